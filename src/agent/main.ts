@@ -130,6 +130,7 @@ const recordings = openRecordings(screen, speakers, '/home/kernel', log, { onCra
 const proxy = makeBrowserProxy({ browser: keeper, writePolicy: writeProxyPolicy, apiPorts: spec.apiPorts, log })
 const extensions = openExtensionFolder(EXTENSIONS_DIR)
 const secrets = makeSecrets()
+const passwords = new Set<string>()
 openCapture({ browser: keeper, telemetry: journal, collectors: makeCollectors({ secrets, log }), secrets, log, signal: stop.signal })
 const server = await serveAgent(
   {
@@ -152,11 +153,11 @@ const server = await serveAgent(
       log,
     }),
     processes,
-    login: makeLogin({ browser: keeper, secrets, journal, log }),
+    login: makeLogin({ browser: keeper, secrets, journal, passwords, log }),
     logs,
     live: (hands) => openLive(desk, hands, journal, log),
     recordings,
-    profile: openProfile(keeper),
+    profile: openProfile(keeper, passwords),
     journal,
     secrets,
     lease: openLease(spec.graceSeconds * 1000, () => void end('no service has come back', 0)),

@@ -10,15 +10,21 @@ import type { CredentialLinks } from './auth-connections/connections.ts'
 import { makeEngine } from './auth-connections/engine/engine.ts'
 import { interpret } from './auth-connections/engine/interpret.ts'
 import { interpretByModel, makeModelInterpreter } from './auth-connections/engine/model.ts'
+import type { ProxyReads } from './auth-connections/engine/work.ts'
 import { openManagedAuth, type ManagedAuth, type ManagedAuthSettings } from './auth-connections/open.ts'
-import { makeCredentialProviders, type CredentialProviders } from './credential-providers/providers.ts'
+import { hostsOf } from './credential-providers/match.ts'
+import { makeCredentialProviders, ProviderProblem, type CredentialProviders } from './credential-providers/providers.ts'
 import { makeCredentials, purposeOf, versionOf, type Credentials } from './credentials/credentials.ts'
 import { readTotp, totpCode } from './credentials/totp.ts'
 import type { LiveLinks } from './live/links.ts'
 import { assertOrganization } from './org/mount.ts'
 import type { Profiles } from './profiles/profiles.ts'
 import type { Proxies } from './proxies/proxies.ts'
+import { proxyOfSession } from './proxies/rows.ts'
 import type { TelemetryExports } from './telemetry/exports.ts'
+
+/** A caller waits so long for the store that has the item of a connection. */
+const FITS_MS = 10_000
 
 interface LoginsSettings
   extends Pick<ManagedAuthSettings, 'db' | 'scope' | 'keys' | 'leases' | 'bells' | 'log'>, Pick<LoginBrowsersSettings, 'browsers' | 'startReplay' | 'origin'> {
@@ -50,6 +56,18 @@ function credentialLinks(db: Db, credentials: Credentials, providers: Credential
   return {
     credentialIdOf: credentials.idOf,
     providerIdOf: providers.idOf,
+    async itemFits(id, path, domain, signal) {
+      const limit = AbortSignal.timeout(FITS_MS)
+      try {
+        await providers.resolve(id, { path, domain }, AbortSignal.any([signal, limit]))
+        return true
+      } catch (error) {
+        signal.throwIfAborted()
+        if (error instanceof ProviderProblem) return error.code === 'credential_not_found' ? false : undefined
+        if (limit.aborted) return undefined
+        throw error
+      }
+    },
     async credentials(ids) {
       const columns = ['id', 'name', 'value_keys', 'totp', 'secrets_version'] as const
       const rows = ids.length === 0 ? [] : await db.selectFrom('credentials').select(columns).where('id', 'in', ids).execute()
@@ -62,6 +80,13 @@ function credentialLinks(db: Db, credentials: Credentials, providers: Credential
   }
 }
 
+/** A proxy that callers have named themselves may have certificates of its own, for which the browser takes any site. Those of the operator are trusted. */
+async function proxyReads(db: Db, project: string, id: string): Promise<ProxyReads> {
+  const row = await proxyOfSession(db, project, id)
+  if (!row) return 'all'
+  return row.type !== 'custom' ? 'nothing' : row.config.has_ca_bundle ? 'all' : 'plain'
+}
+
 /** Opens them, and begins to work on flows. What is opened is closed by `opened`. */
 export function openLogins(settings: LoginsSettings, opened: AsyncDisposableStack): Logins {
   const { db, scope, keys, config, profiles, links, log } = settings
@@ -71,7 +96,7 @@ export function openLogins(settings: LoginsSettings, opened: AsyncDisposableStac
     ...settings,
     findSession: (id) => settings.findSession(undefined, id),
     saveAtEnd: (session) => profiles.changeSave(session, true),
-    livePath: (row) => links.path(row, 'control'),
+    livePath: links.path,
   })
   const managedAuth = opened.use(
     openManagedAuth({
@@ -89,7 +114,13 @@ export function openLogins(settings: LoginsSettings, opened: AsyncDisposableStac
     flows: managedAuth.flows,
     browsers,
     credentials,
-    providers: credentialProviders,
+    providers: {
+      async resolve(id, by, signal) {
+        const { values, totp, urls } = await credentialProviders.resolve(id, by, signal)
+        return { values, totp, hosts: hostsOf(urls) }
+      },
+    },
+    proxyReads: (project, id) => proxyReads(db, project, id),
     totp: { read: (text) => readTotp(text, {}), code: totpCode },
     interpret,
     model: asked && ((page, context, signal) => interpretByModel(asked, page, context, signal)),

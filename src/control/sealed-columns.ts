@@ -56,7 +56,9 @@ function column(table: keyof Tables, name: string, { value = sql.ref(name), stor
 
 /** A new group that seals something adds a line here, or `cob secrets rotate` passes it over. */
 export const sealedColumns: readonly SealedColumn[] = [
+  column('auth_connections', 'landing', { purpose: 'auth-flows' }),
   column('auth_flows', 'answer', { purpose: 'auth-flows' }),
+  column('auth_flows', 'landing', { purpose: 'auth-flows' }),
   column('auth_flows', 'typed', { purpose: 'auth-flows' }),
   column('credential_providers', 'token', { purpose: 'credential-providers' }),
   column('credentials', 'sealed', { purpose: { column: 'project_id', of: purposeOf } }),

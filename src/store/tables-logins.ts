@@ -56,6 +56,8 @@ export interface LoginTables {
     status: Generated<string>
     checked_at: Time | null
     post_login_url: string | null
+    landing: ColumnType<Buffer | null, Buffer | null | undefined, Buffer | null>
+    by_project_key: Generated<boolean>
     learned: ColumnType<object | null, string | null | undefined, string | null>
     next_check_at: Time | null
     checks: ColumnType<object, string | undefined, string>
@@ -82,6 +84,7 @@ export interface LoginTables {
     error_message: string | null
     website_error: string | null
     post_login_url: string | null
+    landing: ColumnType<Buffer | null, Buffer | null | undefined, Buffer | null>
     previous_status: string | null
     code_hash: Buffer | null
     code_used_at: Time | null

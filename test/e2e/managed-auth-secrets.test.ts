@@ -2,10 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
-import { once } from 'node:events'
-import { request, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
-import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { newId } from '../../src/base/ids.ts'
@@ -15,12 +12,14 @@ import { SETTABLE_CATEGORIES } from '../../src/agent/telemetry/contract.ts'
 import { startLoginNet } from '../logins/net.ts'
 import { canaries, startCanarySite, type CanaryHost, type CanarySite } from '../support/canary-site.ts'
 import type { Cloud } from '../support/cloud.ts'
-import { runInside } from '../support/inside.ts'
-import { driven, shown, timeline } from '../support/managed-auth.ts'
+import { askAgent, runInside } from '../support/inside.ts'
+import { checkNow, driven, shown, timeline } from '../support/managed-auth.ts'
 import { shareCloud } from '../support/shelf.ts'
 
 /** A step of a login, on a busy machine. */
 const STEP_MS = 60_000
+
+const EVERYTHING = { enabled: true, browser: Object.fromEntries(SETTABLE_CATEGORIES.map((name) => [name, { enabled: true }])) }
 
 const user = canaries()
 const own = new AsyncDisposableStack()
@@ -116,12 +115,18 @@ async function inDatabase(): Promise<string[]> {
   return rows.flatMap(({ name, rows: all }) => found(`table ${name}`, all.map(({ row }) => row).join('\n')))
 }
 
-/** What is on the screen, from the agent itself: to callers it is closed. */
-async function screenshotBy(socketPath: string): Promise<Buffer> {
-  const asking = request({ socketPath, path: '/computer/screenshot', method: 'POST', headers: { 'content-type': 'application/json' } }).end('{}')
-  const [reply] = (await once(asking, 'response')) as [IncomingMessage]
-  expect(reply.statusCode).toBe(200)
-  return buffer(reply)
+/** That nothing has been told, logged or stored so far. */
+async function assertNowhere(): Promise<void> {
+  expect(answers.flatMap((body, at) => found(`answer ${at}: ${body.slice(0, 80)}`, Buffer.from(body, 'latin1')))).toEqual([])
+  expect(found('the log', cloud.log())).toEqual([])
+  expect(await inDatabase()).toEqual([])
+  expect(inFiles(cloud.dataDir)).toEqual([])
+}
+/** In the profile, as a caller gets it: Chromium's own history of a tab, which is a part of it, has what was typed into fields, unless they say otherwise. */
+async function inProfile(name: string): Promise<string[]> {
+  const archive = await fetch(`${cloud.url}/profiles/${name}/download?format=tar`, { headers: { authorization: `Bearer ${cloud.key}` } })
+  expect(archive.status).toBe(200)
+  return found('the profile', Buffer.from(await archive.arrayBuffer()))
 }
 
 /** The widths of what is written in a field, letter by letter: columns of ink between columns without any. Fields of the site are yellow. */
@@ -152,9 +157,8 @@ test('nothing that is stored or typed for a login can be read anywhere, while it
   const stored = parsed<{ id: string }>(
     await post('/credentials', { name: 'canary', domain: site.hostOf('totp'), values: { username: user.username }, totp_secret: user.totpSecret }),
   )
-  const telemetry = { enabled: true, browser: Object.fromEntries(SETTABLE_CATEGORIES.map((name) => [name, { enabled: true }])) }
   {
-    await using it = await connection('totp', { credential: { name: 'canary' }, record_session: true, browser: { telemetry } })
+    await using it = await connection('totp', { credential: { name: 'canary' }, record_session: true, browser: { telemetry: EVERYTHING } })
     await login(it.id)
     const question = await asked(it.id)
     expect(question.fields!.map(({ ref }) => ref)).toEqual(['password'])
@@ -163,7 +167,7 @@ test('nothing that is stored or typed for a login can be read anywhere, while it
     expect((await post(`/auth/connections/${it.id}/submit`, { fields: { password: user.password } })).status).toBe(202)
     // The form has been sent, and its page waits, filled.
     await until('the form at the site', STEP_MS, () => site.tries('totp') === 1, { everyMs: 50 })
-    const letters = inked(await screenshotBy(join(cloud.dataDir, 'instances', id, 'agent.sock')))
+    const letters = inked(await askAgent(cloud, id, '/computer/screenshot', {}))
     const whileFilled = inFiles(join(cloud.dataDir, 'instances', id))
     const inside = await runInside(
       cloud,
@@ -198,17 +202,43 @@ test('nothing that is stored or typed for a login can be read anywhere, while it
       '/metrics',
     ])
       expect([path, (await ask(path)).status]).toEqual([path, 200])
-    // Chromium's own history of a tab, which is a part of the profile, has what was typed into fields, unless they say otherwise.
-    const archive = await fetch(`${cloud.url}/profiles/${it.profile}/download?format=tar`, { headers: { authorization: `Bearer ${cloud.key}` } })
-    expect(archive.status).toBe(200)
-    expect(found('the profile', Buffer.from(await archive.arrayBuffer()))).toEqual([])
+    expect(await inProfile(it.profile)).toEqual([])
     await until('the film', STEP_MS, async () => (await ask(`/browsers/${id}/replays/${item!.replay_id}`)).status === 200)
   }
-  expect(answers.flatMap((body, at) => found(`answer ${at}: ${body.slice(0, 80)}`, Buffer.from(body, 'latin1')))).toEqual([])
-  expect(found('the log', cloud.log())).toEqual([])
-  expect(await inDatabase()).toEqual([])
-  expect(inFiles(cloud.dataDir)).toEqual([])
+  await assertNowhere()
   await ask(`/credentials/${stored.id}`, { method: 'DELETE' })
+})
+
+test('a site that repeats names, and sends them with passwords in addresses, has none of them told or stored', async () => {
+  const { id: stored } = parsed<{ id: string }>(await post('/credentials', { name: 'echoed', domain: site.hostOf('get'), values: { username: user.username } }))
+  {
+    await using it = await connection('get', { credential: { name: 'echoed' }, browser: { telemetry: EVERYTHING } })
+    await login(it.id)
+    const first = await asked(it.id)
+    const wrong = `${user.password}-wrong`
+    expect((await post(`/auth/connections/${it.id}/submit`, { fields: { password: wrong } })).status).toBe(202)
+    const said = 'The password for the user [redacted] is wrong.'
+    const again = await until('another question', STEP_MS, async () => ((now) => (now.website_error ? now : undefined))(await shown(cloud, it.id)))
+    expect(again).toMatchObject({ website_error: said, flow_step: 'AWAITING_INPUT' })
+    expect((await post(`/auth/connections/${it.id}/submit`, { fields: { username: user.username, password: user.password } })).status).toBe(202)
+    const end = await ended(it.id)
+    expect(end).toMatchObject({ flow_status: 'SUCCESS', post_login_url: `http://${site.hostOf('get')}/login` })
+    // Its address with the password was asked for once: a check opens the other one.
+    const withPassword = () => site.requests.filter(({ path }) => new URL(path, 'http://x').searchParams.get('password') === user.password).length
+    expect(withPassword()).toBe(1)
+    expect(await checkNow(cloud, it.id)).toMatchObject({ status: 'AUTHENTICATED' })
+    expect(withPassword()).toBe(1)
+    for (const path of [
+      `/auth/connections/${it.id}`,
+      `/auth/connections/${it.id}/timeline`,
+      `/auth/connections/${it.id}/events`,
+      `/browsers/${first.browser_session_id}/har`,
+    ])
+      expect([path, (await ask(path)).status]).toEqual([path, 200])
+    expect(await inProfile(it.profile)).toEqual([])
+  }
+  await assertNowhere()
+  await ask(`/credentials/${stored}`, { method: 'DELETE' })
 })
 
 test('other projects see nothing of a login, its token opens three routes, and its browser is closed to all callers but for the live view', async () => {

@@ -11,8 +11,12 @@ const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 /** After which a page that waits answers by itself: what holds it has been forgotten. */
 const HELD_MS = 20_000
 
-/** `plain`: name and password. `two`: on two pages. `totp`: a code besides. `lured`: leads to the thieves. `fleeing`: goes to the thieves when a field gets the focus. */
-export type CanaryHost = 'plain' | 'two' | 'totp' | 'lured' | 'fleeing'
+/**
+ * `plain`: name and password. `two`: on two pages. `totp`: a code besides. `get`: its form is sent by GET, so that both are in the address, and the page of the user has the name
+ * in its address, too. `lured`: leads to the thieves. `fleeing`: goes to the thieves when a field gets the focus. All repeat the name when something is wrong.
+ */
+const HOSTS = ['plain', 'two', 'totp', 'get', 'lured', 'fleeing'] as const
+export type CanaryHost = (typeof HOSTS)[number]
 
 export interface CanaryUser {
   username: string
@@ -47,8 +51,8 @@ const page = (body: string) =>
   input{display:block;width:500px;height:40px;border:0;outline:0;margin:10px 0;font:28px monospace;background:#ff0}</style>${body}</html>`
 const USER = '<label>User name <input name="username" autocomplete="username"></label>'
 const PASSWORD = '<label>Password <input name="password" type="password" autocomplete="current-password"></label>'
-const form = (action: string, fields: string, error = '') =>
-  page(`<h1>Log in</h1>${error && `<p role="alert">${error}</p>`}<form method="post" action="${action}">${fields}<input type="hidden" name="sending"><button>Log in</button></form>
+const form = (action: string, fields: string, error = '', method = 'post') =>
+  page(`<h1>Log in</h1>${error && `<p role="alert">${error}</p>`}<form method="${method}" action="${action}">${fields}<input type="hidden" name="sending"><button>Log in</button></form>
     <script>document.querySelector('form').addEventListener('submit', ({ target }) => (target.elements.sending.value = Math.random()))</script>`)
 const CODE = '<label>Code of your authenticator app <input name="code" inputmode="numeric" maxlength="6" autocomplete="one-time-code"></label>'
 /** Sends every key and every value of its fields home. */
@@ -65,13 +69,13 @@ export async function startCanarySite(user: CanaryUser): Promise<CanarySite> {
 
   async function answer(incoming: IncomingMessage, reply: ServerResponse): Promise<void> {
     const host = incoming.headers.host!.replace(/:\d+$/, '')
-    const { pathname } = new URL(incoming.url!, 'http://x')
+    const { pathname, searchParams } = new URL(incoming.url!, 'http://x')
     const body = incoming.method === 'POST' ? await text(incoming) : ''
     requests.push({ host, method: incoming.method!, path: incoming.url!, body })
     const show = (html: string) => reply.setHeader('cache-control', 'no-store').setHeader('content-type', 'text/html; charset=utf-8').end(html)
     if (host === THIEVES) return void show(THIEF)
     const name = host.replace(`.${DOMAIN}`, '') as CanaryHost
-    const sent = new URLSearchParams(body)
+    const sent = name === 'get' ? searchParams : new URLSearchParams(body)
     const key = /canary_session=(\w+)/.exec(incoming.headers.cookie ?? '')?.[1] ?? randomBytes(16).toString('hex')
     const steps = sessions.get(key) ?? new Set<string>()
     const go = (location: string, mark: string) => {
@@ -79,6 +83,7 @@ export async function startCanarySite(user: CanaryUser): Promise<CanarySite> {
       reply.writeHead(303, { location, 'set-cookie': `canary_session=${key}; Path=/; HttpOnly; Max-Age=86400` }).end()
     }
     if (sent.has('password') && held) await held
+    if (name === 'get' && steps.has('in') && pathname !== '/home') return void reply.writeHead(303, { location: `/home?user=${user.username}` }).end()
     if (steps.has('in')) return void show(page('<h1>Welcome</h1><a href="/logout">Log out</a>'))
     if (name === 'lured') return void reply.writeHead(303, { location: `http://${THIEVES}/login` }).end()
     if (pathname === '/code' && steps.has('password')) {
@@ -88,19 +93,25 @@ export async function startCanarySite(user: CanaryUser): Promise<CanarySite> {
     if (name === 'two' && sent.has('username')) return go('/password', 'name')
     if (sent.has('password')) {
       const isRight = sent.get('password') === user.password && (name === 'two' ? steps.has('name') : sent.get('username') === user.username)
+      if (isRight && name === 'get') {
+        // The page of the user, at the address with the password.
+        sessions.set(key, steps.add('in'))
+        reply.setHeader('set-cookie', `canary_session=${key}; Path=/; HttpOnly; Max-Age=86400`)
+        return void show(page('<h1>Welcome</h1><a href="/logout">Log out</a>'))
+      }
       if (isRight) return name === 'totp' ? go('/code', 'password') : go('/', 'in')
     }
-    const error = sent.has('password') ? 'The user name or the password is wrong.' : ''
+    const error = sent.has('password') ? `The password for the user ${sent.get('username') ?? user.username} is wrong.` : ''
     if (name === 'two') return void show(pathname === '/password' && steps.has('name') ? form('/password', PASSWORD, error) : form('/login', USER))
     const flee = name === 'fleeing' ? `<script>addEventListener('focusin', () => (location = 'http://${THIEVES}/login'))</script>` : ''
-    show(form('/login', USER + PASSWORD, error) + flee)
+    show(form('/login', USER + PASSWORD, error, name === 'get' ? 'get' : 'post') + flee)
   }
 
   const served = await serveSockets(createServer((incoming, reply) => void answer(incoming, reply).catch(() => reply.destroy())))
   const hostOf = (name: CanaryHost) => `${name}.${DOMAIN}`
   return {
     port: served.port,
-    hosts: [...(['plain', 'two', 'totp', 'lured', 'fleeing'] as const).map(hostOf), THIEVES],
+    hosts: [...HOSTS.map(hostOf), THIEVES],
     hostOf,
     requests,
     stolen: () => requests.filter(({ host, body }) => host === THIEVES && body !== '').map(({ body }) => body),

@@ -1,7 +1,10 @@
 // Finds the processes of a session from outside, and runs programs inside its sandbox.
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { request, type IncomingMessage } from 'node:http'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import { descendantsOf, startTicks } from '../../src/base/processes.ts'
 import { isRoot } from '../../src/base/user.ts'
 import { until } from '../../src/base/wait.ts'
@@ -96,3 +99,13 @@ export function runInside(cloud: Cloud, id: string, line: string): Promise<{ cod
 }
 
 const uidOf = (pid: number): string => /^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]!
+
+/** A call of the session's agent itself, also of the tools that are closed to callers. @throws when its answer is not 200 */
+export async function askAgent(cloud: Cloud, id: string, path: string, body: object): Promise<Buffer> {
+  const socketPath = join(cloud.dataDir, 'instances', id, 'agent.sock')
+  const asking = request({ socketPath, path, method: 'POST', headers: { 'content-type': 'application/json' } }).end(JSON.stringify(body))
+  const [reply] = (await once(asking, 'response')) as [IncomingMessage]
+  const answer = await buffer(reply)
+  if (reply.statusCode !== 200) throw new Error(`${path} answered ${reply.statusCode}: ${answer.toString().slice(0, 300)}`)
+  return answer
+}

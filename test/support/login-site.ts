@@ -139,6 +139,8 @@ export class World {
   readonly sent: { host: string; values: Record<string, string> }[] = []
   /** Every value that was typed, in order. */
   readonly typed: string[] = []
+  /** The whole address after the login, which is kept sealed. */
+  landing: string | undefined
   reads = 0
   readonly kept: { into: string | undefined; name: string; values: Record<string, string> }[] = []
   readonly lines: string[] = []
@@ -147,6 +149,13 @@ export class World {
   /** Every pause that was shown. */
   readonly pauses: Pause[] = []
   stored: { version: string; values: Record<string, string>; ssoProvider: string | undefined; totp: { period: number } | undefined } | undefined
+  /** What a provider answers. */
+  provided: (by: { path: string; domain: string | undefined } | { domain: string }) => {
+    values: Record<string, string>
+    totp: string | undefined
+    hosts: string[]
+  } = () => ({ values: {}, totp: undefined, hosts: [] })
+  proxyReads: 'nothing' | 'plain' | 'all' = 'nothing'
   /** Called at each turn of a wait for a person. */
   person: (pause: Pause, step: string) => Partial<Pick<Answer, 'values' | 'choice'>> | undefined = () => undefined
   #made = 0
@@ -165,6 +174,7 @@ export class World {
       credential_id: null,
       provider_id: null,
       provider_path: null,
+      by_project_key: false,
       proxy_id: null,
       browser: { stealth: true },
       status: 'NEEDS_AUTH',
@@ -222,6 +232,10 @@ export class World {
     bind: async (_, { browserId }) => this.#change(browserId === undefined ? {} : { browser_id: browserId }),
     keepTyped: async (_, typed) => this.#change({ typed: { ...typed } }),
     openTyped: async () => ({ ...this.row.typed }),
+    keepAddress: async (_, url) => {
+      this.landing = url
+      return true
+    },
     finish: async (_, end) => {
       const isOurs = this.#change({ step: 'COMPLETED', pause: null })
       if (isOurs) Object.assign(this.row, { state: end.state, end: JSON.parse(JSON.stringify(end)) as FlowEnd, typed: undefined, answer: undefined })
@@ -287,7 +301,8 @@ export class World {
           return into ?? `kept-${name}`
         },
       },
-      providers: { resolve: async () => ({ values: {}, totp: undefined }) },
+      providers: { resolve: async (_, by) => this.provided(by) },
+      proxyReads: async () => this.proxyReads,
       totp: {
         read: () => ({ period: 30 }),
         // The number of the period, so that the site of a test knows each one.

@@ -46,14 +46,18 @@ export interface LoginParts {
   browser: Pick<Browser, 'run' | 'painted'>
   secrets: Pick<Secrets, 'learn'>
   journal: Pick<Journal, 'withhold'>
+  /** Gets the passwords that are typed, which nothing that is saved may have. */
+  passwords: Set<string>
   log: Log
 }
 
 /** Nothing is asked of Chromium before the first call. */
-export function makeLogin({ browser, secrets, journal, log }: LoginParts): Login {
+export function makeLogin({ browser, secrets, journal, passwords, log }: LoginParts): Login {
   const turns = new Mutex()
   const tabs = new Tabs(browser, log)
   let reading: Reading | undefined
+  /** The fields for passwords of that reading. */
+  let hidden = new Set<string>()
   let generation = 0
 
   const learn = (value: string) => {
@@ -83,6 +87,7 @@ export function makeLogin({ browser, secrets, journal, log }: LoginParts): Login
       try {
         const read = await readTab(tab, ++generation, { popups: tabs.popups, isPopup: tabs.isPopup(tab), log })
         reading = read.reading
+        hidden = new Set(read.model.controls.filter(({ type }) => type === 'password').map(({ ref }) => ref))
         return read.model
       } catch (error) {
         const isBetween = error instanceof DocumentGone || error instanceof CdpGone || error instanceof CdpRefusal
@@ -115,6 +120,7 @@ export function makeLogin({ browser, secrets, journal, log }: LoginParts): Login
       turn(async () => {
         const tab = await currentTab()
         if (!reading || reading.tab !== tab || tab.isLeaving) return { done: 0, problem: 'gone', host: null }
+        for (const action of actions) if (action.kind === 'fill' && hidden.has(action.ref)) passwords.add(action.value)
         const resume = journal.withhold(['interaction', 'screenshot'])
         try {
           await tab.session.send('Page.bringToFront', {}, { limitMs: PARSED_MS })

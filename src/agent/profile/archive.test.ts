@@ -8,7 +8,7 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Fault } from '../../http/fault.ts'
 import { scratchDir } from '../../../test/support/scratch.ts'
-import { intoFolder, isNewer, packProfile, readArchive, type Manifest } from './archive.ts'
+import { intoFolder, isNewer, packProfile, readArchive, tabsHave, type Manifest } from './archive.ts'
 import { MAX_ENTRIES } from './contract.ts'
 import { fillAfter, TAR_END, tarHeader, TarReader } from './tar.ts'
 
@@ -241,4 +241,23 @@ test('versions of Chromium are compared by their numbers', () => {
   expect(isNewer('99.9.9.9', '156.0.0.0')).toBe(false)
   expect(isNewer('157', '156.0.7100.60')).toBe(true)
   expect(isNewer('156', '156.0.7100.60')).toBe(false)
+})
+
+test.each([
+  ['as it is', 'pa$$ word'],
+  ['as a form', 'pa%24%24+word'],
+  ['as a part of an address', 'pa%24%24%20word'],
+])('a list of tabs with a password in it, %s, is not saved, nor is its encrypted copy', async (_, written) => {
+  const password = 'pa$$ word'
+  for (const folder of ['Sessions', 'Sessions_Encrypted']) mkdirSync(join(from, folder))
+  writeFileSync(join(from, 'Sessions/Session_1'), 'https://site.test/login?user=kim')
+  writeFileSync(join(from, 'Sessions_Encrypted/Session_1'), 'encrypted')
+  writeFileSync(join(from, 'Cookies'), 'cookies')
+  expect([await tabsHave(from, new Set([password])), await tabsHave(into, new Set([password]))]).toEqual([false, false])
+  for (const bytes of [Buffer.from(written), Buffer.from(written, 'utf16le')]) {
+    writeFileSync(join(from, 'Sessions/Tabs_1'), Buffer.concat([Buffer.from('https://site.test/login?p='), bytes]))
+    expect([await tabsHave(from, new Set([password])), await tabsHave(from, new Set())]).toEqual([true, false])
+  }
+  await unpack(await buffer((await packProfile(from, WRITER, { withTabs: false })).archive))
+  expect(readdirSync(into)).toEqual(['Cookies'])
 })

@@ -29,6 +29,8 @@ export type Manifest = z.infer<typeof Manifest>
  */
 const LEFT_OUT =
   /^(Cache|Code Cache|GPUCache|Dawn.*|Shared Dictionary|shared_proto_db|Sync Data|Segmentation Platform|Site Characteristics Database|Network Action Predictor.*|DIPS.*|Reporting and NEL.*|Affiliation Database.*|Account Web Data.*|Login Data For Account.*|Top Sites.*|Shortcuts.*|Favicons.*|Trust Tokens.*|ServerCertificate.*)$/
+/** Chromium's lists of tabs, with all addresses that each was at, also of tabs that were closed. */
+const TABS = ['Sessions', 'Sessions_Encrypted']
 /** Not kept anywhere: logs and locks of databases. */
 const LEFT_OUT_BELOW = /^(LOG|LOG\.old|LOCK)$/
 
@@ -40,12 +42,30 @@ interface Found {
 }
 
 /**
+ * Whether a list of tabs has one of these in it: a form that is sent by GET writes what was typed into its address. Chromium encrypts the second copy of the list, with a key
+ * that is no secret.
+ */
+export async function tabsHave(folder: string, passwords: ReadonlySet<string>): Promise<boolean> {
+  const forms = [...passwords].flatMap((value) => [value, encodeURIComponent(value), new URLSearchParams({ value }).toString().slice('value='.length)])
+  const wanted = [...new Set(forms)].flatMap((form) => [Buffer.from(form), Buffer.from(form, 'utf16le')])
+  if (wanted.length === 0) return false
+  const tabs = join(folder, TABS[0]!)
+  for (const name of await readdir(tabs).catch(() => [])) {
+    const { handle } = await openRegular(join(tabs, name), false)
+    const bytes = await handle.readFile().finally(() => handle.close())
+    if (wanted.some((form) => bytes.includes(form))) return true
+  }
+  return false
+}
+
+/**
  * Packs the profile in `folder`. Nothing may write there meanwhile. Resolves with the archive and the bytes of its files when these are listed; an error
  * after that breaks the archive off. @throws 409 when the profile has too many files, or one that is too large
  */
-export async function packProfile(folder: string, manifest: Manifest): Promise<{ bytes: number; archive: Readable }> {
+export async function packProfile(folder: string, manifest: Manifest, { withTabs } = { withTabs: true }): Promise<{ bytes: number; archive: Readable }> {
   const found: Found[] = []
   for await (const entry of below(folder, '')) {
+    if (!withTabs && TABS.includes(entry.path.split('/')[0]!)) continue
     if (found.push(entry) > MAX_ENTRIES) throw fault.conflict(`the profile cannot be saved: it has more than ${MAX_ENTRIES} files and directories`)
     if (entry.size > MAX_FILE) throw fault.conflict(`the profile cannot be saved: ${entry.path} has 8 GiB or more`)
     if (Buffer.byteLength(entry.path) > MAX_PATH) throw fault.conflict(`the profile cannot be saved: a path has more than ${MAX_PATH} bytes: ${entry.path}`)

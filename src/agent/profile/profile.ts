@@ -6,7 +6,7 @@ import { fault } from '../../http/fault.ts'
 import { USER_DATA_DIR } from '../chromium/flags.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import { fileFault } from '../fs/faults.ts'
-import { intoFolder, isNewer, packProfile, readArchive } from './archive.ts'
+import { intoFolder, isNewer, packProfile, readArchive, tabsHave } from './archive.ts'
 import { BYTES_HEADER, WHOLE_HEADER } from './contract.ts'
 import type { Profile } from './handlers.ts'
 
@@ -16,8 +16,12 @@ const PREFERENCES = 'Preferences'
 /** Chromium's value for "continue where you left off". */
 const LAST_SESSION = 1
 
-/** Makes the profile of `browser`. */
-export function openProfile(browser: Pick<Browser, 'run' | 'profile' | 'changeProfile' | 'finish'>, userDataDir = USER_DATA_DIR): Profile {
+/** Makes the profile of `browser`. `passwords`: what a login has typed, and what no list of tabs may have. */
+export function openProfile(
+  browser: Pick<Browser, 'run' | 'profile' | 'changeProfile' | 'finish'>,
+  passwords: ReadonlySet<string> = new Set(),
+  userDataDir = USER_DATA_DIR,
+): Profile {
   let isTaken = false
   return {
     async load(archive, options, signal) {
@@ -49,10 +53,9 @@ export function openProfile(browser: Pick<Browser, 'run' | 'profile' | 'changePr
     },
     async save() {
       const { whole, version } = await browser.finish()
-      const { bytes, archive } = await packProfile(join(userDataDir, browser.profile), {
-        version: 1,
-        chromium: version.slice(version.indexOf('/') + 1),
-      })
+      const folder = join(userDataDir, browser.profile)
+      const manifest = { version: 1, chromium: version.slice(version.indexOf('/') + 1) } as const
+      const { bytes, archive } = await packProfile(folder, manifest, { withTabs: !(await tabsHave(folder, passwords)) })
       return { body: archive, headers: { [WHOLE_HEADER]: String(whole), [BYTES_HEADER]: String(bytes) } }
     },
   }

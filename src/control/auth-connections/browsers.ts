@@ -18,8 +18,18 @@ const TIMEOUT_SECONDS = 25 * 60
 /** Saving a profile may take five minutes, and is tried for ten. */
 const SAVED_MS = 11 * 60_000
 const SAVED_LOOK_MS = 100
-/** Chromium keeps nothing of what is typed: it would suggest that beside a field later, for everybody to read, and save it with the profile. */
-const POLICY = { AutofillAddressEnabled: false, AutofillCreditCardEnabled: false, PasswordManagerEnabled: false }
+const POLICY = {
+  // Chromium keeps nothing of what is typed: it would suggest that beside a field later, for everybody to read, and save it with the profile.
+  AutofillAddressEnabled: false,
+  AutofillCreditCardEnabled: false,
+  PasswordManagerEnabled: false,
+  // Nor the addresses that it was at: a form that is sent by GET has the password in one. The profile would have it in its history.
+  SavingBrowserHistoryDisabled: true,
+  // A person at the live view has a keyboard. By a script in the address bar, the developer tools or an extension they would read a stored password in its field.
+  // Not by DeveloperToolsAvailability: the agent's own pipe to Chromium would be closed, too. Scripts of pages, also in their links, run as before.
+  URLBlocklist: ['javascript:*', 'view-source:*', 'devtools://*', 'chrome://*', 'chrome-untrusted://*', 'file://*'],
+  ExtensionInstallBlocklist: ['*'],
+}
 /** A login is made at a window of a usual size. */
 const VIEWPORT = { width: 1280, height: 800 }
 
@@ -30,8 +40,8 @@ export interface LoginBrowsersSettings {
   /** Has its profile saved when it ends. @throws when it has ended */
   saveAtEnd: (session: LeasedSession & { endpoint: Endpoint }) => Promise<unknown>
   startReplay: Replays['start']
-  /** The path of its live view, in which its viewer may act. */
-  livePath: (row: Pick<BrowserRow, 'id' | 'lease'>) => string
+  /** The path of its live view. */
+  livePath: (row: Pick<BrowserRow, 'id' | 'lease'>, access: 'control' | 'watch') => string
   /** For the addresses of a recording, which nobody is given here. */
   origin: () => string
 }
@@ -76,13 +86,13 @@ export function loginBrowsers({ browsers, findSession, saveAtEnd, startReplay, l
         profile: { id: profileId },
         stealth,
         viewport: VIEWPORT,
-        chrome_policy: POLICY,
         timeout_seconds: TIMEOUT_SECONDS,
         start_url: 'about:blank',
         ...(proxyId !== undefined && { proxy: { id: proxyId } }),
         ...(telemetry !== undefined && { telemetry }),
       })
-      const made = await browsers.create({ project }, wanted, origin(), signal, flowId)
+      // Policies for extensions are not accepted from callers.
+      const made = await browsers.create({ project }, { ...wanted, chrome_policy: POLICY }, origin(), signal, flowId)
       const id = made.session_id
       try {
         const replay = record ? await startReplay(project, id, StartReplay.parse({}), origin(), signal) : undefined
@@ -121,9 +131,9 @@ export function loginBrowsers({ browsers, findSession, saveAtEnd, startReplay, l
       })
       if (saved === 'not') throw new Error(`the profile was ${message}`)
     },
-    async liveViewUrl(id, at) {
+    async liveViewUrl(id, at, access) {
       const row = await findSession(id)
-      return row === undefined || hasEnded(row) ? undefined : at + livePath(row)
+      return row === undefined || hasEnded(row) ? undefined : at + livePath(row, access)
     },
   }
 }

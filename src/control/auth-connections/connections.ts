@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import { fault } from '../../http/fault.ts'
-import type { Page } from '../../http/route.ts'
+import type { Page, Principal } from '../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
 import { rescheduled, withoutRefusal } from './check-rules.ts'
 import {
@@ -46,6 +46,8 @@ export interface CredentialLinks {
   /** Undefined when there is none of that name. */
   credentialIdOf(project: string, name: string): Promise<string | undefined>
   providerIdOf(nameOrId: string): Promise<string | undefined>
+  /** Whether a provider has an item at a path that is meant for a domain; undefined when it cannot be asked now. */
+  itemFits(providerId: string, path: string, domain: string, signal: AbortSignal): Promise<boolean | undefined>
   /** What is known of these without their values; deleted ones are missing. */
   credentials(ids: readonly string[]): Promise<Map<string, { name: string; keys: readonly string[]; hasTotp: boolean; version: string }>>
   providers(ids: readonly string[]): Promise<Map<string, { name: string }>>
@@ -62,23 +64,23 @@ export interface ConnectionsSettings {
   codeOf: (flowId: string) => string
   /** The path of the page on which a person goes on with a login. */
   hostedPath: (connectionId: string, code: string) => string
-  /** Where a person sees the browser of a login and may act in it; undefined when it has none. */
-  liveViewUrl: (browserId: string, origin: string) => Promise<string | undefined>
+  /** Where a person sees the browser of a login and, with `control`, may act in it; undefined when it has none. */
+  liveViewUrl: (browserId: string, origin: string, access: 'control' | 'watch') => Promise<string | undefined>
   now?: () => number
   random?: () => number
 }
 
 export interface Connections {
   /** @throws 400; 409 with the id of the connection of the same profile and domain */
-  create(project: string, wanted: CreateConnection, origin: string): Promise<Connection>
+  create(by: Principal, wanted: CreateConnection, origin: string, signal: AbortSignal): Promise<Connection>
   list(project: string, filter: ConnectionFilter, origin: string): Promise<Page<Connection>>
   /** @throws 404, as all that follow */
   get(project: string, id: string, origin: string): Promise<Connection>
   /** @throws 400 */
-  update(project: string, id: string, changes: UpdateConnection, origin: string): Promise<Connection>
+  update(by: Principal, id: string, changes: UpdateConnection, origin: string, signal: AbortSignal): Promise<Connection>
   delete(project: string, id: string): Promise<void>
   /** @throws 400; 409 while another login is in progress, or too many are */
-  login(project: string, id: string, wanted: BeginLogin, origin: string): Promise<LoginBegun>
+  login(by: Principal, id: string, wanted: BeginLogin, origin: string): Promise<LoginBegun>
   /** @throws 400; 409 when the question is over or has been answered */
   submit(project: string, id: string, submission: Submission): Promise<{ accepted: boolean }>
   follow(project: string, id: string, origin: string, signal: AbortSignal): Promise<AsyncIterable<FlowEvent>>
@@ -86,6 +88,9 @@ export interface Connections {
   /** The connections of a profile that was deleted go with it. */
   profileDeleted(profileId: string): Promise<void>
 }
+
+/** Items of providers belong to the whole organization. A caller of one project gets only those typed that are meant for the site, where they are meant for. */
+const isOfProject = ({ by }: Principal): boolean => by.kind !== 'key' || by.project !== undefined
 
 /** What is known of the values of these connections. Also for the rules of checks. */
 export async function referredBy(
@@ -120,10 +125,12 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
 
   async function linksOf(flow: FlowRow | undefined, origin: string): Promise<Links> {
     if (flow?.state !== 'IN_PROGRESS') return { hostedUrl: undefined, liveViewUrl: undefined }
+    // In the other steps the login acts by itself, and stored values may be in its fields.
+    const access = flow.step === 'AWAITING_EXTERNAL_ACTION' ? 'control' : 'watch'
     return {
       // A login that the service started by itself has no page.
       hostedUrl: flow.code_hash === null ? undefined : origin + hostedPath(flow.connection_id, codeOf(flow.id)),
-      liveViewUrl: flow.browser_id === null ? undefined : await liveViewUrl(flow.browser_id, origin),
+      liveViewUrl: flow.browser_id === null ? undefined : await liveViewUrl(flow.browser_id, origin, access),
     }
   }
 
@@ -166,15 +173,27 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
     return { credential_id: null, provider_id: id, provider_path: path ?? null }
   }
 
+  /** @throws 400 for an item of a provider that a caller of one project may not have typed at the site. A provider that does not answer is asked again at the login. */
+  async function assertFits(
+    { provider_id: provider, provider_path: path }: Pick<ConnectionRow, 'provider_id' | 'provider_path'>,
+    domain: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (provider === null || path === null || (await credentials.itemFits(provider, path, domain, signal)) !== false) return
+    throw fault.field('credential.path', `the provider has no item at this path with a URL of ${domain}, which an API key of one project needs`)
+  }
+
   async function end(id: string, why: string): Promise<void> {
     await flows.cancel(id, why)
     await deleteConnection(db, id)
   }
 
   return {
-    async create(project, wanted, origin) {
+    async create(by, wanted, origin, signal) {
+      const { project } = by
       const resolved = await resolveBrowser(names, project, wanted)
       const credential = await credentialColumns(project, wanted.credential)
+      if (credential && isOfProject(by)) await assertFits(credential, wanted.domain, signal)
       for (let left = CREATE_TRIES; ; left--) {
         const profile = await profileNamed(project, wanted.profile_name)
         const refuseSecond = async () => {
@@ -200,6 +219,7 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
           provider_id: null,
           provider_path: null,
           ...credential,
+          by_project_key: isOfProject(by),
           proxy_id: resolved.proxy_id ?? null,
           browser: JSON.stringify(storedBrowser({ stealth: true } satisfies StoredBrowser, resolved)),
         }
@@ -223,9 +243,15 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
 
     get: show,
 
-    async update(project, id, changes, origin) {
+    async update(by, id, changes, origin, signal) {
+      const { project } = by
       const resolved = await resolveBrowser(names, project, changes)
       const credential = await credentialColumns(project, changes.credential)
+      const setsPlaces = isOfProject(by) && (credential !== undefined || changes.allowed_domains !== undefined || typeof resolved.proxy_id === 'string')
+      if (setsPlaces) {
+        const before = await find(project, id)
+        await assertFits(credential ?? before, before.domain, signal)
+      }
       await db.transaction().execute(async (tx) => {
         await sql`select from auth_connections where id = ${id} for no key update`.execute(tx)
         const row = await findConnection(tx, { scope, project }, id)
@@ -239,6 +265,8 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
           ...(changes.save_credentials !== undefined && { save_credentials: changes.save_credentials }),
           ...(url !== undefined && { login_url: url || null }),
           ...(credential && { ...credential, checks: JSON.stringify(withoutRefusal(row.checks)) }),
+          // Only an operator who names the credential decides where it is typed.
+          ...((setsPlaces || credential) && { by_project_key: setsPlaces }),
           ...(resolved.proxy_id !== undefined && { proxy_id: resolved.proxy_id }),
           browser: JSON.stringify(storedBrowser(row.browser, resolved)),
           ...(isRescheduled && {
@@ -256,11 +284,12 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
       await end(id, 'the connection was deleted')
     },
 
-    async login(project, id, { record_session: record, skill_mode: _, ...given }, origin) {
+    async login(by, id, { record_session: record, skill_mode: _, ...given }, origin) {
+      const { project } = by
       const row = await find(project, id)
       const resolved = await resolveBrowser(names, project, given)
       const { can_reauth: isReauth } = canReauth(row.learned, (await referredBy(credentials, [row]))(row).source, row.checks.refused)
-      const { flow, code } = await flows.begin(row, isReauth ? 'reauth' : 'login', askedOf(resolved, record))
+      const { flow, code } = await flows.begin(row, isReauth ? 'reauth' : 'login', askedOf(resolved, record, isOfProject(by)))
       return {
         id,
         flow_type: isReauth ? 'REAUTH' : 'LOGIN',

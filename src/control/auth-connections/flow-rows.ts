@@ -14,6 +14,8 @@ export interface Asked {
   record_session?: boolean
   /** null: none. */
   proxy_id?: string | null
+  /** The proxy was chosen with a key of one project. */
+  by_project_key?: boolean
   browser?: Partial<StoredBrowser>
 }
 

@@ -25,6 +25,7 @@ export const CHECK_MS = 5 * 60_000
 export type FlowEnd =
   | {
       state: 'SUCCESS'
+      /** As it may be shown. The whole address: {@link Flows.keepAddress}. */
       postLoginUrl: string | undefined
       learned: Learned
       /** Of the credential in which what was typed is kept now. */ credentialId?: string | undefined
@@ -45,7 +46,7 @@ export interface FlowsSettings {
   scope: string
   leases: Pick<Leases, 'replica' | 'isDead'>
   bells: EventBells
-  /** For answers and typed values; the owner is the flow. */
+  /** For answers, typed values and addresses; the owner is the flow, or the connection. */
   sealer: Sealer
   /** The code that opens the page of a flow. */
   codeOf: (flowId: string) => string
@@ -72,6 +73,7 @@ export interface Flows {
   /** A new flow, or one that was ended, of any replica. Returns how to stop hearing. */
   onNews(heard: () => void): () => void
   get(id: string): Promise<FlowRow | undefined>
+  /** With the whole address after its last login, for the engine. */
   connectionOf(flow: Pick<FlowRow, 'connection_id'>): Promise<ConnectionRow | undefined>
 
   /** Stores the engine's memory: never with values. */
@@ -89,6 +91,8 @@ export interface Flows {
   /** Keeps what a person has typed, until the flow ends. */
   keepTyped(id: string, values: Record<string, string>): Promise<boolean>
   openTyped(id: string): Promise<Record<string, string>>
+  /** Keeps the address after the login sealed, as it has a value in it. Its connection gets it if the flow succeeds. */
+  keepAddress(id: string, url: string): Promise<boolean>
   /** Ends it; what was answered and typed is forgotten. What follows for its connection is done in the same transaction. */
   finish(id: string, end: FlowEnd): Promise<boolean>
   /** Subscribes: resolves when the flow has changed, and at the latest after 5 s; rejects when `signal` aborts. Subscribe, then read. */
@@ -101,7 +105,7 @@ export interface Flows {
 export const hashOfCode = (code: string): Buffer => createHash('sha256').update(code).digest()
 
 /** What is forgotten when a flow ends. Its last question stays, as its callers may look at it. */
-const FORGET = { answer: null, typed: null, replica: null, input_until: null }
+const FORGET = { answer: null, typed: null, landing: null, replica: null, input_until: null }
 
 export function makeFlows(settings: FlowsSettings): Flows {
   const { db, scope, leases, bells, sealer, codeOf, maxPending, canReauth, now = Date.now, random = Math.random } = settings
@@ -180,6 +184,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
         status: 'AUTHENTICATED',
         checked_at: sql`now()`,
         post_login_url: how.postLoginUrl ?? null,
+        landing: flow.landing === null ? null : sealer.seal(sealer.open(flow.landing, flow.id), connection.id),
         learned: JSON.stringify(how.learned),
         // It may have been deleted since it was written.
         ...(how.credentialId !== undefined && {
@@ -278,7 +283,16 @@ export function makeFlows(settings: FlowsSettings): Flows {
     },
     onNews: (heard) => bells.on('auth_flow', heard),
     get: (id) => flowById(db, id),
-    connectionOf: ({ connection_id: id }) => connectionById(db, id),
+    async connectionOf({ connection_id: id }) {
+      const row = await connectionById(db, id)
+      if (!row?.landing) return row
+      try {
+        return { ...row, post_login_url: sealer.open(row.landing, id) }
+      } catch {
+        // Its key is missing. The address without the value may do.
+        return row
+      }
+    },
     remember: (id, memory) => change(id, { memory: JSON.stringify(memory) }),
     ask: (id, pause, step, inputUntil, websiteError = null) =>
       change(id, { pause: JSON.stringify(pause), step, input_until: inputUntil, website_error: websiteError, answer: null }),
@@ -303,6 +317,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
       const { typed } = (await flowById(db, id)) ?? { typed: null }
       return typed === null ? {} : (JSON.parse(sealer.open(typed, id)) as Record<string, string>)
     },
+    keepAddress: (id, url) => change(id, { landing: sealer.seal(url, id) }),
     finish: (id, how) => finish(id, how, mine),
     heard: (id, signal) => bells.heard(id, signal),
     answer: (id, answer) =>

@@ -70,11 +70,12 @@ export function storedBrowser(before: StoredBrowser, { browser }: Resolved): Sto
 }
 
 /** What a login is asked to do differently, as its row has it. */
-export const askedOf = ({ proxy_id, browser }: Resolved, record: boolean | undefined): Asked => {
+export const askedOf = ({ proxy_id, browser }: Resolved, record: boolean | undefined, isOfProject: boolean): Asked => {
   const { proxy_mode: _, ...own } = browser
   return {
     ...(record !== undefined && { record_session: record }),
     ...(proxy_id !== undefined && { proxy_id }),
+    ...(typeof proxy_id === 'string' && isOfProject && { by_project_key: true }),
     ...(Object.keys(own).length > 0 && { browser: own }),
   }
 }

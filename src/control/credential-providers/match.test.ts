@@ -1,6 +1,6 @@
 // Which item is meant by a domain.
 import { expect, test } from 'vitest'
-import { asDomain, bestMatch, hostOf } from './match.ts'
+import { asDomain, bestMatch, fits, hostOf, hostsOf } from './match.ts'
 
 const item = (title: string, ...urls: string[]) => ({ id: title, title, urls })
 
@@ -91,4 +91,27 @@ test('ties go by the order of providers, then by title, whatever the order in a 
   expect(title('x.test', [one!, two!], [three!])).toBe('a')
   expect(title('x.test', [two!, one!], [three!])).toBe('a')
   expect(title('x.test', [item('parent', 'test.x'), item('z', '*.test')], [three!])).toBe('0')
+})
+
+test('an item is meant for the hosts of its URLs and the names below them, unless those belong to others', () => {
+  expect(hostsOf(['https://shop.test/login', '*.example.com', 'user.github.io', 'https://me@evil.test/'])).toEqual([
+    'shop.test',
+    '*.shop.test',
+    '*.example.com',
+    'user.github.io',
+    '*.user.github.io',
+  ])
+  expect(hostsOf(['com', 'localhost', 'https://10.0.0.1/', 'github.io', 'co.uk', '*.co.uk', '', 'mailto:a@b'])).toEqual([
+    'com',
+    'localhost',
+    '10.0.0.1',
+    'github.io',
+    'co.uk',
+  ])
+  expect([fits('in.shop.test', ['https://shop.test']), fits('SHOP.test', ['shop.test']), fits('shop.test', ['in.shop.test']), fits('shop.test', [])]).toEqual([
+    true,
+    true,
+    false,
+    false,
+  ])
 })

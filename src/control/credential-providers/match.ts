@@ -37,11 +37,29 @@ function distance(domain: string, host: string): number | undefined {
   const isPattern = host.startsWith('*.')
   const base = isPattern ? host.slice(2) : host
   if (!isPattern && domain === base) return EXACT
-  if (isAddress(domain) || isAddress(base) || !base.includes('.') || !isBelow(domain, base)) return undefined
-  // What is below "co.uk" or "github.io" belongs to others. A pattern for the second kind is somebody's own wish.
-  if (getPublicSuffix(base, { allowPrivateDomains: !isPattern }) === base) return undefined
+  if (isAddress(domain) || !isBelow(domain, base) || !hasOwnNames(base, isPattern)) return undefined
   return domain.split('.').length - base.split('.').length
 }
+
+/** Whether the names below a host belong to the same people. What is below "co.uk" or "github.io" belongs to others. A pattern for the second kind is somebody's own wish. */
+const hasOwnNames = (base: string, isPattern: boolean): boolean =>
+  !isAddress(base) && base.includes('.') && getPublicSuffix(base, { allowPrivateDomains: !isPattern }) !== base
+
+/** Whether an item with these URLs is meant by a domain. */
+export function fits(domain: string, urls: readonly string[]): boolean {
+  const wanted = asDomain(domain)
+  return wanted !== undefined && urls.some((url) => distance(wanted, hostOf(url) ?? '') !== undefined)
+}
+
+/** The hosts that an item with these URLs is meant for; `*.` stands for every name below. */
+export const hostsOf = (urls: readonly string[]): string[] =>
+  urls.flatMap((url) => {
+    const host = hostOf(url) ?? ''
+    const isPattern = host.startsWith('*.')
+    const base = isPattern ? host.slice(2) : host
+    if (base === '') return []
+    return [...(isPattern ? [] : [base]), ...(hasOwnNames(base, isPattern) ? [`*.${base}`] : [])]
+  })
 
 /**
  * The item that is meant by a domain: one of exactly that host first, then of the nearest parent domain; then by the order of `lists` (of providers), then by title. The same

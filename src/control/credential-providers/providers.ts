@@ -15,7 +15,7 @@ import { openBackend, type BackendTools } from './backends/open.ts'
 import { WrongToken } from './backends/token.ts'
 import type { CreateProvider, CredentialProvider, ProviderItem, ProviderType, TestResult, UpdateProvider } from './contract.ts'
 import { makeItemLists } from './item-lists.ts'
-import { bestMatch } from './match.ts'
+import { bestMatch, fits } from './match.ts'
 import { changeProvider, deleteProvider, findNamed, findProvider, insertProvider, listProviders, type ProviderFilter, type ProviderRow } from './rows.ts'
 
 const KIND = 'credential provider'
@@ -68,8 +68,8 @@ export interface CredentialProviders {
   test(by: Principal, id: string, signal: AbortSignal): Promise<TestResult>
   /** The id of a provider by name or id; undefined when there is none. */
   idOf(nameOrId: string): Promise<string | undefined>
-  /** The credential at a path, or for a domain (auto), read now. @throws ProviderProblem; the signal's reason */
-  resolve(providerId: string, by: { path: string } | { domain: string }, signal: AbortSignal): Promise<ProvidedCredential>
+  /** The credential at a path (with `domain`: if it is meant for that one), or for a domain (auto), read now. @throws ProviderProblem; the signal's reason */
+  resolve(providerId: string, by: { path: string; domain?: string | undefined } | { domain: string }, signal: AbortSignal): Promise<ProvidedCredential>
 }
 
 const pathOf = ({ vault, title }: Item): string => `${vault.name}/${title}`
@@ -148,6 +148,9 @@ export function makeCredentialProviders({ db, keys, config, assertOrganization, 
 
   const itemsOf = (row: ProviderRow, signal: AbortSignal, isFresh = false): Promise<Item[]> =>
     lists.get(row, isFresh, () => ask(row, signal, (backend, both) => backend.listItems(both)))
+
+  /** The same for an item that is not there: a caller who may not list items learns nothing of them. */
+  const notMeant = (row: ProviderRow) => new ProviderProblem('credential_not_found', `the ${KIND} "${row.name}" has no item at this path for this domain`)
 
   /** @throws ProviderProblem when nothing, or more than one thing, has this path */
   async function atPath(row: ProviderRow, path: string, signal: AbortSignal): Promise<Item> {
@@ -231,10 +234,13 @@ export function makeCredentialProviders({ db, keys, config, assertOrganization, 
       try {
         const item = 'path' in by ? await atPath(row, by.path, signal) : await forDomain(row, by.domain, signal)
         const read = await ask(row, signal, (backend, both) => backend.resolve(item, both))
+        // By the URLs that it has now: the list is remembered for a while.
+        if ('path' in by && by.domain !== undefined && !fits(by.domain, read.urls)) throw notMeant(row)
         return provided(item, read)
       } catch (error) {
-        if (error instanceof ProviderProblem) throw error
+        if (error instanceof ProviderProblem) throw error.code === 'credential_not_found' && 'path' in by && by.domain !== undefined ? notMeant(row) : error
         signal.throwIfAborted()
+        if (error instanceof BackendProblem && error.isMissing && 'path' in by && by.domain !== undefined) throw notMeant(row)
         if (error instanceof BackendProblem)
           throw new ProviderProblem(error.isMissing ? 'credential_not_found' : 'provider_unavailable', `${KIND} "${row.name}": ${error.message}`)
         log.error({ err: error, provider: providerId }, 'a credential provider failed')

@@ -83,6 +83,7 @@ const about = (isAttended: boolean): Known => {
     sourceOf: (key, role) => secrets.sourceOf(key, role),
     hasTotp: true,
     ssoProvider: undefined,
+    scrub: (text) => text,
     isOwn: () => false,
     hosts: (sso) => allowedHosts({ domain: 'example.test', allowedDomains: [], sso }),
     candidates: ['https://example.test/login', 'https://example.test/'],

@@ -36,6 +36,8 @@ export interface Known {
   sourceOf: (key: string, role: FieldRole) => 'typed' | 'stored' | 'code' | undefined
   hasTotp: boolean
   ssoProvider: string | undefined
+  /** A text without the values of the flow. */
+  scrub: (text: string) => string
   /** Whether a label names the user. */
   isOwn: (label: string) => boolean
   /** Patterns of hosts that may get values, when this other service was chosen; empty: none was. */

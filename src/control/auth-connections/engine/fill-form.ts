@@ -11,7 +11,7 @@ import { ask, pausedField, unattended } from './questions.ts'
 const isNeeded = ({ role, required }: PageField): boolean => required || role === 'identifier' || role === 'password' || role === 'code' || role === 'totp_code'
 
 export function fillForm(memory: Memory, seen: Interpretation, page: PageFacts, about: Known): Decision {
-  const chosen = takeChosen(memory, seen) ?? takeSso(memory, seen, about) ?? takeLearned(memory, seen, about)
+  const chosen = takeChosen(memory, seen, about) ?? takeSso(memory, seen, about) ?? takeLearned(memory, seen, about)
   if (chosen) return chosen
   const fields = seen.fields.filter(({ role }) => role !== 'password_new')
   const refused = byHost(memory, page, about, fields)
@@ -38,10 +38,10 @@ function sourceOf(memory: Memory, field: PageField, about: Known): Source | unde
 }
 
 /** A code that the flow has not, at a page that offers one which it has. */
-function otherWay(memory: Memory, seen: Interpretation, missing: PageField[], { hasTotp }: Known): Decision | undefined {
-  if (seen.kind !== 'code' || !hasTotp || memory.totp.tries > 0 || !missing.some(({ role }) => role === 'code')) return undefined
+function otherWay(memory: Memory, seen: Interpretation, missing: PageField[], about: Known): Decision | undefined {
+  if (seen.kind !== 'code' || !about.hasTotp || memory.totp.tries > 0 || !missing.some(({ role }) => role === 'code')) return undefined
   const offer = seen.choices.find(({ mfa }) => mfa === 'totp') ?? seen.choices.find(({ mfa }) => mfa === 'switch')
-  return offer && isTry(memory, `other way ${seen.signature}`, 1) ? choose(memory, seen, offer) : undefined
+  return offer && isTry(memory, `other way ${seen.signature}`, 1) ? choose(memory, seen, offer, about) : undefined
 }
 
 function askFor(memory: Memory, seen: Interpretation, missing: PageField[], about: Known): Decision {

@@ -1,10 +1,12 @@
 // Asks a person and waits: for an answer, for a page that goes on by itself, or until the time is over.
 import { newId } from '../../../base/ids.ts'
 import type { Answer, Pause, Requirement } from '../flow.ts'
+import { brief } from './choosing.ts'
 import type { Question } from './decision.ts'
 import type { Hands } from './hands.ts'
 import type { Interpretation, PageContext } from './interpretation.ts'
 import { addOnce, type Memory } from './memory.ts'
+import { scrubbed } from './questions.ts'
 import type { SecretResolver } from './secrets.ts'
 import { Expired, FlowFailure, NotOurs, type Flow, type Tools } from './work.ts'
 
@@ -40,7 +42,11 @@ const sorted = (value: unknown): unknown =>
 /** Returns when there is an answer, which is in the memory and the secrets then, or when the page has changed. */
 export async function askPerson(question: Question, seen: Interpretation, memory: Memory, secrets: SecretResolver, person: Person): Promise<void> {
   const { flow, tools, signal } = person
-  const { pause, until } = await present(question, memory, person)
+  const { pause, until } = await present(
+    scrubbed(question, (text) => secrets.scrubber.scrub(text)),
+    memory,
+    person,
+  )
   let nextLook = tools.clock.now() + LOOK_MS
   for (;;) {
     signal.throwIfAborted()
@@ -56,7 +62,7 @@ export async function askPerson(question: Question, seen: Interpretation, memory
       if (isCaptcha && now >= until - BEFORE_END_MS) throw new FlowFailure('captcha_blocked', 'nobody has solved the captcha in time')
       if (now >= until) throw new Expired('nobody has answered in time')
       if (now >= nextLook) {
-        if (await hasChanged(question, seen, memory, person)) return
+        if (await hasChanged(question, seen, memory, secrets, person)) return
         nextLook = tools.clock.now() + LOOK_MS
       }
       await promise
@@ -89,11 +95,17 @@ const REQUIREMENTS: Record<NonNullable<Question['external']>['action'], Requirem
 }
 
 /** Whether the page has become another: the flow goes on by itself then. */
-async function hasChanged({ external }: Question, seen: Interpretation, memory: Memory, { flow, tools, hands, context, remember }: Person): Promise<boolean> {
+async function hasChanged(
+  { external }: Question,
+  seen: Interpretation,
+  memory: Memory,
+  secrets: SecretResolver,
+  { flow, tools, hands, context, remember }: Person,
+): Promise<boolean> {
   const page = await hands.read()
   // A page that is being loaded, or was lost for a moment, says nothing.
   if (page.error !== null) return false
-  const now = tools.interpret(page, context())
+  const now = secrets.scrubbed(tools.interpret(page, context()))
   if (now.signature === seen.signature && (now.websiteError === undefined || now.websiteError === seen.websiteError)) return false
   memory.hasActed = true
   memory.hasSent = true
@@ -119,7 +131,7 @@ export async function takeAnswer(
     if (value !== '') memory.rejected = memory.rejected.filter((other) => other !== key)
   }
   const choice = pause.choices.find(({ id }) => id === answer.choice)
-  memory.chosen = choice && { type: choice.type, label: choice.label, mfa: choice.mfa, provider: choice.provider }
+  memory.chosen = choice && brief(choice, (text) => secrets.scrubber.scrub(text))
   memory.visits = {}
   memory.websiteError = undefined
   const isKept = await tools.flows.keepTyped(flow.id, secrets.typed())

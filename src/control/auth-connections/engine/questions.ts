@@ -26,6 +26,20 @@ export function showPage(memory: Memory, seen: Interpretation, about: Known, mes
   return about.isAttended ? ask(memory, seen, about, [], { action: 'other', message }) : unattended('something that was not understood')
 }
 
+/**
+ * A question as it is stored and shown: without values, which the page may repeat beside a field ("Password of jane"). Accounts and organizations keep their names, and
+ * selects their options: without them nobody can choose. They are gone with the question.
+ */
+export const scrubbed = ({ fields, choices, external }: Question, scrub: (text: string) => string): Question => ({
+  fields: fields.map((field) => ({ ...field, label: scrub(field.label), placeholder: scrub(field.placeholder), hint: field.hint && scrub(field.hint) })),
+  choices: choices.map((choice) => {
+    if (choice.type === 'account' || choice.type === 'other') return choice
+    const [maskedDestination, description] = [choice.maskedDestination, choice.description].map((text) => text && scrub(text))
+    return { ...choice, label: scrub(choice.label), maskedDestination, description }
+  }),
+  external: external && { ...external, message: scrub(external.message) },
+})
+
 const pausedChoice = ({ type, label, provider, mfa, maskedDestination, description, xpath }: PageChoice, index: number): PausedChoice => ({
   id: `choice_${index + 1}`,
   type,

@@ -1,6 +1,7 @@
 // What follows a login that was verified: the profile is saved, what was typed is kept, then the flow is SUCCESS. Each step may be repeated after a kill.
 import { BrowserGone } from './browser.ts'
 import type { Memory } from './memory.ts'
+import type { Scrubber } from './scrub.ts'
 import { canonicalKey, type SecretResolver } from './secrets.ts'
 import { FlowFailure, NotOurs, type Connection, type Flow, type Tools } from './work.ts'
 
@@ -13,6 +14,16 @@ interface Saving {
   remember: () => Promise<void>
   tools: Tools
   signal: AbortSignal
+}
+
+/**
+ * Returns the address after the login as it may be shown. With the name of the user in it, the whole one is kept sealed: some sites show the user's page only there. With
+ * a password in it, it would log in again at each check, so it is not kept.
+ */
+export async function keepAddress(url: string, { id }: Flow, scrubber: Scrubber, { flows }: Pick<Tools, 'flows'>): Promise<string> {
+  const shown = scrubber.address(url)
+  if (shown !== url && !scrubber.holdsSecret(url) && !(await flows.keepAddress(id, url))) throw new NotOurs('the flow has ended')
+  return shown
 }
 
 const NOT_SAVED = 'the login succeeded, and its profile could not be saved'

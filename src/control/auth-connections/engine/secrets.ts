@@ -1,5 +1,7 @@
 // The values of one flow, in the memory of its worker only: of a stored credential, of a provider, and what a person has typed. Which value a field takes.
-import type { FieldRole } from './interpretation.ts'
+import type { FieldRole, Interpretation } from './interpretation.ts'
+import { IDENTIFIERS, kindOf, Scrubber } from './scrub.ts'
+import type { ItemPlaces } from './values.ts'
 
 /** What a TOTP secret is to this file: something with a period. */
 export interface Totp {
@@ -12,6 +14,8 @@ export interface StoredValues<T extends Totp = Totp> {
   values: Record<string, string>
   ssoProvider: string | undefined
   totp: T | undefined
+  /** Where they may be typed; undefined: wherever the connection allows. */
+  places?: ItemPlaces | undefined
 }
 
 /** Other words for keys, as people and stores write them. */
@@ -33,8 +37,6 @@ const ALIASES: Record<string, string> = {
   passwd: 'password',
   pwd: 'password',
 }
-const IDENTIFIERS = ['username', 'email', 'phone']
-
 export function canonicalKey(key: string): string {
   const plain = key
     .toLowerCase()
@@ -61,17 +63,22 @@ export class SecretResolver<T extends Totp = Totp> {
   readonly #typed: Map<string, string>
   /** Codes are for one use, and never kept. */
   readonly #codes = new Map<string, string>()
+  /** Knows all values of the flow, and keeps them out of what is stored or shown. */
+  readonly scrubber = new Scrubber()
   readonly ssoProvider: string | undefined
   readonly totp: T | undefined
   /** Of the stored values; undefined: there are none. */
   readonly version: string | undefined
+  readonly places: ItemPlaces | undefined
 
   constructor(stored: StoredValues<T> | undefined, typed: Record<string, string>) {
+    for (const [key, value] of [...Object.entries(stored?.values ?? {}), ...Object.entries(typed)]) this.scrubber.note(value, kindOf(canonicalKey(key)))
     this.#stored = canonical(stored?.values ?? {})
     this.#typed = canonical(typed)
     this.ssoProvider = stored?.ssoProvider
     this.totp = stored?.totp
     this.version = stored?.version
+    this.places = stored?.places
   }
 
   /** Where the value of a field comes from, of what a person has typed first; undefined: nothing is known. */
@@ -88,6 +95,8 @@ export class SecretResolver<T extends Totp = Totp> {
   /** Takes what a person has typed. An empty answer takes back what was typed before. */
   type(key: string, role: FieldRole, value: string): void {
     const into = isForOnce(role) ? this.#codes : this.#typed
+    // What a box or a select takes is a word of the page.
+    if (role !== 'checkbox' && role !== 'select') this.scrubber.note(value, kindOf(canonicalKey(key), role))
     if (value === '') into.delete(canonicalKey(key))
     else into.set(canonicalKey(key), value)
   }
@@ -100,6 +109,12 @@ export class SecretResolver<T extends Totp = Totp> {
   /** What was typed and may be kept: no codes. */
   typed(): Record<string, string> {
     return Object.fromEntries(this.#typed)
+  }
+
+  /** What a page says, without values. Where it is compared with itself it stays the same. */
+  scrubbed(seen: Interpretation): Interpretation {
+    const { scrubber } = this
+    return { ...seen, signature: scrubber.scrub(seen.signature), websiteError: seen.websiteError && scrubber.scrub(seen.websiteError) }
   }
 
   /** Whether a label names the user: one of their identifiers, whole. */

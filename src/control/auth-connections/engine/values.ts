@@ -1,30 +1,71 @@
 // The values of a form, as the agent types them: from the credential, a person, or the secret of one-time codes. Nothing in here is kept.
-import type { Action } from '../../../agent/login/contract.ts'
+import type { Action, PageModel } from '../../../agent/login/contract.ts'
 import { itemVersion } from '../reauth.ts'
+import { browserOf } from '../wanted-browser.ts'
 import type { Fill } from './decision.ts'
+import { allowedHosts, isAllowedHost } from './hosts.ts'
 import type { Memory } from './memory.ts'
 import type { SecretResolver, StoredValues, Totp } from './secrets.ts'
-import { FlowFailure, type Connection, type Tools } from './work.ts'
+import { FlowFailure, type Connection, type Flow, type ProxyReads, type Tools } from './work.ts'
 
 /** A code that ends sooner may have ended when the site checks it. */
 const LEAST_CODE_MS = 4000
 /** Clocks of sites are not exactly ours. */
 const AFTER_MS = 300
 
+const BY_OPERATOR = 'an API key of the whole organization has to set the credential of this connection'
+
 /** The credential of a connection, read now. @throws FlowFailure when it cannot be read */
-export async function storedValues(connection: Connection, tools: Tools, signal: AbortSignal): Promise<StoredValues | undefined> {
+export async function storedValues(connection: Connection, flow: Flow, tools: Tools, signal: AbortSignal): Promise<StoredValues | undefined> {
   const { project_id: project, credential_id: credential, provider_id: provider, provider_path: path, domain } = connection
+  const isOfProject = connection.by_project_key || flow.asked.by_project_key === true
   if (credential !== null) return tools.credentials.open(project, credential)
   if (provider === null) return undefined
   try {
-    const { values, totp } = await tools.providers.resolve(provider, path === null ? { domain } : { path }, signal)
-    return { version: itemVersion(provider, path), values, ssoProvider: undefined, totp: totp === undefined ? undefined : readTotp(tools, totp) }
+    // The item may have other URLs by now than when the connection was made.
+    const by = path === null ? { domain } : { path, domain: isOfProject ? domain : undefined }
+    const { values, totp, hosts } = await tools.providers.resolve(provider, by, signal)
+    const { proxyId } = browserOf(connection, flow)
+    const places = isOfProject ? { hosts, proxyReads: proxyId === undefined ? ('nothing' as const) : await tools.proxyReads(project, proxyId) } : undefined
+    const version = itemVersion(provider, path)
+    return { version, values, ssoProvider: undefined, totp: totp === undefined ? undefined : readTotp(tools, totp), places }
   } catch (error) {
     signal.throwIfAborted()
     const { code, message } = error as { code?: unknown; message: string }
     if (code === 'provider_unavailable' || code === 'credential_not_found') throw new FlowFailure(code, message)
     throw error
   }
+}
+
+/** Where the item of a provider may be typed, in a connection whose caller has a right to it only there. */
+export interface ItemPlaces {
+  /** Patterns of the hosts that it is meant for, besides the connection's domain. */
+  hosts: readonly string[]
+  /** What the proxy of the browser, which the caller has chosen, can read of the pages. */
+  proxyReads: ProxyReads
+}
+
+/**
+ * The hosts that may get the values of a form. The caller of a connection chooses its allowed domains and its proxy: an item to which the caller has a right only at its own
+ * places (`ofItem`) is typed neither at those hosts, nor where that proxy could read it. @throws FlowFailure when the form is at such a place
+ */
+export function hostsForValues(
+  fills: readonly Fill[],
+  page: PageModel,
+  { domain, allowed_domains: allowedDomains }: Pick<Connection, 'domain' | 'allowed_domains'>,
+  ofItem: ItemPlaces | undefined,
+  sso: string,
+): string[] {
+  const allowed = allowedHosts({ domain, allowedDomains, sso })
+  if (!ofItem || !fills.some(({ source }) => source === 'stored' || source === 'totp')) return allowed
+  const isRead = ofItem.proxyReads === 'all' || (ofItem.proxyReads === 'plain' && !page.url.startsWith('https:'))
+  if (isRead) throw new FlowFailure('domain_not_allowed', `the connection's proxy could read the values of the provider's item at this page; ${BY_OPERATOR}`)
+  const meant = [...allowedHosts({ domain, allowedDomains: [], sso: '' }), ...ofItem.hosts]
+  const isBoth = (host: string) => isAllowedHost(host, allowed) && isAllowedHost(host, meant)
+  const refused = [page.host, ...fills.map(({ field }) => field.host)].find((host) => !isBoth(host))
+  if (refused !== undefined)
+    throw new FlowFailure('domain_not_allowed', `the provider's item has no URL of ${refused || 'a frame without a host'}; ${BY_OPERATOR}`)
+  return [...new Set([page.host, ...page.frames.map(({ host }) => host)])].filter(isBoth)
 }
 
 function readTotp({ totp }: Pick<Tools, 'totp'>, text: string): Totp {

@@ -4,6 +4,7 @@ import type { Learned } from '../flow.ts'
 import { SURE, type Interpretation, type PageContext, type PageKind } from './interpretation.ts'
 import type { LoginBrowser } from './browser.ts'
 import { isTry, type Memory } from './memory.ts'
+import type { Scrubber } from './scrub.ts'
 import { stablePath } from './signature.ts'
 import { FlowFailure } from './work.ts'
 
@@ -92,6 +93,7 @@ interface Confirming {
   memory: Memory
   probe: (url: string | undefined) => Promise<Probed>
   cookies: () => Promise<Cookie[]>
+  scrubber: Pick<Scrubber, 'holdsSecret' | 'address'>
   home: string
   loginUrl: string | undefined
   look: Tools
@@ -107,11 +109,14 @@ export async function confirm({
   memory,
   probe: probeAt,
   cookies,
+  scrubber,
   loginUrl,
   look: tools,
 }: Confirming): Promise<{ postLoginUrl: string; learned: Learned } | undefined> {
   // A page that says that it failed is no page for checks, also when the login has succeeded all the same.
-  const before = /^https?:/.test(page.url) && page.error === null && seen.kind !== 'error' ? page.url : undefined
+  // An address with the password in it, of a form that is sent by GET, would log in again; it is not opened a second time, and not saved with the profile's tab.
+  const url = scrubber.holdsSecret(page.url) ? scrubber.address(page.url) : page.url
+  const before = /^https?:/.test(url) && page.error === null && seen.kind !== 'error' ? url : undefined
   const found = await probeAt(before)
   const changed = changedCookies(memory.cookies ?? [], await cookies())
   const isBroken = found.page.error !== null || found.seen.kind === 'error'

@@ -26,6 +26,7 @@ export type Connection = Pick<
   | 'credential_id'
   | 'provider_id'
   | 'provider_path'
+  | 'by_project_key'
   | 'proxy_id'
   | 'browser'
   | 'status'
@@ -43,10 +44,14 @@ type OfRows =
   | 'discovering'
   | 'bind'
   | 'keepTyped'
+  | 'keepAddress'
   | 'openTyped'
   | 'finish'
   | 'heard'
   | 'expireDue'
+
+/** `plain`: pages without TLS. `all`: its authorities sign for any site. */
+export type ProxyReads = 'nothing' | 'plain' | 'all'
 
 /** What the engine uses of the rows of flows. Of flows and connections it reads some columns only, so that tests can stand in for them. */
 export interface FlowRows extends Pick<Flows, OfRows> {
@@ -65,8 +70,14 @@ export interface Tools<T extends Totp = Totp> {
   }
   /** Problems that callers are to hear of have a `code` (provider_unavailable, credential_not_found) and a message without values. */
   providers: {
-    resolve(id: string, by: { path: string } | { domain: string }, signal: AbortSignal): Promise<{ values: Record<string, string>; totp: string | undefined }>
+    resolve(
+      id: string,
+      by: { path: string; domain: string | undefined } | { domain: string },
+      signal: AbortSignal,
+    ): Promise<{ values: Record<string, string>; totp: string | undefined; /** Patterns of the hosts that the item is meant for. */ hosts: string[] }>
   }
+  /** What a proxy of a project's callers can read of what is sent through it. */
+  proxyReads: (project: string, id: string) => Promise<ProxyReads>
   totp: {
     /** A secret as stores have it. */
     read(text: string): T

@@ -5,16 +5,17 @@ import type { Learned } from '../flow.ts'
 import { BrowserGone } from './browser.ts'
 import { decide } from './decide.ts'
 import type { Decision, Known } from './decision.ts'
+import { endingOf } from './ending.ts'
 import { Hands } from './hands.ts'
 import { allowedHosts } from './hosts.ts'
 import { SURE, type Interpretation, type PageContext } from './interpretation.ts'
 import { forNewBrowser, readMemory, type Ending, type Memory } from './memory.ts'
 import { candidatesOf, homeOf, isAttended, wishOf } from './places.ts'
 import { askPerson, takeAnswer } from './person.ts'
-import { saveAndFinish } from './saving.ts'
+import { keepAddress, saveAndFinish } from './saving.ts'
 import { SecretResolver } from './secrets.ts'
 import { stablePath } from './signature.ts'
-import { actionsOf, freshCode, storedValues, versionSent } from './values.ts'
+import { actionsOf, freshCode, hostsForValues, storedValues, versionSent } from './values.ts'
 import { confirm, probe } from './verify.ts'
 import { Expired, FlowFailure, NotOurs, type Connection, type Flow, type Tools } from './work.ts'
 
@@ -46,7 +47,7 @@ class Worker {
   readonly #deadline: AbortSignal
   #memory: Memory
   #connection!: Connection
-  #secrets!: SecretResolver
+  #secrets = new SecretResolver(undefined, {})
   #browserId: string | undefined
   #hands: Hands | undefined
 
@@ -88,7 +89,7 @@ class Worker {
     }
     this.#assertTime()
     const isCheck = this.#flow.type === 'health_check'
-    this.#secrets = new SecretResolver(isCheck ? undefined : await storedValues(connection, this.#tools, this.#signal), typed)
+    this.#secrets = new SecretResolver(isCheck ? undefined : await storedValues(connection, this.#flow, this.#tools, this.#signal), typed)
     for (;;) {
       try {
         await this.#browser()
@@ -149,7 +150,8 @@ class Worker {
       const seen = await this.#interpret(page)
       const { decision, memory } = decide(this.#memory, seen, page, this.#known())
       this.#memory = memory
-      this.#tools.log.debug({ flow: this.#flow.id, host: page.host, kind: seen.kind, confidence: seen.confidence, next: decision.do }, 'a page of a login')
+      const told = { host: this.#secrets.scrubber.scrub(page.host), kind: seen.kind, confidence: seen.confidence, next: decision.do }
+      this.#tools.log.debug({ flow: this.#flow.id, ...told }, 'a page of a login')
       if (await this.#carryOut(decision, page, seen)) return
     }
   }
@@ -181,8 +183,10 @@ class Worker {
 
   async #fill(decision: Extract<Decision, { do: 'fill' }>, page: PageModel): Promise<false> {
     const memory = this.#memory
+    const hosts = hostsForValues(decision.fills, page, this.#connection, this.#secrets.places, memory.sso)
     const spec = this.#secrets.totp
     const code = spec && decision.fills.some(({ source }) => source === 'totp') ? await freshCode(spec, memory, this.#tools, this.#signal) : undefined
+    if (code !== undefined) this.#secrets.scrubber.note(code, 'once')
     const values = actionsOf(decision.fills, this.#secrets, code)
     if ('unfit' in values) {
       // A choice of a select that the site does not offer: a person is asked.
@@ -192,12 +196,13 @@ class Worker {
       return false
     }
     memory.sentVersion = versionSent(decision.fills, this.#secrets, memory)
-    memory.loginPath ??= page.host + stablePath(page.url)
+    const path = page.host + stablePath(page.url)
+    if (!this.#secrets.scrubber.holds(path)) memory.loginPath ??= path
     // From here on the values count as sent, whatever happens: a stored password is never typed a second time.
     await this.#isOurs(this.#tools.flows.submitting(this.#flow.id))
     await this.#remember()
     this.#assertTime()
-    const filled = await this.#hands!.fill(decision, values.actions, this.#hosts(memory.sso))
+    const filled = await this.#hands!.fill(decision, values.actions, hosts)
     this.#secrets.forgetCodes()
     if (memory.sent) memory.sent.isUnsure = false
     if (filled !== 'sent') this.#takeBack(decision, filled)
@@ -226,6 +231,7 @@ class Worker {
       memory: this.#memory,
       probe: (url) => this.#probe(url, false),
       cookies: () => this.#cookies(),
+      scrubber: this.#secrets.scrubber,
       ...this.#where(),
       look: this.#lookTools(),
     })
@@ -246,7 +252,8 @@ class Worker {
       loginPath: undefined,
       marks: { cookies: [], signsOut: false, redirects: false },
     }
-    this.#memory.success = { postLoginUrl, learned: learned ?? nothing, isSaved: false, isKeeping: false, credentialId: undefined }
+    const url = await keepAddress(postLoginUrl, this.#flow, this.#secrets.scrubber, this.#tools)
+    this.#memory.success = { postLoginUrl: url, learned: learned ?? nothing, isSaved: false, isKeeping: false, credentialId: undefined }
     await this.#remember()
     await this.#save()
   }
@@ -302,13 +309,13 @@ class Worker {
   }
 
   async #interpret(page: PageModel): Promise<Interpretation> {
-    const seen = this.#tools.interpret(page, this.#context())
+    const seen = this.#secrets.scrubbed(this.#tools.interpret(page, this.#context()))
     const { model } = this.#tools
     const calls = this.#memory.tried['model'] ?? 0
     const isEmpty = page.url === 'about:blank' || page.controls.length === 0
     if (!model || isEmpty || seen.confidence >= SURE || calls >= MAX_MODEL_CALLS) return seen
     this.#memory.tried['model'] = calls + 1
-    return (await model(page, this.#context(), this.#signal)) ?? seen
+    return this.#secrets.scrubbed((await model(page, this.#context(), this.#signal)) ?? seen)
   }
 
   #hosts(sso: string): string[] {
@@ -322,6 +329,7 @@ class Worker {
       sourceOf: (key, role) => secrets.sourceOf(key, role),
       hasTotp: secrets.totp !== undefined,
       ssoProvider: secrets.ssoProvider,
+      scrub: (text) => secrets.scrubber.scrub(text),
       isOwn: (label) => secrets.isOwn(label),
       hosts: (sso) => this.#hosts(sso),
       candidates: candidatesOf(this.#connection),
@@ -354,14 +362,10 @@ class Worker {
   }
 
   #endingOf(error: unknown): Ending {
-    const { websiteError, sentVersion } = this.#memory
-    if (error instanceof FlowFailure)
-      return { state: 'FAILED', errorCode: error.code, errorMessage: error.message, websiteError, ...(error.isRefusal && { refused: sentVersion }) }
-    if (error instanceof Expired || this.#deadline.aborted)
-      return { state: 'EXPIRED', errorMessage: error instanceof Expired ? error.message : 'the time for this login is over' }
-    if (error instanceof BrowserGone) return { state: 'FAILED', errorCode: 'browser_error', errorMessage: 'the browser has ended', websiteError }
-    this.#tools.log.error({ flow: this.#flow.id, error: error instanceof Error ? error.name : 'unknown' }, 'a login has failed inside')
-    return { state: 'FAILED', errorCode: 'internal', errorMessage: 'the login failed inside the service', websiteError }
+    const ending = endingOf(error, this.#memory, this.#deadline.aborted, this.#secrets.scrubber)
+    if (ending.errorCode === 'internal')
+      this.#tools.log.error({ flow: this.#flow.id, error: error instanceof Error ? error.name : 'unknown' }, 'a login has failed inside')
+    return ending
   }
 
   /** Notes how the flow ends, ends its browser, then the flow: in this order, so that no browser is forgotten. */

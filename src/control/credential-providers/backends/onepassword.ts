@@ -8,9 +8,13 @@ import { readOtp } from './otpauth.ts'
 export interface Client {
   vaults: { list(): Promise<{ id: string; title: string }[]> }
   items: {
-    list(vaultId: string): Promise<{ id: string; title: string; vaultId: string; websites: { url: string; autofillBehavior: string }[] }[]>
-    get(vaultId: string, itemId: string): Promise<{ fields: Field[]; websites: { url: string }[] }>
+    list(vaultId: string): Promise<{ id: string; title: string; vaultId: string; websites: Website[] }[]>
+    get(vaultId: string, itemId: string): Promise<{ fields: Field[]; websites: Website[] }>
   }
+}
+interface Website {
+  url: string
+  autofillBehavior?: string
 }
 interface Field {
   id: string
@@ -55,8 +59,7 @@ export function onePasswordBackend(token: string, connect: Connect): Backend {
       ask(signal, async (client) => {
         const items: Item[] = []
         for (const vault of await vaultsOf(client)) {
-          for (const { id, title, websites } of await client.items.list(vault.id))
-            items.push({ id, title, vault, urls: websites.filter(({ autofillBehavior }) => autofillBehavior !== 'Never').map(({ url }) => url) })
+          for (const { id, title, websites } of await client.items.list(vault.id)) items.push({ id, title, vault, urls: usable(websites) })
           assertFew(items.length)
         }
         return items
@@ -68,11 +71,13 @@ export function onePasswordBackend(token: string, connect: Connect): Backend {
         const named = fields.filter(({ fieldType, value }) => TYPED.includes(fieldType) && value !== '').map((field) => [nameOf(field), field.value] as const)
         // The item's own user name and password come last, so that a field of a section does not replace them.
         const values = Object.fromEntries([...named.filter(([name]) => !BUILT_IN.includes(name)), ...builtIn(fields)])
-        return { values, totp: otp && readOtp(otp.value), urls: websites.map(({ url }) => url) }
+        return { values, totp: otp && readOtp(otp.value), urls: usable(websites) }
       }),
   }
 }
 
+/** What its owner has set to "never fill" is not meant for logging in. */
+const usable = (websites: Website[]): string[] => websites.filter(({ autofillBehavior }) => autofillBehavior !== 'Never').map(({ url }) => url)
 const BUILT_IN = ['username', 'password']
 const nameOf = ({ id, title }: Field): string => (BUILT_IN.includes(id) ? id : title)
 const builtIn = (fields: readonly Field[]) =>
