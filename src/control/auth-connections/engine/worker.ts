@@ -363,7 +363,7 @@ class Worker {
 
   #endingOf(error: unknown): Ending {
     const ending = endingOf(error, this.#memory, this.#deadline.aborted, this.#secrets.scrubber)
-    if (ending.errorCode === 'internal')
+    if (ending.state === 'FAILED' && ending.errorCode === 'internal')
       this.#tools.log.error({ flow: this.#flow.id, error: error instanceof Error ? error.name : 'unknown' }, 'a login has failed inside')
     return ending
   }
