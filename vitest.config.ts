@@ -39,6 +39,8 @@ export default defineConfig({
       ...(process.env.COB_TEST_OTEL ? [project('otel', 4, 1, 120_000, ['test/otel/*.test.ts'])] : []),
       // Only with the applications that script/setup-logins installs.
       ...(process.env.COB_TEST_LOGINS ? [project('logins', 4, 1, 180_000, ['test/logins/**/*.test.ts'])] : []),
+      // Only with the daemon that script/test-docker starts.
+      ...(process.env.COB_TEST_DOCKER ? [project('docker', 4, 1, 180_000, ['test/docker/*.test.ts'])] : []),
       // Only with the server that script/test-s3 starts.
       ...(process.env.COB_TEST_S3 ? [project('s3', 4, 1, 120_000, ['test/s3/*.test.ts'])] : []),
     ],

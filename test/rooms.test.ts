@@ -54,6 +54,17 @@ const RULES: Rule[] = [
     why: 'the fake runs the real routes of the agent over a pretended screen, in this process',
   },
   {
+    files: 'instances/docker/**',
+    may: ['instances/docker/**', 'instances/containers/**', 'instances/driver.ts', 'base/**'],
+    why: 'an engine starts containers: it knows neither agents nor what they are told',
+  },
+  {
+    files: 'instances/containers/**',
+    may: ['instances/containers/**', 'instances/local/system-calls.ts', 'instances/*.ts', 'base/**', 'http/**', 'agent/spec.ts'],
+    packages: [],
+    why: 'the driver over an engine knows what an agent is told, and no engine; its filter of system calls is the one of the local driver',
+  },
+  {
     files: 'instances/**',
     may: [
       'instances/*.ts',

@@ -1,5 +1,5 @@
 // The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends. It listens on standard input:
-// the driver opened that socket outside the sandbox, so no program in here can replace it.
+// the driver opened that socket outside the sandbox, so no program in here can replace it. In a container it listens at a port, before any other program is started.
 import '../base/own-program.ts'
 import { flushCompileCache } from 'node:module'
 import { setImmediate } from 'node:timers/promises'
@@ -166,8 +166,15 @@ const server = await serveAgent(
   keys,
   log,
 )
-if (!spec.isTrial) server.listen({ fd: 0 })
+if (!spec.isTrial) server.listen(listenAt())
 listenInside(spec.id, spec.apiPorts, sockets(keeper, proxy, journal, log), log)
+
+/** Without keys anybody who reaches the port could use it. */
+function listenAt(): { fd: number } | { port: number } {
+  if (spec.port === undefined) return { fd: 0 }
+  if (!keys) throw new Error('the agent got no keys, and listens to nobody')
+  return { port: spec.port }
+}
 
 /** For those who follow telemetry to read why it ends. */
 const LAST_WORDS_MS = 100

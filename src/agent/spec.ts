@@ -13,6 +13,8 @@ export const AgentSpec = z.object({
   apiPorts: z.array(z.number()),
   /** It ends itself when no service has watched it for the session's timeout plus this long. */
   graceSeconds: z.number(),
+  /** The TCP port at which it listens, on all addresses and with keys; absent: it listens on the socket that is its standard input. */
+  port: z.number().optional(),
   /** It ends when its browser has answered: it was started to have its code compiled. */
   isTrial: z.boolean().optional(),
 })

@@ -3,6 +3,7 @@ import type { BlockList } from 'node:net'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { addressList } from './address-list.ts'
+import { dockerSettings, type DockerSettings } from './container-settings.ts'
 import { parseProxyUrl, type NamedProxy } from './proxy-url.ts'
 import { isRoot } from './user.ts'
 import { address, ConfigError, flag, integer, needed, oneOf, origin } from './setting.ts'
@@ -29,7 +30,11 @@ export interface Config {
   sealingKeys: string[]
   /** Other services share this one's database and data directory: each is a replica (store/leases.ts). */
   replicas: boolean
-  driver: 'local' | 'local-tls' | 'fake'
+  driver: 'local' | 'local-tls' | 'docker' | 'fake'
+  /** The name of what the driver manages, for replicas with data directories of their own; undefined: one of the data directory. */
+  scope: string | undefined
+  /** Of the driver `docker`. */
+  docker: DockerSettings
   /** Warm browsers: booted before a caller asks for one; 0 keeps none. */
   warmBrowsers: number
   /** Most warm browsers, when many callers ask at once; undefined: what fits a part of the memory. */
@@ -181,7 +186,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     secretKey: secretKey(env),
     sealingKeys: sealingKeys(env),
     replicas: replicas(env),
-    driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'local-tls', 'fake']),
+    driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'local-tls', 'docker', 'fake']),
+    scope: scope(env),
+    docker: dockerSettings(env),
     warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, MOST_WARM),
     warmBrowsersMax: warmBrowsersMax(env),
     maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),
@@ -287,6 +294,14 @@ function sealingKeys(env: NodeJS.ProcessEnv): string[] {
   if (!keys.every((key) => /^[0-9a-f]{64}$/i.test(key)))
     throw new ConfigError('COB_SEALING_KEYS', 'must be keys of 32 bytes, each as 64 hex digits (openssl rand -hex 32), with commas between them')
   return keys
+}
+
+// It becomes part of the names of containers and networks.
+function scope(env: NodeJS.ProcessEnv): string | undefined {
+  const name = env.COB_SCOPE
+  if (!name) return undefined
+  if (!/^[a-z][a-z0-9]{0,23}$/.test(name)) throw new ConfigError('COB_SCOPE', 'must be up to 24 lower-case letters and digits, the first a letter')
+  return name
 }
 
 // A replica finds nothing of the others in an embedded database, which ends with the service that started it.

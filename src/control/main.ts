@@ -30,7 +30,7 @@ import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { sleepWhenUnused } from './browsers/standby.ts'
-import { storedEndpoints } from './browsers/stored-endpoint.ts'
+import { storedEndpoints, type Endpoints } from '../http/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { buildsInProgress } from './deployments/rows.ts'
@@ -81,9 +81,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await using opened = new AsyncDisposableStack()
   await checkPort(config)
   const paths = dataPaths(config.dataDir)
-  const scope = secretFile(paths.hostId, newId).value
+  const scope = config.scope ?? secretFile(paths.hostId, newId).value
   const replica = newId()
-  const driver = opened.use(await drive(config, paths, scope, log, replica))
+  const keys = serviceKeys(config, paths)
+  const endpoints = storedEndpoints(makeSealer(keys, 'endpoints'))
+  const driver = opened.use(await drive(config, paths, scope, log, replica, endpoints))
   const disk = opened.use(makeDisk({ dir: paths.root, reserveMb: config.diskReserveMb, log, relieve: () => driver.relieve() }))
   // If Postgres is already running, another service may be using it. This one then waits for the lock of the data directory.
   if (config.databaseUrl === undefined && !postgresRuns(paths)) {
@@ -93,7 +95,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const { db, address } = await openStore(config, paths, scope, log, signal, opened)
   disk.watch()
   const key = await ownKey(db, scope, config.apiKey, paths.apiKey)
-  const keys = serviceKeys(config, paths)
   const { secret: secretKey } = keys.root
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
@@ -101,7 +102,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
 
   // What the steps of an end work on. The parts that fill these come later, because they need the fleet.
   const registry = new Registry()
-  const endpoints = storedEndpoints(makeSealer(keys, 'endpoints'))
   const openSockets: OpenSockets = new Map()
   const leases = await takeLeases(config, address, scope, replica, log, opened)
   const bells = opened.use(listenForEvents(address, log))
@@ -380,11 +380,15 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   }
 }
 
-async function makeDriver(config: Config, paths: DataPaths, scope: string, log: Log, replica: string): Promise<Driver> {
+async function makeDriver(config: Config, paths: DataPaths, scope: string, log: Log, replica: string, endpoints: Endpoints): Promise<Driver> {
   switch (config.driver) {
     case 'local':
     case 'local-tls':
       return (await import('../instances/local/local.ts')).localDriver(config, paths, scope, log, replica)
+    case 'docker': {
+      const [{ dockerEngine }, { containerDriver }] = await Promise.all([import('../instances/docker/docker.ts'), import('../instances/containers/driver.ts')])
+      return containerDriver({ config, engine: dockerEngine({ config, scope, replica, log }), endpoints, log })
+    }
     case 'fake':
       return (await import('../instances/fake/fake.ts')).fakeDriver(paths, { replica })
   }

@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
+import { cpuOfNewSessions } from '../support/check-cpu.ts'
 import { driveHostedPage } from '../support/hosted-page.ts'
 import { checkNow, driven, personOf, shown, timeline } from '../support/managed-auth.ts'
 import { invitePerson, type Person } from '../support/person.ts'
@@ -144,7 +145,9 @@ describe.each(TESTED)('$name', ({ name, start }) => {
       const { end, asked } = await driven(cloud, it.id, { value: () => undefined, choose: (choices) => choices[0] })
       expect(end).toMatchObject({ flow_status: 'SUCCESS', can_reauth: true })
       expect(asked.flatMap(({ fields }) => fields)).toEqual([])
-      expect((await checkNow(cloud, it.id)).status).toBe('AUTHENTICATED')
+      const { done: check, seconds } = await cpuOfNewSessions(cloud, () => checkNow(cloud, it.id))
+      expect(check.status).toBe('AUTHENTICATED')
+      console.log(name, 'health check', seconds.toFixed(2), 's of CPU')
       await app.endSessions()
       expect((await checkNow(cloud, it.id)).status).toBe('NEEDS_AUTH')
       const again = await until(

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { dataPaths } from '../../src/base/paths.ts'
 import { fixedKeys } from '../../src/base/keys.ts'
 import { makeSealer } from '../../src/base/sealed.ts'
-import { storedEndpoints, type StoredEndpoint } from '../../src/control/browsers/stored-endpoint.ts'
+import { storedEndpoints, type StoredEndpoint } from '../../src/http/stored-endpoint.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import type { Cloud } from './cloud.ts'
 

@@ -1,5 +1,5 @@
 // Finds the processes of a session from outside, and runs programs inside its sandbox.
-import { execFile } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
@@ -10,6 +10,9 @@ import { isRoot } from '../../src/base/user.ts'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
 
+/** Limit on asking Docker for a container. */
+const DOCKER_MS = 30_000
+
 export interface Found {
   pid: number
   ticks: string
@@ -17,10 +20,17 @@ export interface Found {
   status: string
 }
 
-/** Every process of a session: pasta, bwrap, agent, display, Chromium. */
-export function processesOf(cloud: Cloud, id: string): Found[] {
+/** The first process of a session. */
+function rootOf(cloud: Cloud, id: string): number {
+  if (process.env.COB_DRIVER === 'docker')
+    return Number(execFileSync('docker', ['inspect', '--format', '{{.State.Pid}}', `cob-browser-${id}`], { encoding: 'utf8', timeout: DOCKER_MS }))
   const { processes } = JSON.parse(readFileSync(join(cloud.dataDir, 'instances', id, 'instance.json'), 'utf8')) as { processes: { pid: number }[] }
-  const root = processes[0]!.pid
+  return processes[0]!.pid
+}
+
+/** Every process of a session: pasta and bwrap, or tini, agent, display, Chromium. */
+export function processesOf(cloud: Cloud, id: string): Found[] {
+  const root = rootOf(cloud, id)
   return [root, ...descendantsOf(root)].flatMap((pid) => {
     try {
       return [

@@ -14,7 +14,7 @@ import { optionRules } from './options/rules.ts'
 import type { BrowserOptions, BrowserRow } from './rows.ts'
 import type { Chosen, SessionProfiles } from './session-profiles.ts'
 import type { SessionProxies } from './session-proxies.ts'
-import type { Endpoints } from './stored-endpoint.ts'
+import type { Endpoints } from '../../http/stored-endpoint.ts'
 
 /** Timeout for fitting: a policy restarts Chromium; everything else takes milliseconds. */
 export const FIT_MS = 30_000

@@ -8,7 +8,7 @@ import type { Tables } from '../../store/tables.ts'
 import { ended, moveFirstBrowser, type BrowserState } from './lifecycle.ts'
 import type { OPTIONS } from './options/contract.ts'
 import type { Booted, StoredOptions } from './options/option/contract.ts'
-import type { StoredEndpoint } from './stored-endpoint.ts'
+import type { StoredEndpoint } from '../../http/stored-endpoint.ts'
 
 /** A caller's options, as they are stored, and the size of its X server's screen. No viewport can exceed that. */
 export type BrowserOptions = StoredOptions<typeof OPTIONS> & Pick<Booted, 'maxScreen'>

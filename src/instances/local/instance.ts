@@ -8,10 +8,11 @@ import { KEYS_VARIABLE } from '../../base/access.ts'
 import type { Log } from '../../base/log.ts'
 import { isAlive, killAll, nameProcess, processesUsing, signalProcess, type ProcessName } from '../../base/processes.ts'
 import type { Command } from '../../base/unprivileged.ts'
-import { resultWithin, sleep, until, within } from '../../base/wait.ts'
+import { resultWithin, until, within } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { Exit, Found, Instance, Standby } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
+import { RetriedEnd } from '../retried-end.ts'
 import type { LaterAddresses } from './close-later.ts'
 import { groupKiller } from './group-kill.ts'
 import { hostRanges } from '../../base/own-addresses.ts'
@@ -35,9 +36,6 @@ const END_MS = 20_000
 /** For so long a start that nobody waits for leaves the CPU to others, and an end. Where sessions use all of it for longer, their limits would pass. */
 const YIELDS_MS = 5_000
 const ENDS_ASIDE_MS = 1_000
-/** Retries after a failed end: first wait, doubled up to the last. */
-const RETRY_FIRST_MS = 1_000
-const RETRY_LAST_MS = 60_000
 
 /** Timeout for the release of a disk: it takes 0.1 s. */
 const KEEPER_MS = 10_000
@@ -220,10 +218,7 @@ export class LocalInstance implements Instance {
   readonly #watching = new AbortController()
   readonly #counted: Counted | undefined
   #processes: ProcessName[]
-  /** Set by the first attempt to end it; cleared when that has failed. */
-  #ended: Promise<void> | undefined
-  #retryMs = RETRY_FIRST_MS
-  #isRetrying = false
+  readonly #ending: RetriedEnd
   #isUnwatched = false
   readonly #killGroup: () => boolean
 
@@ -234,6 +229,7 @@ export class LocalInstance implements Instance {
     this.exited = this.#exit.promise
     this.#kind = kind
     this.#log = kind.log.child({ instance: id })
+    this.#ending = new RetriedEnd(() => this.#end(), this.#log, kind.signal)
     this.#processes = processes
     this.#counted = counted
     this.#killGroup = groupKiller(
@@ -328,25 +324,7 @@ export class LocalInstance implements Instance {
 
   /** Ends it. @throws when that does not work now; it is then retried until it succeeds, without a further call */
   [Symbol.asyncDispose](): Promise<void> {
-    return (this.#ended ??= this.#end().catch((error: unknown) => {
-      this.#ended = undefined
-      this.#endLater(error)
-      throw error
-    }))
-  }
-
-  #endLater(err: unknown): void {
-    const { signal } = this.#kind
-    this.#log.error({ err, retryMs: this.#retryMs }, 'an instance could not be ended yet')
-    if (signal.aborted || this.#isRetrying) return
-    this.#isRetrying = true
-    const again = async () => {
-      await sleep(this.#retryMs, signal)
-      this.#retryMs = Math.min(RETRY_LAST_MS, this.#retryMs * 2)
-      this.#isRetrying = false
-      await this[Symbol.asyncDispose]()
-    }
-    again().catch(() => {}) // the service stops, or that attempt has failed as well and another one follows
+    return this.#ending.run()
   }
 
   // SIGKILL at once: whatever must outlive the session has been saved before the end.
@@ -376,7 +354,7 @@ export class LocalInstance implements Instance {
 
   /** Whether its end has begun. */
   isEnded(): boolean {
-    return this.#ended !== undefined
+    return this.#ending.hasBegun
   }
 
   /** The keeper exits when the last process has exited. Until then the disk is in use. */

@@ -7,7 +7,7 @@ type Numbers = readonly [x64: number | undefined, arm64: number | undefined]
 const both = (number: number): Numbers => [number, number]
 
 /** Answered as by a kernel without them (ENOSYS), so that programs fall back to older calls. */
-const ABSENT: Record<string, Numbers> = {
+export const ABSENT: Record<string, Numbers> = {
   // Keyrings: the service's own would be reachable.
   add_key: [248, 217],
   request_key: [249, 218],
@@ -30,7 +30,7 @@ const ABSENT: Record<string, Numbers> = {
 }
 
 /** Refused as for a process without the permission (EPERM). */
-const REFUSED: Record<string, Numbers> = {
+export const REFUSED: Record<string, Numbers> = {
   // Access to another process' memory and descriptors: the agent runs as the same user as the programs of callers.
   ptrace: [101, 117],
   process_vm_readv: [310, 270],
@@ -90,22 +90,22 @@ const ARCHITECTURES: Record<string, { column: 0 | 1; audit: number }> = { x64: {
 
 const ERRNO = { EPERM: 1, ENOSYS: 38, EPROTONOSUPPORT: 93, ENOPROTOOPT: 92, EAFNOSUPPORT: 97 } as const
 
-const AF_UNIX = 1
-const AF_INET = 2
-const AF_INET6 = 10
-const AF_NETLINK = 16
+export const AF_UNIX = 1
+export const AF_INET = 2
+export const AF_INET6 = 10
+export const AF_NETLINK = 16
 /** Default, ICMP, TCP, UDP, ICMPv6. Blocked: SCTP, DCCP, MPTCP and others, each of which would load a kernel module. */
-const IP_PROTOCOLS = [0, 1, 6, 17, 58]
+export const IP_PROTOCOLS = [0, 1, 6, 17, 58]
 /** NETLINK_ROUTE, for reading addresses and routes, and NETLINK_KOBJECT_UEVENT, on which Chromium waits for devices. */
-const NETLINK_PROTOCOLS = [0, 15]
+export const NETLINK_PROTOCOLS = [0, 15]
 
 // The older way to the packet filter, by options of any IP socket. A program that makes a user namespace with a network of its own may use them there.
-const SOL_IP = 0
-const SOL_IPV6 = 41
+export const SOL_IP = 0
+export const SOL_IPV6 = 41
 /** From 64 on the options of IPv4 sockets are those of iptables, arptables, ebtables and IPVS. */
-const LAST_IP_OPTION = 63
+export const LAST_IP_OPTION = 63
 /** IP6T_SO_*. IPv6 itself uses the numbers between them. */
-const IP6TABLES = [64, 65, 68, 69]
+export const IP6TABLES = [64, 65, 68, 69]
 
 // Classic BPF (linux/bpf_common.h): load a word of seccomp_data, jump if equal, jump if greater, jump, return.
 const [LD, JEQ, JGT, JA, RET] = [0x20, 0x15, 0x25, 0x05, 0x06]

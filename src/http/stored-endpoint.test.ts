@@ -1,7 +1,7 @@
 // Endpoints in rows: reading the database is not enough to call an agent.
 import { expect, test } from 'vitest'
-import { fixedKeys } from '../../base/keys.ts'
-import { makeSealer } from '../../base/sealed.ts'
+import { fixedKeys } from '../base/keys.ts'
+import { makeSealer } from '../base/sealed.ts'
 import { storedEndpoints } from './stored-endpoint.ts'
 
 const endpoints = storedEndpoints(makeSealer(fixedKeys(Buffer.alloc(32, 1)), 'endpoints'))

@@ -1,6 +1,6 @@
 // Where an agent answers, as rows keep it: any service that has the secret key can reach it. The credential of an agent that is reached by TCP is sealed.
-import type { Sealer } from '../../base/sealed.ts'
-import type { Endpoint } from '../../http/endpoint.ts'
+import type { Sealer } from '../base/sealed.ts'
+import type { Endpoint } from './endpoint.ts'
 
 /** What the column `endpoint` holds: an endpoint without its credential, and `sealed`, the credential in base64 as the sealer gives it. */
 export type StoredEndpoint = Endpoint & { sealed?: string }

@@ -1,0 +1,162 @@
+// The engine of containers over Docker's API (1.41, and what speaks it), by dockerode. Containers are found by their labels: of the scope, the kind and the id.
+import Docker, { type ContainerInspectInfo } from 'dockerode'
+import type { Duplex } from 'node:stream'
+import { finished } from 'node:stream/promises'
+import type { Config } from '../../base/config.ts'
+import type { Log } from '../../base/log.ts'
+import { within } from '../../base/wait.ts'
+import { PROGRAM_PORT, type Address, type ContainerKind, type ContainerPlan, type Engine } from '../containers/engine.ts'
+import { seccompProfile } from '../containers/seccomp.ts'
+import { dockerNetwork } from './network.ts'
+
+/** Limit on one call of the API. Most take milliseconds, a start half a second, and many times that on a busy machine. */
+const CALL_MS = 60_000
+/** Characters of a container's output that are kept for an error. */
+const MAX_SAID = 2_000
+
+export const LABELS = { scope: 'cob.scope', kind: 'cob.kind', id: 'cob.id', replica: 'cob.replica', note: 'cob.note' } as const
+
+export interface DockerSettings {
+  config: Pick<Config, 'docker' | 'allowHostLoopback'>
+  scope: string
+  replica: string
+  log: Log
+}
+
+/** Whether an error of the API has this HTTP status. */
+const hasStatus = (error: unknown, status: number): boolean => (error as { statusCode?: number }).statusCode === status
+
+/** Makes the engine. The daemon is that of DOCKER_HOST, or the machine's own. */
+export function dockerEngine({ config, scope, replica, log }: DockerSettings): Engine {
+  const docker = new Docker({ timeout: CALL_MS })
+  const { image, runtime, publish } = config.docker
+  const network = dockerNetwork({ docker, config, scope, log })
+  const seccomp = `seccomp=${JSON.stringify(seccompProfile())}`
+  const nameOf = (kind: ContainerKind, id: string) => `cob-${kind}-${id}`
+  const labelsOf = (kind: ContainerKind, more: Record<string, string> = {}) => ({ [LABELS.scope]: scope, [LABELS.kind]: kind, ...more })
+
+  const inspect = async (kind: ContainerKind, id: string): Promise<ContainerInspectInfo | undefined> => {
+    try {
+      return await docker.getContainer(nameOf(kind, id)).inspect()
+    } catch (error) {
+      if (hasStatus(error, 404)) return undefined
+      throw error
+    }
+  }
+
+  function addressOf(info: ContainerInspectInfo): Address {
+    if (publish !== undefined) {
+      const port = info.NetworkSettings.Ports[`${PROGRAM_PORT}/tcp`]?.[0]?.HostPort
+      if (!port) throw new Error('Docker has not published the port of a container')
+      return { host: publish, port: Number(port) }
+    }
+    const host = info.NetworkSettings.Networks[network.name]?.IPAddress
+    if (!host) throw new Error(`a container has no address in the network ${network.name}`)
+    return { host, port: PROGRAM_PORT }
+  }
+
+  return {
+    // No call is abandoned when the signal aborts: what it makes would stay, and so would its connection. Each is short, and bounded by CALL_MS.
+    async start(plan, signal) {
+      await network.ready(signal)
+      const container = await docker.createContainer({ name: nameOf(plan.kind, plan.id), ...bodyOf(plan) })
+      signal.throwIfAborted()
+      await given(container, plan.input, signal)
+      const [info] = await Promise.all([container.inspect(), network.close(container.id, signal)])
+      return addressOf(info)
+    },
+    async found(kind) {
+      const label = Object.entries(labelsOf(kind)).map(([name, value]) => `${name}=${value}`)
+      const list = await within('the list of containers', CALL_MS, docker.listContainers({ all: true, filters: { label } }))
+      return list.map(({ Labels }) => ({ id: Labels[LABELS.id]!, replica: Labels[LABELS.replica] }))
+    },
+    async running(kind, id) {
+      const info = await inspect(kind, id)
+      return info?.State.Running ? { note: info.Config.Labels[LABELS.note] ?? '', address: addressOf(info) } : undefined
+    },
+    async whyEnded(kind, id) {
+      const state = (await inspect(kind, id))?.State
+      if (!state) return 'the container is gone'
+      if (state.Running || state.Status === 'created') return undefined
+      return state.OOMKilled ? 'the container had no memory left' : `the container ended with ${state.ExitCode}`
+    },
+    async said(kind, id) {
+      const output = await docker.getContainer(nameOf(kind, id)).logs({ stdout: true, stderr: true, tail: 50 })
+      // Each piece has a head of eight bytes, which is not text.
+      return output
+        .toString('utf8')
+        .replace(/[^\t\n\x20-\x7e]+/g, ' ')
+        .slice(-MAX_SAID)
+    },
+    async remove(kind, id) {
+      const container = docker.getContainer(nameOf(kind, id))
+      try {
+        await within('a container to be removed', CALL_MS, container.remove({ force: true, v: true }))
+      } catch (error) {
+        // 409: it is being removed already.
+        if (!hasStatus(error, 404) && !hasStatus(error, 409)) throw error
+        if (hasStatus(error, 409)) await within('a container to be removed', CALL_MS, container.wait({ condition: 'removed' })).catch(ignoreGone)
+      }
+    },
+    async [Symbol.asyncDispose]() {},
+  }
+
+  /** Starts a container and gives it its input. */
+  async function given(container: Docker.Container, input: string, signal: AbortSignal): Promise<void> {
+    const stdin = (await container.attach({ stream: true, stdin: true, hijack: true })) as Duplex
+    try {
+      // What it prints is not read here.
+      stdin.on('error', (err) => log.debug({ err }, 'the input of a container broke off')).resume()
+      await container.start()
+      stdin.end(input)
+      await within('the input of a container', CALL_MS, finished(stdin, { readable: false }), signal)
+    } finally {
+      // The daemon has it, and would keep the connection open as long as the container runs.
+      stdin.destroy()
+    }
+  }
+
+  function bodyOf(plan: ContainerPlan): Omit<Docker.ContainerCreateOptions, 'name'> {
+    const { memoryBytes, pids, cpuPercent } = plan.limits
+    const port = `${PROGRAM_PORT}/tcp`
+    return {
+      Image: image,
+      Cmd: plan.args,
+      Env: Object.entries(plan.env).map(([name, value]) => `${name}=${value}`),
+      Labels: labelsOf(plan.kind, { [LABELS.id]: plan.id, [LABELS.replica]: replica, [LABELS.note]: plan.note }),
+      Hostname: 'cob',
+      User: '1000:1000',
+      OpenStdin: true,
+      StdinOnce: true,
+      AttachStdin: true,
+      ...(publish !== undefined && { ExposedPorts: { [port]: {} } }),
+      HostConfig: {
+        NetworkMode: network.name,
+        ReadonlyRootfs: true,
+        CapDrop: ['ALL'],
+        SecurityOpt: ['no-new-privileges', seccomp],
+        Tmpfs: Object.fromEntries(
+          plan.folders.map(({ path, bytes, inodes, mode }) => [path, `rw,exec,nosuid,nodev,size=${bytes},nr_inodes=${inodes},mode=${mode},uid=1000,gid=1000`]),
+        ),
+        Memory: memoryBytes,
+        // Without swap of its own: the limit is the limit.
+        MemorySwap: memoryBytes,
+        PidsLimit: pids,
+        ...(cpuPercent > 0 && { NanoCpus: cpuPercent * 10_000_000 }),
+        Ulimits: [{ Name: 'core', Soft: 0, Hard: 0 }],
+        // When the machine runs out of memory, the kernel ends a process of a session before it ends the service or its database.
+        OomScoreAdj: 100,
+        IpcMode: 'private',
+        LogConfig: { Type: 'json-file', Config: { 'max-size': '1m', 'max-file': '1' } },
+        ...(runtime !== undefined && { Runtime: runtime }),
+        ...(config.docker.resolvers.length > 0 && { Dns: config.docker.resolvers }),
+        ...(publish !== undefined && { PortBindings: { [port]: [{ HostIp: publish, HostPort: '' }] } }),
+        ExtraHosts: network.hosts(),
+      },
+    }
+  }
+}
+
+function ignoreGone(error: unknown): void {
+  if (!hasStatus(error, 404)) throw error
+}

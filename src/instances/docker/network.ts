@@ -1,0 +1,110 @@
+// The network of containers on a Docker host: one bridge for a scope, and walls in the network namespace of each container, set by a helper container that shares it.
+import type Docker from 'dockerode'
+import type { Config } from '../../base/config.ts'
+import type { Log } from '../../base/log.ts'
+import { HOST_ALIAS } from '../../base/own-addresses.ts'
+import { abortable, within } from '../../base/wait.ts'
+import { rulesOf } from '../containers/walls.ts'
+
+/** The addresses of the host and its networks change seldom. */
+const REMEMBER_MS = 60_000
+/** A helper takes half a second, and many times that on a busy machine. */
+const HELPER_MS = 60_000
+
+export interface DockerNetwork {
+  name: string
+  /** Makes the network unless it exists, and learns what is near it. */
+  ready(signal: AbortSignal): Promise<void>
+  /** Closes the network of a container that runs. @throws when that does not work: then the container must not be used */
+  close(containerId: string, signal: AbortSignal): Promise<void>
+  /** Lines for its /etc/hosts. Call it when {@link ready} has resolved. */
+  hosts(): string[]
+}
+
+interface NetworkSettings {
+  docker: Docker
+  config: Pick<Config, 'docker' | 'allowHostLoopback'>
+  scope: string
+  log: Log
+}
+
+export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): DockerNetwork {
+  const { image, openNetworks, resolvers } = config.docker
+  const name = config.docker.network ?? `cob-${scope}`
+  let known: { gateway: string; closed: string[] } | undefined
+  let knownAt = -Infinity
+  let learning: Promise<void> | undefined
+
+  /** Runs a program of the image with rights over one network namespace, and returns what it has printed. @throws when it fails */
+  async function helper(network: string, command: string[], signal: AbortSignal): Promise<string> {
+    const container = await docker.createContainer({
+      Image: image,
+      Entrypoint: command,
+      Cmd: [],
+      User: '0:0',
+      Labels: { 'cob.scope': scope, 'cob.kind': 'helper' },
+      HostConfig: {
+        NetworkMode: network,
+        ReadonlyRootfs: true,
+        CapDrop: ['ALL'],
+        CapAdd: ['NET_ADMIN'],
+        SecurityOpt: ['no-new-privileges'],
+        LogConfig: { Type: 'json-file', Config: {} },
+      },
+    })
+    try {
+      await container.start()
+      // When nobody waits any more, the removal below ends it, and with it this call.
+      const { StatusCode: code } = (await within('a helper', HELPER_MS, container.wait(), signal)) as { StatusCode: number }
+      const said = (await container.logs({ stdout: true, stderr: true })).toString('utf8')
+      if (code !== 0) throw new Error(`${command[0]} in a helper container ended with ${code}: ${said.slice(0, 500)}`)
+      return said
+    } finally {
+      await container
+        .remove({ force: true })
+        .catch((err: unknown) => log.warn({ err }, 'a helper container was not removed; the next start of the service does'))
+    }
+  }
+
+  async function learn(): Promise<void> {
+    // Several callers wait for it, so none of them may end it.
+    const signal = AbortSignal.timeout(HELPER_MS)
+    const network = docker.getNetwork(name)
+    let info = (await network.inspect().catch((error: { statusCode?: number }) => {
+      if (error.statusCode !== 404) throw error
+      return undefined
+    })) as Docker.NetworkInspectInfo | undefined
+    if (!info) {
+      // Two services may make it at once.
+      await docker
+        .createNetwork({ Name: name, Driver: 'bridge', CheckDuplicate: true, Labels: { 'cob.scope': scope } })
+        .catch((error: { statusCode?: number }) => {
+          if (error.statusCode !== 409) throw error
+        })
+      info = (await network.inspect()) as Docker.NetworkInspectInfo
+    }
+    const gateway = info.IPAM?.Config?.[0]?.Gateway
+    if (!gateway) throw new Error(`the Docker network ${name} has no gateway`)
+    const [networks, addresses] = await Promise.all([docker.listNetworks(), helper('host', ['ip', '-oneline', 'address'], signal)])
+    const subnets = networks.flatMap(({ IPAM }) => (IPAM?.Config ?? []).flatMap(({ Subnet }) => (Subnet ? [Subnet] : [])))
+    // Lines such as `2: eth0    inet 192.0.2.2/24 brd …`.
+    const own = [...addresses.matchAll(/\binet6? ([0-9a-f.:]+)/g)].map(([, address]) => address!)
+    known = { gateway, closed: [...new Set([...subnets, ...own])] }
+    knownAt = performance.now()
+  }
+
+  return {
+    name,
+    async ready(signal) {
+      if (known && performance.now() - knownAt < REMEMBER_MS) return
+      learning ??= learn().finally(() => (learning = undefined))
+      await abortable(learning, signal)
+    },
+    async close(containerId, signal) {
+      const open = [...openNetworks, ...(config.allowHostLoopback ? [known!.gateway] : [])]
+      const rules = rulesOf({ closed: known!.closed, open, resolvers })
+      await helper(`container:${containerId}`, ['/bin/sh', '-c', 'printf %s "$1" | nft -f -', 'sh', rules], signal)
+    },
+    hosts: () => (config.allowHostLoopback ? [`${HOST_ALIAS}:${known!.gateway}`] : []),
+  }
+}
