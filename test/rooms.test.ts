@@ -127,9 +127,10 @@ const RULES: Rule[] = [
       'control/service-keys.ts',
       'control/with-database.ts',
       'instances/local/**',
+      'instances/docker/doctor.ts',
       '**/contract.ts',
     ],
-    why: 'commands start the service, print its document, ask it over HTTP, look at the machine as the local driver and the stores will, and change the keys of what is stored',
+    why: 'commands start the service, print its document, ask it over HTTP, look at the machine as the drivers and the stores will, and change the keys of what is stored',
   },
 ]
 

@@ -31,6 +31,21 @@ interface Check {
 /** Prints every check, and ends what belongs to no service if asked to. Returns the exit code: 1 when browsers cannot start. */
 export async function doctor(config: Config, { endOrphans }: { endOrphans: boolean }): Promise<number> {
   const checks: Check[] = [
+    ...(config.driver === 'docker' ? await (await import('../instances/docker/doctor.ts')).dockerChecks(config) : await localChecks(config)),
+    { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
+    { name: 'open files', problem: descriptorProblem(descriptorLimit(), config.maxBrowsers + config.maxInvocations), fatal: false },
+    { name: 'disk', problem: disk(config), fatal: false },
+    { name: 'objects', problem: await objectsProblem(config), fatal: false },
+  ]
+  for (const { name, problem, fatal } of checks)
+    process.stdout.write(`${problem === undefined ? 'ok     ' : fatal ? 'MISSING' : 'note   '} ${name}${problem === undefined ? '' : `: ${problem}`}\n`)
+  for (const orphan of findOrphans(config.abandonedGraceSeconds)) process.stdout.write(`note    ${await told(orphan, endOrphans)}\n`)
+  return checks.some(({ problem, fatal }) => fatal && problem !== undefined) ? 1 : 0
+}
+
+/** What sessions as processes of this machine need. */
+async function localChecks(config: Config): Promise<Check[]> {
+  return [
     program('pasta', 'passt'),
     program('bwrap', 'bubblewrap'),
     program('Xvfb', 'xvfb'),
@@ -54,21 +69,13 @@ export async function doctor(config: Config, { endOrphans }: { endOrphans: boole
     { name: 'user namespaces', problem: userNamespaces(), fatal: true },
     { name: 'system call filter', problem: filter(), fatal: false },
     { name: 'closed agents', problem: closedAgents(), fatal: false },
-    { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
     { name: 'network', problem: planNetwork(false).pasta.length > 0 ? undefined : 'this machine has no default route; browsers get no network', fatal: false },
     { name: 'multicast', problem: refusal(), fatal: false },
     { name: 'direct connections', problem: ending(), fatal: false },
-    { name: 'open files', problem: descriptorProblem(descriptorLimit(), config.maxBrowsers + config.maxInvocations), fatal: false },
     { name: 'limits', problem: limits(config), fatal: false },
     { name: 'standby', problem: standby(config), fatal: false },
     { name: 'disk quotas', problem: await diskQuotas(), fatal: false },
-    { name: 'disk', problem: disk(config), fatal: false },
-    { name: 'objects', problem: await objectsProblem(config), fatal: false },
   ]
-  for (const { name, problem, fatal } of checks)
-    process.stdout.write(`${problem === undefined ? 'ok     ' : fatal ? 'MISSING' : 'note   '} ${name}${problem === undefined ? '' : `: ${problem}`}\n`)
-  for (const orphan of findOrphans(config.abandonedGraceSeconds)) process.stdout.write(`note    ${await told(orphan, endOrphans)}\n`)
-  return checks.some(({ problem, fatal }) => fatal && problem !== undefined) ? 1 : 0
 }
 
 /** The report on a sandbox that belongs to no service, after it has been ended if that was asked for. */

@@ -1,0 +1,62 @@
+// What `cob doctor` says of a Docker host: whether instances can be started there, and what keeps them apart.
+import Docker from 'dockerode'
+import type { Config } from '../../base/config.ts'
+
+/** Limit on one question. */
+const ASK_MS = 10_000
+/** The first version of the API that has all that the driver uses (Docker 20.10). */
+const LEAST_API = 1.41
+
+interface Check {
+  name: string
+  /** What is wrong; undefined when all is well. */
+  problem: string | undefined
+  fatal: boolean
+}
+
+/** What of Docker's own description counts. */
+interface Info {
+  ApiVersion: string
+  SecurityOptions: string[]
+  MemoryLimit: boolean
+  PidsLimit: boolean
+  Runtimes: Record<string, unknown>
+}
+
+export async function dockerChecks({ docker: { image, runtime, publish } }: Pick<Config, 'docker'>): Promise<Check[]> {
+  const docker = new Docker({ timeout: ASK_MS })
+  const where = process.env.DOCKER_HOST ?? '/var/run/docker.sock'
+  let info: Info
+  try {
+    info = { ...((await docker.info()) as Omit<Info, 'ApiVersion'>), ApiVersion: (await docker.version()).ApiVersion }
+  } catch (error) {
+    return [{ name: 'Docker', problem: `no daemon answers at ${where}: ${(error as Error).message} (DOCKER_HOST names another one)`, fatal: true }]
+  }
+  const hasImage = await docker
+    .getImage(image)
+    .inspect()
+    .then(
+      () => true,
+      () => false,
+    )
+  const isRootless = info.SecurityOptions.some((option) => option.includes('rootless'))
+  const check = (name: string, isWell: boolean, problem: string, fatal = true): Check => ({ name, problem: isWell ? undefined : problem, fatal })
+  return [
+    check('Docker', Number(info.ApiVersion) >= LEAST_API, `its API is ${info.ApiVersion}; ${LEAST_API} is needed (Docker 20.10)`),
+    check('image of instances', hasImage, `${image} is not there (script/image instance, or set COB_DOCKER_IMAGE)`),
+    check(
+      'seccomp',
+      info.SecurityOptions.some((option) => option.includes('seccomp')),
+      'the daemon has no seccomp: sessions would have all system calls, so none is started',
+    ),
+    check('limits', info.MemoryLimit && info.PidsLimit, 'the daemon cannot limit memory or processes of containers', false),
+    check('runtime', runtime === undefined || runtime in info.Runtimes, `COB_DOCKER_RUNTIME: the daemon has no runtime ${runtime}`),
+    check('addresses of containers', !isRootless || publish !== undefined, 'a rootless daemon has a network of its own: set COB_DOCKER_PUBLISH=127.0.0.1'),
+    check(
+      'isolation',
+      runtime !== undefined,
+      "containers share the host's kernel; each has no rights, a filter of system calls, Chromium's own sandbox, and a network closed to the host, private networks and other sessions. A runtime such as gVisor (COB_DOCKER_RUNTIME) adds a wall",
+      false,
+    ),
+  ]
+}
