@@ -11,7 +11,7 @@ RUN apt-get update -qq \
 # /var is empty in an instance, so the list of fonts lies elsewhere.
 COPY etc/ /etc/
 RUN useradd --uid 1000 --user-group --home-dir /home/kernel --shell /bin/bash kernel \
- && mkdir -p /home/kernel /app /data /opt/local /etc/chromium/policies && chown kernel:kernel /home/kernel \
+ && mkdir -p /home/kernel /app /cache /data /opt/local /etc/chromium/policies && chown kernel:kernel /home/kernel \
  && ln -sfn /run/cob/localtime /etc/localtime \
  && printf '00000000000000000000000000000000\n' >/etc/machine-id \
  && find / -xdev -perm /6000 -type f -exec chmod a-s {} +

@@ -4,7 +4,7 @@ import { copyFileSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } fr
 import { join } from 'node:path'
 import { xvfbCommand, type AgentSpec } from '../src/agent/spec.ts'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
-import { CHROMIUM } from '../src/instances/containers/driver.ts'
+import { CHROMIUM } from '../src/instances/containers/guest.ts'
 import { seccompProfile } from '../src/instances/containers/seccomp.ts'
 import { bundleAgent } from '../src/instances/local/program.ts'
 

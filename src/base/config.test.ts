@@ -148,7 +148,15 @@ test('a model for login pages is off by default, and needs an address and a name
 
 test('settings of Docker are addresses, and its network is open to nobody by default', () => {
   const of = (env: Record<string, string>) => readConfig({ HOME: '/home/someone', ...env }).docker
-  expect(of({})).toEqual({ image: 'cob-instance', network: undefined, runtime: undefined, publish: undefined, resolvers: [], openNetworks: [] })
+  expect(of({})).toEqual({
+    image: 'cob-instance',
+    network: undefined,
+    runtime: undefined,
+    publish: undefined,
+    resolvers: [],
+    apiUrl: undefined,
+    openNetworks: [],
+  })
   expect(of({ COB_OPEN_NETWORKS: '10.1.0.0/16, fd00::/8', COB_DOCKER_DNS: '10.0.0.2', COB_DOCKER_PUBLISH: '127.0.0.1' })).toMatchObject({
     openNetworks: ['10.1.0.0/16', 'fd00::/8'],
     resolvers: ['10.0.0.2'],

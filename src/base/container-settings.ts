@@ -1,6 +1,6 @@
 // The settings of drivers that run instances as containers.
 import { addressList } from './address-list.ts'
-import { ConfigError } from './setting.ts'
+import { ConfigError, origin } from './setting.ts'
 
 export interface DockerSettings {
   /** The image of instances (script/image). */
@@ -13,6 +13,8 @@ export interface DockerSettings {
   publish: string | undefined
   /** Resolvers of instances; without any, Docker's. */
   resolvers: string[]
+  /** Where the code of apps reaches the API; undefined: at the engine's host, at the port where the service listens. */
+  apiUrl: string | undefined
   /** Private networks that instances may reach. */
   openNetworks: string[]
 }
@@ -26,6 +28,7 @@ export function dockerSettings(env: NodeJS.ProcessEnv): DockerSettings {
     runtime: env.COB_DOCKER_RUNTIME || undefined,
     publish,
     resolvers: list(env, 'COB_DOCKER_DNS'),
+    apiUrl: origin(env, 'COB_APPS_API_URL'),
     openNetworks: list(env, 'COB_OPEN_NETWORKS', true),
   }
 }

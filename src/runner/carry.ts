@@ -1,4 +1,5 @@
 // Packing code that is there, and unpacking code that comes: the runners of sandboxes that do nothing else.
+import type { Readable } from 'node:stream'
 import { CannotPack, openPacked, packFolder, unpackFolder } from './pack.ts'
 import type { RunnerPaths } from './limits.ts'
 import { Refused, type Work } from './serve.ts'
@@ -25,10 +26,13 @@ export function hostUnpack(paths: RunnerPaths): Work {
     async unpack(body) {
       if (begun) throw new Refused(409, 'this runner has its code')
       begun = true
-      await unpackFolder(body, paths.app).catch(refuse)
+      await unpackInto(paths.app, body)
     },
   }
 }
+
+/** Unpacks code into the folder of an app. @throws Refused when it cannot be unpacked */
+export const unpackInto = (app: string, body: Readable): Promise<void> => unpackFolder(body, app).catch(refuse)
 
 function refuse(error: unknown): never {
   throw error instanceof CannotPack ? new Refused(400, error.message) : error

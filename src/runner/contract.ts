@@ -34,6 +34,10 @@ export const RunnerSpec = z.object({
   /** Used in messages that explain why a process was killed. */
   memoryMb: z.number(),
   logLevel: z.string(),
+  /** The TCP port at which it listens, on all addresses and with keys; absent: it listens on the socket that is its standard input. */
+  port: z.number().optional(),
+  /** Of a run: its code comes by `unpackCode`, and the app starts after that. */
+  awaitsCode: z.boolean().optional(),
   /** The runner ends itself when no service has watched it for its run's time plus this long. The driver adds it; without it the runner never does. */
   graceSeconds: z.number().optional(),
 })

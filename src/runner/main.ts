@@ -15,13 +15,14 @@ if (import.meta.main) {
   const keys = takeKeys()
   const paths = process.env.COB_RUNNER_PATHS ? (JSON.parse(process.env.COB_RUNNER_PATHS) as RunnerPaths) : RUNNER_PATHS
   const spec = JSON.parse(readFileSync(paths.spec, 'utf8')) as RunnerSpec
-  if (keys && spec.kind === 'run') letAppStart()
+  if (keys && spec.kind === 'run' && !spec.awaitsCode) letAppStart()
+  if (spec.port !== undefined && !keys) throw new Error('the runner got no keys, and listens to nobody')
   const events = new Events()
   const work = await workOf(spec, paths, events)
   await serve(
     work,
     events,
-    0,
+    spec.port === undefined ? { fd: 0 } : { port: spec.port },
     openLease((spec.graceSeconds ?? Infinity) * 1000, () => process.exit(0)),
     keys,
   )
@@ -30,7 +31,7 @@ if (import.meta.main) {
 async function workOf(spec: RunnerSpec, paths: RunnerPaths, events: Events): Promise<Work> {
   switch (spec.kind) {
     case 'run':
-      return (await import('./run.ts')).hostRun(spec, events)
+      return (await import('./run.ts')).hostRun(spec, paths, events)
     case 'build':
       return (await import('./build.ts')).hostBuild(spec, paths, events)
     case 'pack':

@@ -1,18 +1,19 @@
 // A run: the app's process, started in parallel by the shell of command.ts, gets one task and gives one result.
 import { Socket } from 'node:net'
-import { RUN_FDS } from './command.ts'
+import { letAppStart, RUN_FDS } from './command.ts'
 import type { Ready, Run, RunnerSpec } from './contract.ts'
 import { whyEnded } from './deaths.ts'
 import type { Events, News } from './events.ts'
 import { drained, endsWithin, killHolders, logOutput, readReports } from './app-pipes.ts'
 import { failedRun, type Report } from './report.ts'
+import type { RunnerPaths } from './limits.ts'
 import { Refused, type Work } from './serve.ts'
 
 /** An app's process ends as soon as it has a result; its exit handlers may take this long. */
 const EXIT_MS = 2_000
 
 /** Supervises the app's process and gives it its run. */
-export function hostRun(spec: RunnerSpec, events: Events): Work {
+export function hostRun(spec: RunnerSpec, paths: RunnerPaths, events: Events): Work {
   const output = new Socket({ fd: RUN_FDS.output, readable: true, writable: false })
   const reports = new Socket({ fd: RUN_FDS.reports, readable: true, writable: false })
   const ready = Promise.withResolvers<Ready>()
@@ -56,8 +57,16 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
   // When everything was killed at once, the shell cannot report the exit code either.
   void readReports(reports, hear).then(() => hear({ type: 'exit', code: 137 }))
 
+  let hasCode = !spec.awaitsCode
   return {
     ready: ready.promise,
+    async unpack(body) {
+      if (hasCode) throw new Refused(409, 'this runner has its code')
+      hasCode = true
+      // Most runs find their code when they start, and have no time to load this.
+      await (await import('./carry.ts')).unpackInto(paths.app, body)
+      letAppStart()
+    },
     async run(run: Run) {
       if (hasRun) throw new Refused(409, 'this runner has already had its run')
       hasRun = true

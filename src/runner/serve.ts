@@ -36,8 +36,8 @@ export class Refused extends Error {
   }
 }
 
-/** Serves `work` on the listening socket `fd`. With `keys` it speaks TLS, answers nobody without their credential, and limits the connections without it. */
-export async function serve(work: Work, events: Events, fd: number, lease: Lease, keys: ServerKeys | undefined): Promise<void> {
+/** Serves `work` on a listening socket, or at a port of all addresses. With `keys` it speaks TLS, answers nobody without their credential, and limits the connections without it. */
+export async function serve(work: Work, events: Events, at: { fd: number } | { port: number }, lease: Lease, keys: ServerKeys | undefined): Promise<void> {
   let known: (socket: object) => void = () => {}
   const handler = (request: IncomingMessage, response: ServerResponse) => {
     if (keys && !takeCredential(request, keys)) return json(response.setHeader('connection', 'close'), 401, { message: 'the credential is missing or wrong' })
@@ -60,7 +60,7 @@ export async function serve(work: Work, events: Events, fd: number, lease: Lease
   }
   // An upload may take long; its sender has its own timeout.
   server.requestTimeout = 0
-  server.listen({ fd })
+  server.listen(at)
 }
 
 async function answer(work: Work, events: Events, lease: Lease, request: IncomingMessage, response: ServerResponse): Promise<void> {

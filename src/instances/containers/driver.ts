@@ -2,18 +2,11 @@
 import { xvfbCommand, type AgentSpec } from '../../agent/spec.ts'
 import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
-import type { Endpoint } from '../../http/endpoint.ts'
-import type { Endpoints, StoredEndpoint } from '../../http/stored-endpoint.ts'
-import { makeAgentKeys } from '../agent-keys.ts'
-import { CodeUnavailable, type Driver, type InstanceSpec } from '../driver.ts'
-import { ContainerInstance } from './container.ts'
+import type { Endpoints } from '../../http/stored-endpoint.ts'
+import type { Driver, InstanceSpec } from '../driver.ts'
+import { containerApps } from './apps.ts'
 import { type Engine, type Folder, PROGRAM_PORT } from './engine.ts'
-
-/** The paths of the image (images/instance.Dockerfile). */
-const CACHE_DIR = '/opt/cob-cache'
-export const CHROMIUM = '/usr/lib/chromium/chromium'
-
-const MIB = 1024 * 1024
+import { adopting, CHROMIUM, ENVIRONMENT, MIB, sealedNotes, startContainer } from './guest.ts'
 
 export interface ContainerDriverSettings {
   config: Config
@@ -27,63 +20,31 @@ export interface ContainerDriverSettings {
 export function containerDriver({ config, engine, endpoints, log }: ContainerDriverSettings): Driver {
   const stop = new AbortController()
   const settings = { engine, log, signal: stop.signal }
-  const noApps = () => Promise.reject(new CodeUnavailable('apps do not run as containers yet: use COB_DRIVER=local for them'))
+  const sealed = sealedNotes(endpoints, log)
   return {
-    apps: {
-      start: noApps,
-      found: async () => [],
-      adopt: async () => undefined,
-      async forget() {},
-      async [Symbol.asyncDispose]() {},
-    },
-    async start(spec, signal) {
-      signal.throwIfAborted()
-      const { server, pinned } = await makeAgentKeys()
-      const agent: Endpoint = { host: '', port: PROGRAM_PORT, ...pinned }
-      const instance = new ContainerInstance('browser', spec.id, agent, settings)
-      await using scope = new AsyncDisposableStack()
-      scope.defer(() => instance[Symbol.asyncDispose]().catch(() => {})) // it logs the failure and retries
-      const address = await engine.start(
+    apps: containerApps(config, settings, sealed),
+    start: (spec, signal) =>
+      startContainer(
         {
           id: spec.id,
           kind: 'browser',
           args: ['browser'],
           env: environment(config, spec),
-          input: `${JSON.stringify(server)}\n`,
           folders: browserFolders(config),
           limits: { memoryBytes: config.instanceMemoryMb * MIB, pids: config.instancePids, cpuPercent: config.instanceCpuPercent },
-          note: JSON.stringify(endpoints.store(agent, spec.id)),
+          reaches: [],
         },
+        settings,
+        sealed,
         signal,
-      )
-      instance.agent = { ...agent, ...address }
-      await instance.up(address, signal)
-      scope.move() // the instance is now its caller's
-      return instance
-    },
+      ),
     found: () => engine.found('browser'),
-    async adopt(id) {
-      const running = await engine.running('browser', id)
-      const agent = running && opened(running.note, id)
-      if (running && agent) return new ContainerInstance('browser', id, { ...agent, ...running.address }, settings).adopted()
-      await new ContainerInstance('browser', id, { host: '', port: PROGRAM_PORT }, settings)[Symbol.asyncDispose]().catch(() => {}) // it logs the failure and retries
-      return undefined
-    },
+    adopt: (id) => adopting('browser', id, settings, sealed, log),
     relieve: async () => undefined, // nothing of an instance is on a disk
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
       await engine[Symbol.asyncDispose]()
     },
-  }
-
-  /** Undefined when it was sealed with a key that this service does not have. */
-  function opened(note: string, id: string): Endpoint | undefined {
-    try {
-      return endpoints.open(JSON.parse(note) as StoredEndpoint, id)
-    } catch (err) {
-      log.error({ err, instance: id }, 'an instance cannot be reached with the keys of this service, and is ended')
-      return undefined
-    }
   }
 }
 
@@ -100,23 +61,14 @@ function environment(config: Config, spec: InstanceSpec): Record<string, string>
   }
   return {
     ...ENVIRONMENT,
+    // The agent uses the image's own programs. Programs that a session installs in its /usr/local are for its own processes (agent/spec.ts).
+    PATH: '/opt/local/bin:/usr/bin:/bin:/opt/node',
     XDG_RUNTIME_DIR: '/run/cob',
     // There is no D-Bus. Looking for it would cost every start a few refused connections.
     DBUS_SESSION_BUS_ADDRESS: 'disabled:',
     COB_AGENT: JSON.stringify(agent),
     COB_DISPLAY: xvfbCommand(spec.maxScreen).join(' '),
   }
-}
-
-const ENVIRONMENT = {
-  HOME: '/home/kernel',
-  USER: 'kernel',
-  LANG: 'C.UTF-8',
-  // The agent uses the image's own programs. Programs that a session installs in its /usr/local are for its own processes (agent/spec.ts).
-  PATH: `/opt/local/bin:/usr/bin:/bin:/opt/node`,
-  TMPDIR: '/tmp',
-  NODE_COMPILE_CACHE: CACHE_DIR,
-  COB_ZONE: Intl.DateTimeFormat().resolvedOptions().timeZone,
 }
 
 /**

@@ -28,6 +28,8 @@ export interface ContainerPlan {
   /** Empty folders that it may write, owned by its user. All else is read-only. Their files count as its memory. */
   folders: Folder[]
   limits: { memoryBytes: number; pids: number; cpuPercent: number }
+  /** Servers that it may reach although its network is closed to them: the API, for an app. The host `host.cob.internal` is the engine's own. */
+  reaches: Address[]
   /** What the next service needs to adopt it, kept by the engine. The driver has sealed what is secret in it. */
   note: string
 }

@@ -13,7 +13,7 @@ const chain = (rules: string, name: string): string[] =>
 const ranges = (rules: string, name: string): string[] => new RegExp(`set ${name} .*elements = \\{ (.*?) \\}`).exec(rules)?.[1]?.split(', ') ?? []
 
 test('metadata addresses are refused before anything is opened, and what is closed after that', () => {
-  const rules = rulesOf({ closed: ['203.0.113.7', '2001:db8::1', '172.18.0.0/16'], open: ['10.1.0.0/16'], resolvers: [] })
+  const rules = rulesOf({ closed: ['203.0.113.7', '2001:db8::1', '172.18.0.0/16'], open: ['10.1.0.0/16'], servers: [], resolvers: [] })
   const lines = chain(rules, 'out')
   const at = (text: string) => lines.findIndex((line) => line.includes(text))
   expect(at('@never4 reject')).toBeGreaterThan(at('established'))
@@ -29,16 +29,23 @@ test('metadata addresses are refused before anything is opened, and what is clos
 })
 
 test('inwards only the port of the program is open', () => {
-  const lines = chain(rulesOf({ closed: [], open: [], resolvers: [] }), 'in')
+  const lines = chain(rulesOf({ closed: [], open: [], servers: [], resolvers: [] }), 'in')
   expect(lines[0]).toContain('policy drop')
   expect(lines.filter((line) => line.includes('dport'))).toEqual(['tcp dport 2628 accept'])
 })
 
 test('with resolvers of its own, names are asked for at these only', () => {
-  const of = (resolvers: string[]) => chain(rulesOf({ closed: [], open: [], resolvers }), 'out').filter((line) => line.includes('dport 53'))
+  const of = (resolvers: string[]) => chain(rulesOf({ closed: [], open: [], servers: [], resolvers }), 'out').filter((line) => line.includes('dport 53'))
   expect(of([])).toEqual(['meta l4proto { tcp, udp } th dport 53 accept'])
   expect(of(['10.0.0.2', 'fd00::2'])).toEqual([
     'ip daddr @resolvers4 meta l4proto { tcp, udp } th dport 53 accept',
     'ip6 daddr @resolvers6 meta l4proto { tcp, udp } th dport 53 accept',
   ])
+})
+
+test('a server that is open is open at its port only', () => {
+  const lines = chain(rulesOf({ closed: ['172.18.0.0/16'], open: [], servers: [{ host: '172.18.0.1', port: 2627 }], resolvers: [] }), 'out')
+  const at = lines.indexOf('ip daddr 172.18.0.1 tcp dport 2627 accept')
+  expect(at).toBeGreaterThan(lines.findIndex((line) => line.includes('@never4')))
+  expect(at).toBeLessThan(lines.findIndex((line) => line.includes('@closed4')))
 })

@@ -10,6 +10,8 @@ export interface Walls {
   closed: readonly string[]
   /** Ranges that the operator opens (COB_OPEN_NETWORKS), before what is closed is looked at. Metadata addresses stay closed. */
   open: readonly string[]
+  /** Servers that are open, by address. */
+  servers: readonly { host: string; port: number }[]
   /** Resolvers; without any, port 53 of everything near is open. */
   resolvers: readonly string[]
 }
@@ -17,7 +19,7 @@ export interface Walls {
 /**
  * The rules. Outwards: nothing that is closed, but names may be asked for. Inwards: the program's port, where the program asks for its credential. An answer may always leave.
  */
-export function rulesOf({ closed, open, resolvers }: Walls): string {
+export function rulesOf({ closed, open, servers, resolvers }: Walls): string {
   const lists = { never: NEVER, resolvers, open, closed: [...NEAR, ...TO_MANY, ...closed] }
   const sets = Object.entries(lists).flatMap(([name, list]) => FAMILIES.flatMap((family) => setOf(name, list, family)))
   const to = (name: keyof typeof lists, what: string): string[] =>
@@ -28,6 +30,7 @@ export function rulesOf({ closed, open, resolvers }: Walls): string {
     'ct state established,related accept',
     ...to('never', 'reject'),
     ...(resolvers.length === 0 ? [names] : to('resolvers', names)),
+    ...servers.map(({ host, port }) => `${isRange4(`${host}/`) ? 'ip' : 'ip6'} daddr ${host} tcp dport ${port} accept`),
     ...to('open', 'accept'),
     ...to('closed', 'reject'),
   ]

@@ -62,7 +62,7 @@ export function dockerEngine({ config, scope, replica, log }: DockerSettings): E
       const container = await docker.createContainer({ name: nameOf(plan.kind, plan.id), ...bodyOf(plan) })
       signal.throwIfAborted()
       await given(container, plan.input, signal)
-      const [info] = await Promise.all([container.inspect(), network.close(container.id, signal)])
+      const [info] = await Promise.all([container.inspect(), network.close(container.id, plan.reaches, signal)])
       return addressOf(info)
     },
     async found(kind) {
@@ -151,7 +151,7 @@ export function dockerEngine({ config, scope, replica, log }: DockerSettings): E
         ...(runtime !== undefined && { Runtime: runtime }),
         ...(config.docker.resolvers.length > 0 && { Dns: config.docker.resolvers }),
         ...(publish !== undefined && { PortBindings: { [port]: [{ HostIp: publish, HostPort: '' }] } }),
-        ExtraHosts: network.hosts(),
+        ExtraHosts: network.hosts(plan.reaches),
       },
     }
   }

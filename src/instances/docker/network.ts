@@ -1,24 +1,28 @@
 // The network of containers on a Docker host: one bridge for a scope, and walls in the network namespace of each container, set by a helper container that shares it.
 import type Docker from 'dockerode'
+import { lookup } from 'node:dns/promises'
+import { isIP } from 'node:net'
 import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
 import { HOST_ALIAS } from '../../base/own-addresses.ts'
 import { abortable, within } from '../../base/wait.ts'
+import type { Address } from '../containers/engine.ts'
 import { rulesOf } from '../containers/walls.ts'
 
 /** The addresses of the host and its networks change seldom. */
 const REMEMBER_MS = 60_000
 /** A helper takes half a second, and many times that on a busy machine. */
 const HELPER_MS = 60_000
+const LOOKUP_MS = 5_000
 
 export interface DockerNetwork {
   name: string
   /** Makes the network unless it exists, and learns what is near it. */
   ready(signal: AbortSignal): Promise<void>
   /** Closes the network of a container that runs. @throws when that does not work: then the container must not be used */
-  close(containerId: string, signal: AbortSignal): Promise<void>
+  close(containerId: string, servers: readonly Address[], signal: AbortSignal): Promise<void>
   /** Lines for its /etc/hosts. Call it when {@link ready} has resolved. */
-  hosts(): string[]
+  hosts(servers: readonly Address[]): string[]
 }
 
 interface NetworkSettings {
@@ -100,11 +104,18 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
       learning ??= learn().finally(() => (learning = undefined))
       await abortable(learning, signal)
     },
-    async close(containerId, signal) {
+    async close(containerId, reached, signal) {
+      const servers = await Promise.all(
+        reached.map(async ({ host, port }) => ({ host: host === HOST_ALIAS ? known!.gateway : await addressOf(host, signal), port })),
+      )
       const open = [...openNetworks, ...(config.allowHostLoopback ? [known!.gateway] : [])]
-      const rules = rulesOf({ closed: known!.closed, open, resolvers })
+      const rules = rulesOf({ closed: known!.closed, open, servers, resolvers })
       await helper(`container:${containerId}`, ['/bin/sh', '-c', 'printf %s "$1" | nft -f -', 'sh', rules], signal)
     },
-    hosts: () => (config.allowHostLoopback ? [`${HOST_ALIAS}:${known!.gateway}`] : []),
+    hosts: (servers) => (config.allowHostLoopback || servers.some(({ host }) => host === HOST_ALIAS) ? [`${HOST_ALIAS}:${known!.gateway}`] : []),
   }
+}
+
+async function addressOf(host: string, signal: AbortSignal): Promise<string> {
+  return isIP(host) === 0 ? (await within(`the address of ${host}`, LOOKUP_MS, lookup(host), signal)).address : host
 }
