@@ -20,10 +20,13 @@ export interface Found {
   status: string
 }
 
+/** The container of a session, with the driver `docker`. */
+const containerOf = (id: string): string => `cob-browser-${id}`
+
 /** The first process of a session. */
 function rootOf(cloud: Cloud, id: string): number {
   if (process.env.COB_DRIVER === 'docker')
-    return Number(execFileSync('docker', ['inspect', '--format', '{{.State.Pid}}', `cob-browser-${id}`], { encoding: 'utf8', timeout: DOCKER_MS }))
+    return Number(execFileSync('docker', ['inspect', '--format', '{{.State.Pid}}', containerOf(id)], { encoding: 'utf8', timeout: DOCKER_MS }))
   const { processes } = JSON.parse(readFileSync(join(cloud.dataDir, 'instances', id, 'instance.json'), 'utf8')) as { processes: { pid: number }[] }
   return processes[0]!.pid
 }
@@ -92,6 +95,15 @@ export const childrenOf = (cloud: Cloud, id: string, type: 'renderer' | 'gpu-pro
 
 /** Runs a shell line as a process of the session, with its user, mounts, processes and network. */
 export function runInside(cloud: Cloud, id: string, line: string): Promise<{ code: number; output: string }> {
+  const program = ['/usr/bin/env', '-i', '-C', '/home/kernel', 'PATH=/usr/bin:/bin:/opt/node', 'HOME=/home/kernel', 'timeout', '20', '/bin/bash', '-c', line]
+  const [file, ...args] = [...(process.env.COB_DRIVER === 'docker' ? ['docker', 'exec', containerOf(id)] : entering(cloud, id)), ...program]
+  return new Promise((resolve) => {
+    execFile(file!, args, { timeout: 30_000 }, (error, stdout, stderr) => resolve({ code: error ? Number(error.code ?? 1) : 0, output: stdout + stderr }))
+  })
+}
+
+/** The command before a program that is to run in a session's sandbox. */
+function entering(cloud: Cloud, id: string): string[] {
   // The agent's own user cannot enter its namespaces. The display is in the same ones and can be entered.
   const display = processesOf(cloud, id).find(({ command }) => command.startsWith('Xvfb '))!.pid
   const bwrap = processesOf(cloud, id)[1]!.pid
@@ -100,12 +112,8 @@ export function runInside(cloud: Cloud, id: string, line: string): Promise<{ cod
   const spaces = ['net', 'mnt', 'pid', 'ipc', 'uts'].map((space) => `--${space === 'mnt' ? 'mount' : space}=/proc/${display}/ns/${space}`)
   const outer = [`--user=/proc/${bwrap}/ns/user`, '--preserve-credentials', ...spaces, '--']
   const own = ['/usr/bin/nsenter', `--user=/proc/${inner}/ns/user`, '--preserve-credentials', '--']
-  const program = ['/usr/bin/env', '-i', '-C', '/home/kernel', 'PATH=/usr/bin:/bin:/opt/node', 'HOME=/home/kernel', 'timeout', '20', '/bin/bash', '-c', line]
   const asOwner = isRoot() ? ['setpriv', `--reuid=${uidOf(display)}`, `--regid=${uidOf(display)}`, '--clear-groups'] : []
-  const [file, ...args] = [...asOwner, 'nsenter', ...outer, ...own, ...program]
-  return new Promise((resolve) => {
-    execFile(file!, args, { timeout: 30_000 }, (error, stdout, stderr) => resolve({ code: error ? Number(error.code ?? 1) : 0, output: stdout + stderr }))
-  })
+  return [...asOwner, 'nsenter', ...outer, ...own]
 }
 
 const uidOf = (pid: number): string => /^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]!
