@@ -1,4 +1,4 @@
-// Each application's log-in, judged: by the SDK's submit, by the hosted page, with a wrong password, with a stored credential, and again after its session was ended.
+// Each application's log-in, judged (with COB_TEST_LOGINS=quick, by the first and the last of these): by the SDK's submit, by the hosted page, with a wrong password, with a stored credential, and again after its session was ended.
 import { createServer } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
@@ -10,7 +10,7 @@ import { invitePerson, type Person } from '../support/person.ts'
 import { shareCloud } from '../support/shelf.ts'
 import { serveSockets } from '../support/upstreams.ts'
 import { randomPassword, sendings, type LoginApp } from './app.ts'
-import { TESTED } from './list.ts'
+import { IS_QUICK, TESTED } from './list.ts'
 import { startLoginNet, type LoginNet } from './net.ts'
 import { totpCode } from './totp.ts'
 
@@ -105,64 +105,67 @@ describe.each(TESTED)('$name', ({ name, start }) => {
     expect(await isLoggedIn(it.profile)).toBe(true)
   })
 
-  test('a first login by the hosted page', async () => {
-    await using it = await connection()
-    const { hosted_url: url } = await cloud.client.auth.connections.login(it.id)
-    const page = await visitor.newPage()
-    try {
-      expect(await driveHostedPage(page, url, back, { user: app.user, code })).toEqual({ profile_name: it.profile, domain: app.hosts[0] })
-    } finally {
-      await visitor.leave()
-    }
-    expect(await shown(cloud, it.id)).toMatchObject({ flow_status: 'SUCCESS', status: 'AUTHENTICATED' })
-    expect(await isLoggedIn(it.profile)).toBe(true)
-  })
-
-  test('a wrong password is told with the words of the site, and the right one then works', async () => {
-    await using it = await connection()
-    await cloud.client.auth.connections.login(it.id)
-    let tries = 0
-    const right = personOf(app.user, code)
-    const { end, asked } = await driven(cloud, it.id, {
-      ...right,
-      value: (field) => (field.type === 'password' && tries++ === 0 ? 'not-the-password-1' : right.value(field)),
-    })
-    expect(end).toMatchObject({ flow_status: 'SUCCESS' })
-    expect(asked.some(({ error }) => error !== null && error !== '')).toBe(true)
-  })
-
-  test('a stored credential logs in without a person, and again when the site has ended the session', async () => {
-    const { totpSecret, ...values } = app.user
-    const stored = await cloud.client.credentials.create({
-      name: `${name}-stored`,
-      domain: app.hosts[0]!,
-      values,
-      ...(totpSecret !== undefined && { totp_secret: totpSecret }),
-    })
-    try {
-      await using it = await connection({ credential: { name: stored.name } })
-      await cloud.client.auth.connections.login(it.id)
-      const { end, asked } = await driven(cloud, it.id, { value: () => undefined, choose: (choices) => choices[0] })
-      expect(end).toMatchObject({ flow_status: 'SUCCESS', can_reauth: true })
-      expect(asked.flatMap(({ fields }) => fields)).toEqual([])
-      const { done: check, seconds } = await cpuOfNewSessions(cloud, () => checkNow(cloud, it.id))
-      expect(check.status).toBe('AUTHENTICATED')
-      console.log(name, 'health check', seconds.toFixed(2), 's of CPU')
-      await app.endSessions()
-      expect((await checkNow(cloud, it.id)).status).toBe('NEEDS_AUTH')
-      const again = await until(
-        'a login again',
-        REAUTH_MS,
-        async () => (await timeline(cloud, it.id, 'reauth')).find(({ status }) => status !== 'IN_PROGRESS'),
-        { everyMs: 200 },
-      )
-      expect(again.status).toBe('SUCCESS')
-      expect((await shown(cloud, it.id)).status).toBe('AUTHENTICATED')
+  // script/test has time for the first and the last of them only.
+  if (!IS_QUICK) {
+    test('a first login by the hosted page', async () => {
+      await using it = await connection()
+      const { hosted_url: url } = await cloud.client.auth.connections.login(it.id)
+      const page = await visitor.newPage()
+      try {
+        expect(await driveHostedPage(page, url, back, { user: app.user, code })).toEqual({ profile_name: it.profile, domain: app.hosts[0] })
+      } finally {
+        await visitor.leave()
+      }
+      expect(await shown(cloud, it.id)).toMatchObject({ flow_status: 'SUCCESS', status: 'AUTHENTICATED' })
       expect(await isLoggedIn(it.profile)).toBe(true)
-    } finally {
-      await cloud.client.credentials.delete(stored.id)
-    }
-  })
+    })
+
+    test('a wrong password is told with the words of the site, and the right one then works', async () => {
+      await using it = await connection()
+      await cloud.client.auth.connections.login(it.id)
+      let tries = 0
+      const right = personOf(app.user, code)
+      const { end, asked } = await driven(cloud, it.id, {
+        ...right,
+        value: (field) => (field.type === 'password' && tries++ === 0 ? 'not-the-password-1' : right.value(field)),
+      })
+      expect(end).toMatchObject({ flow_status: 'SUCCESS' })
+      expect(asked.some(({ error }) => error !== null && error !== '')).toBe(true)
+    })
+
+    test('a stored credential logs in without a person, and again when the site has ended the session', async () => {
+      const { totpSecret, ...values } = app.user
+      const stored = await cloud.client.credentials.create({
+        name: `${name}-stored`,
+        domain: app.hosts[0]!,
+        values,
+        ...(totpSecret !== undefined && { totp_secret: totpSecret }),
+      })
+      try {
+        await using it = await connection({ credential: { name: stored.name } })
+        await cloud.client.auth.connections.login(it.id)
+        const { end, asked } = await driven(cloud, it.id, { value: () => undefined, choose: (choices) => choices[0] })
+        expect(end).toMatchObject({ flow_status: 'SUCCESS', can_reauth: true })
+        expect(asked.flatMap(({ fields }) => fields)).toEqual([])
+        const { done: check, seconds } = await cpuOfNewSessions(cloud, () => checkNow(cloud, it.id))
+        expect(check.status).toBe('AUTHENTICATED')
+        console.log(name, 'health check', seconds.toFixed(2), 's of CPU')
+        await app.endSessions()
+        expect((await checkNow(cloud, it.id)).status).toBe('NEEDS_AUTH')
+        const again = await until(
+          'a login again',
+          REAUTH_MS,
+          async () => (await timeline(cloud, it.id, 'reauth')).find(({ status }) => status !== 'IN_PROGRESS'),
+          { everyMs: 200 },
+        )
+        expect(again.status).toBe('SUCCESS')
+        expect((await shown(cloud, it.id)).status).toBe('AUTHENTICATED')
+        expect(await isLoggedIn(it.profile)).toBe(true)
+      } finally {
+        await cloud.client.credentials.delete(stored.id)
+      }
+    })
+  }
 
   test('a stored password that is wrong is tried once', async () => {
     const { totpSecret: _, ...values } = app.user

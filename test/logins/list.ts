@@ -38,5 +38,8 @@ export const LOGIN_APPS: Listed[] = [
   { name: 'lemonldap', install: 'debian', quick: false, start: startLemonLdap },
 ]
 
-/** What this run tests: with COB_TEST_LOGINS=quick only the quick ones. */
-export const TESTED: Listed[] = LOGIN_APPS.filter(({ quick }) => quick || process.env.COB_TEST_LOGINS !== 'quick')
+/** Whether this run is script/test, which has little time. */
+export const IS_QUICK = process.env.COB_TEST_LOGINS === 'quick'
+
+/** What this run tests. */
+export const TESTED: Listed[] = LOGIN_APPS.filter(({ quick }) => quick || !IS_QUICK)
