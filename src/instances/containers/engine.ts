@@ -48,8 +48,8 @@ export interface Running {
 
 export interface Engine extends AsyncDisposable {
   /**
-   * Starts a container and closes its network to everything that a session must not reach. Resolves when both is done; its program may not listen yet. On failure
-   * something may be left, which {@link remove} removes.
+   * Starts a container and closes its network to everything that a session must not reach; an app gets its input only after that. Resolves when both is done; its program may not
+   * listen yet. On failure something may be left, which {@link remove} removes.
    */
   start(plan: ContainerPlan, signal: AbortSignal): Promise<Address>
   /** Every container of a kind in this scope, whether it runs or not. */

@@ -61,9 +61,23 @@ export function dockerEngine({ config, scope, replica, log }: DockerSettings): E
       await network.ready(signal)
       const container = await docker.createContainer({ name: nameOf(plan.kind, plan.id), ...bodyOf(plan) })
       signal.throwIfAborted()
-      await given(container, plan.input, signal)
-      const [info] = await Promise.all([container.inspect(), network.close(container.id, plan.reaches, signal)])
-      return addressOf(info)
+      const stdin = (await container.attach({ stream: true, stdin: true, hijack: true })) as Duplex
+      try {
+        // What it prints is not read here.
+        stdin.on('error', (err) => log.debug({ err }, 'the input of a container broke off')).resume()
+        await container.start()
+        const closed = network.close(container.id, plan.reaches, signal)
+        closed.catch(() => {}) // it is awaited below
+        // A build begins with code of strangers as soon as it has its input. A browser shows an empty page until its session begins.
+        if (plan.kind === 'app') await closed
+        stdin.end(plan.input)
+        await within('the input of a container', CALL_MS, finished(stdin, { readable: false }), signal)
+        const [info] = await Promise.all([container.inspect(), closed])
+        return addressOf(info)
+      } finally {
+        // The daemon has the input, and would keep the connection open as long as the container runs.
+        stdin.destroy()
+      }
     },
     async found(kind) {
       const label = Object.entries(labelsOf(kind)).map(([name, value]) => `${name}=${value}`)
@@ -99,21 +113,6 @@ export function dockerEngine({ config, scope, replica, log }: DockerSettings): E
       }
     },
     async [Symbol.asyncDispose]() {},
-  }
-
-  /** Starts a container and gives it its input. */
-  async function given(container: Docker.Container, input: string, signal: AbortSignal): Promise<void> {
-    const stdin = (await container.attach({ stream: true, stdin: true, hijack: true })) as Duplex
-    try {
-      // What it prints is not read here.
-      stdin.on('error', (err) => log.debug({ err }, 'the input of a container broke off')).resume()
-      await container.start()
-      stdin.end(input)
-      await within('the input of a container', CALL_MS, finished(stdin, { readable: false }), signal)
-    } finally {
-      // The daemon has it, and would keep the connection open as long as the container runs.
-      stdin.destroy()
-    }
   }
 
   function bodyOf(plan: ContainerPlan): Omit<Docker.ContainerCreateOptions, 'name'> {

@@ -14,6 +14,8 @@ const REMEMBER_MS = 60_000
 /** A helper takes half a second, and many times that on a busy machine. */
 const HELPER_MS = 60_000
 const LOOKUP_MS = 5_000
+/** No helper takes so long, in seconds. */
+const LEFT_S = 300
 
 export interface DockerNetwork {
   name: string
@@ -64,15 +66,21 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
       if (code !== 0) throw new Error(`${command[0]} in a helper container ended with ${code}: ${said.slice(0, 500)}`)
       return said
     } finally {
-      await container
-        .remove({ force: true })
-        .catch((err: unknown) => log.warn({ err }, 'a helper container was not removed; the next start of the service does'))
+      await container.remove({ force: true }).catch((err: unknown) => log.warn({ err }, 'a helper container was not removed; a later look at the network does'))
     }
+  }
+
+  /** Removes the helpers of services that were killed. A younger one may be another replica's. */
+  async function sweep(): Promise<void> {
+    const filters = { label: [`cob.scope=${scope}`, 'cob.kind=helper'] }
+    const left = (await docker.listContainers({ all: true, filters })).filter(({ Created }) => Date.now() / 1000 - Created > LEFT_S)
+    for (const { Id } of left) await docker.getContainer(Id).remove({ force: true })
   }
 
   async function learn(): Promise<void> {
     // Several callers wait for it, so none of them may end it.
     const signal = AbortSignal.timeout(HELPER_MS)
+    await sweep().catch((err: unknown) => log.debug({ err }, 'helper containers are removed later'))
     const network = docker.getNetwork(name)
     let info = (await network.inspect().catch((error: { statusCode?: number }) => {
       if (error.statusCode !== 404) throw error
