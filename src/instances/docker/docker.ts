@@ -7,14 +7,13 @@ import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
 import { PROGRAM_PORT, type Address, type ContainerKind, type ContainerPlan, type Engine } from '../containers/engine.ts'
 import { seccompProfile } from '../containers/seccomp.ts'
+import { LABELS } from './labels.ts'
 import { dockerNetwork } from './network.ts'
 
 /** Limit on one call of the API. Most take milliseconds, a start half a second, and many times that on a busy machine. */
 const CALL_MS = 60_000
 /** Characters of a container's output that are kept for an error. */
 const MAX_SAID = 2_000
-
-export const LABELS = { scope: 'cob.scope', kind: 'cob.kind', id: 'cob.id', replica: 'cob.replica', note: 'cob.note' } as const
 
 export interface DockerSettings {
   config: Pick<Config, 'docker' | 'allowHostLoopback'>

@@ -8,6 +8,7 @@ import { HOST_ALIAS } from '../../base/own-addresses.ts'
 import { abortable, within } from '../../base/wait.ts'
 import type { Address } from '../containers/engine.ts'
 import { rulesOf } from '../containers/walls.ts'
+import { HELPER, LABELS } from './labels.ts'
 
 /** The addresses of the host and its networks change seldom. */
 const REMEMBER_MS = 60_000
@@ -48,7 +49,7 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
       Entrypoint: command,
       Cmd: [],
       User: '0:0',
-      Labels: { 'cob.scope': scope, 'cob.kind': 'helper' },
+      Labels: { [LABELS.scope]: scope, [LABELS.kind]: HELPER },
       HostConfig: {
         NetworkMode: network,
         ReadonlyRootfs: true,
@@ -72,7 +73,7 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
 
   /** Removes the helpers of services that were killed. A younger one may be another replica's. */
   async function sweep(): Promise<void> {
-    const filters = { label: [`cob.scope=${scope}`, 'cob.kind=helper'] }
+    const filters = { label: [`${LABELS.scope}=${scope}`, `${LABELS.kind}=${HELPER}`] }
     const left = (await docker.listContainers({ all: true, filters })).filter(({ Created }) => Date.now() / 1000 - Created > LEFT_S)
     for (const { Id } of left) await docker.getContainer(Id).remove({ force: true })
   }
@@ -89,7 +90,7 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
     if (!info) {
       // Two services may make it at once.
       await docker
-        .createNetwork({ Name: name, Driver: 'bridge', CheckDuplicate: true, Labels: { 'cob.scope': scope } })
+        .createNetwork({ Name: name, Driver: 'bridge', CheckDuplicate: true, Labels: { [LABELS.scope]: scope } })
         .catch((error: { statusCode?: number }) => {
           if (error.statusCode !== 409) throw error
         })
