@@ -1,6 +1,6 @@
 // Builds the images (script/image). The folders that docker gets hold what a Dockerfile cannot make without the npm registry: packages, the agent's bundle, and compiled code.
 import { execFileSync, type ExecFileSyncOptions } from 'node:child_process'
-import { copyFileSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { xvfbCommand, type AgentSpec } from '../src/agent/spec.ts'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
@@ -43,8 +43,7 @@ function packages(): string {
   const folder = join(work, 'packages')
   const lock = join(PACKAGE_DIR, 'package-lock.json')
   const stamp = join(folder, '.lock')
-  const same = existsSync(stamp) && run('cmp', ['-s', lock, stamp], { stdio: 'ignore' }) === ''
-  if (same) return join(folder, 'node_modules')
+  if (existsSync(stamp) && readFileSync(lock).equals(readFileSync(stamp))) return join(folder, 'node_modules')
   say('installing npm packages for the images (half a minute)')
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
@@ -135,13 +134,7 @@ async function instance(): Promise<void> {
   rmSync(folder, { recursive: true })
 }
 
-async function service(): Promise<void> {
-  const folder = context('service', [])
-  build(`cob:${tag}`, folder)
-  rmSync(folder, { recursive: true })
-}
-
-const IMAGES: Record<string, () => Promise<void>> = { instance, service }
+const IMAGES: Record<string, () => Promise<void>> = { instance }
 const wanted = process.argv.slice(2)
 const unknown = wanted.find((name) => !(name in IMAGES))
 if (unknown !== undefined) {

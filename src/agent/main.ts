@@ -1,5 +1,5 @@
 // The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends. It listens on standard input:
-// the driver opened that socket outside the sandbox, so no program in here can replace it. In a container it listens at a port, before any other program is started.
+// the driver opened that socket outside the sandbox, so no program in here can replace it. In a container it listens at a port.
 import '../base/own-program.ts'
 import { flushCompileCache } from 'node:module'
 import { setImmediate } from 'node:timers/promises'

@@ -58,16 +58,19 @@ export function hostRun(spec: RunnerSpec, paths: RunnerPaths, events: Events): W
   void readReports(reports, hear).then(() => hear({ type: 'exit', code: 137 }))
 
   let hasCode = !spec.awaitsCode
+  let isUnpacking = false
   return {
     ready: ready.promise,
     async unpack(body) {
-      if (hasCode) throw new Refused(409, 'this runner has its code')
-      hasCode = true
+      if (hasCode || isUnpacking) throw new Refused(409, 'this runner has its code')
+      isUnpacking = true
       // Most runs find their code when they start, and have no time to load this.
       await (await import('./carry.ts')).unpackInto(paths.app, body)
+      hasCode = true
       letAppStart()
     },
     async run(run: Run) {
+      if (!hasCode) throw new Refused(400, 'this runner waits for its code')
       if (hasRun) throw new Refused(409, 'this runner has already had its run')
       hasRun = true
       if (phase === 'loaded') phase = 'running'

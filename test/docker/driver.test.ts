@@ -12,7 +12,7 @@ import { storedEndpoints } from '../../src/http/stored-endpoint.ts'
 import { containerDriver } from '../../src/instances/containers/driver.ts'
 import { dockerEngine } from '../../src/instances/docker/docker.ts'
 import type { Driver, Instance } from '../../src/instances/driver.ts'
-import { driverSuite, spec } from '../../src/instances/driver.suite.ts'
+import { driverSuite, picture, spec } from '../../src/instances/driver.suite.ts'
 
 const CALL_MS = 60_000
 const endpoints = storedEndpoints(makeSealer(fixedKeys(Buffer.alloc(32, 1)), 'endpoints'))
@@ -90,4 +90,14 @@ describe('an instance', () => {
     const { out } = await shell(`${lines.join('\n')}\necho done`)
     expect(out).toBe('done\n')
   })
+})
+
+test('an instance whose port is published is reached there, once its program answers', async () => {
+  const driver = driverOf('published', { COB_DOCKER_PUBLISH: '127.0.0.1' })
+  {
+    await using instance = await driver.start(spec(), AbortSignal.timeout(CALL_MS))
+    expect(instance.agent).toMatchObject({ host: '127.0.0.1' })
+    expect((await picture(instance)).status).toBe(200)
+  }
+  await driver[Symbol.asyncDispose]()
 })

@@ -15,6 +15,9 @@ const CODE_MS = 10 * 60_000
 /** Time between the end of a connection and the notice that its container has ended. */
 const EXIT_NEWS_MS = 3_000
 
+/** Where the SDK looks for the API. */
+const API_VARIABLE = 'KERNEL_BASE_URL'
+
 const PROGRAMS = { node: '/opt/node/node', own: OWN_NODE, runner: '/opt/cob/src/runner' }
 
 /** Each run unpacks its code in its own memory: nothing of it is left anywhere else, and a run is bounded by its own limits. */
@@ -35,7 +38,7 @@ export function containerApps(config: Config, settings: ContainerSettings, seale
         lines: texts.map((text) => Buffer.from(text).toString('base64')),
         folders: folders(config),
         limits: { memoryBytes: config.appMemoryMb * MIB, pids: config.appPids, cpuPercent: config.appCpuPercent },
-        reaches: [{ host: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) }],
+        reaches: [{ host: hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(port || (protocol === 'https:' ? 443 : 80)) }],
       },
       settings,
       sealed,
@@ -83,7 +86,7 @@ export function containerApps(config: Config, settings: ContainerSettings, seale
     return config.docker.apiUrl ?? `http://${HOST_ALIAS}:${new URL(url).port || 80}`
   }
   function withApi(env: Record<string, string>, url: string): Record<string, string> {
-    return Object.fromEntries(Object.entries(env).map(([name, value]) => [name, value === url ? apiFor(url) : value]))
+    return { ...env, ...(env[API_VARIABLE] === url && { [API_VARIABLE]: apiFor(url) }) }
   }
 }
 

@@ -1,5 +1,5 @@
 // One container of the driver: its program is watched over its lifeline, and it ends as one, tried until nothing is left.
-import { connect } from 'node:net'
+import { connect } from 'node:tls'
 import type { Log } from '../../base/log.ts'
 import { resultWithin, sleep, until, within } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -38,6 +38,7 @@ export class ContainerInstance implements Instance {
   readonly #watching = new AbortController()
   readonly #ending: RetriedEnd
   #isUnwatched = false
+  #isEnding = false
 
   constructor(kind: ContainerKind, id: string, agent: Endpoint, settings: ContainerSettings) {
     this.id = id
@@ -58,10 +59,13 @@ export class ContainerInstance implements Instance {
   /** Resolves when its program answers; ends the container when it does not. */
   async up(address: Address, signal: AbortSignal): Promise<this> {
     const { engine } = this.#settings
+    const answers = async () => {
+      await this.#listens(address, signal)
+      const { ready } = this.#watch()
+      await Promise.race([ready, this.exited.then(({ reason }) => Promise.reject(new Error(reason)))])
+    }
     try {
-      await within('an instance', START_MS, this.#listens(address, signal), signal)
-      const { ready, ended } = this.#watch()
-      await within('an instance', START_MS, Promise.race([ready, ended.then((reason) => Promise.reject(new Error(reason)))]), signal)
+      await within('an instance', START_MS, answers(), signal)
       return this
     } catch (error) {
       const said = await engine.said(this.#kind, this.id).catch(() => '')
@@ -92,6 +96,7 @@ export class ContainerInstance implements Instance {
 
   async #end(): Promise<void> {
     const { engine } = this.#settings
+    this.#isEnding = true
     await engine.remove(this.#kind, this.id)
     this.#watching.abort(new Error('the instance was ended'))
     this.#resolveExit({ reason: 'it was ended' })
@@ -105,7 +110,7 @@ export class ContainerInstance implements Instance {
       'the program of a container to listen',
       START_MS,
       async () => {
-        if (await connects(host, port)) return true
+        if (await answersTls(host, port, 'certificate' in this.agent ? this.agent.certificate : undefined)) return true
         if (performance.now() < lookAt) return false
         const why = await engine.whyEnded(this.#kind, this.id)
         if (why !== undefined) throw new Error(why)
@@ -134,7 +139,7 @@ export class ContainerInstance implements Instance {
     void lifeline.ended.then(async (reason) => {
       // When the service stops, what goes on belongs to another one: it has not ended.
       if (signal.aborted || this.#isUnwatched) return
-      this.#resolveExit({ reason: this.#watching.signal.aborted ? reason : await why(reason) })
+      this.#resolveExit({ reason: this.#isEnding ? 'it was ended' : await why(reason) })
     })
     return lifeline
   }
@@ -147,10 +152,14 @@ export class ContainerInstance implements Instance {
 /** An engine notices the end of a container within this time. */
 const WHY_MS = 100
 
-async function connects(host: string, port: number): Promise<boolean> {
-  const socket = connect({ host, port })
+/** Whether the program itself answers there, known by its certificate: what publishes its port accepts connections before it listens. */
+async function answersTls(host: string, port: number, certificate: string | undefined): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
-  socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
+  const socket = connect({ host, port, ca: certificate, servername: '', minVersion: 'TLSv1.3', checkServerIdentity: () => undefined })
+  socket
+    .once('secureConnect', () => resolve(true))
+    .once('error', () => resolve(false))
+    .once('close', () => resolve(false))
   socket.setTimeout(CONNECT_MS, () => resolve(false))
   try {
     return await promise

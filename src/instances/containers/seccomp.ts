@@ -1,4 +1,4 @@
-// The system call filter of containers, in the form of Docker's and Kubernetes' profiles (images/seccomp.json). It refuses what the local driver's filter refuses (local/system-calls.ts), and
+// The system call filter of containers, in the form of Docker's and Kubernetes' profiles. It refuses what the local driver's filter refuses (local/system-calls.ts), and
 // allows what Linux had by 6.1; later calls are unknown to the library that reads this. Chromium's own sandbox needs the calls for namespaces, which the engines' default profiles refuse.
 import {
   ABSENT,
@@ -52,7 +52,8 @@ uselib userfaultfd ustat utime utimensat utimes vfork vhangup vmsplice vserver w
 interface Argument {
   index: number
   value: number
-  op: 'SCMP_CMP_EQ' | 'SCMP_CMP_GT' | 'SCMP_CMP_LE'
+  /** Never an order: these comparisons look at 64 bits, of which the kernel uses the low half only. */
+  op: 'SCMP_CMP_EQ'
 }
 interface Rule {
   names: string[]
@@ -91,18 +92,21 @@ export function seccompProfile() {
   }
 }
 
-/** Options of sockets, but those of the packet filter. */
+/** Options of sockets, but those of the packet filter. Everything is listed: a value with a high bit set would pass a comparison, and mean the packet filter to the kernel. */
 function optionRules(): Rule[] {
   const names = ['setsockopt', 'getsockopt']
-  const between = Array.from({ length: IP6TABLES.at(-1)! - LAST_IP_OPTION }, (_, at) => LAST_IP_OPTION + 1 + at).filter((option) => !IP6TABLES.includes(option))
+  const upTo = (last: number) => Array.from({ length: last + 1 }, (_, option) => option)
+  const options: [number, number[]][] = [
+    [SOL_IP, upTo(LAST_IP_OPTION)],
+    [SOL_IPV6, upTo(LAST_IPV6_OPTION).filter((option) => !IP6TABLES.includes(option))],
+  ]
   return [
     ...LEVELS.map((level) => allow(names, [is(1, level)])),
-    allow(names, [{ index: 1, value: SOL_IPV6, op: 'SCMP_CMP_GT' }]),
-    ...[SOL_IP, SOL_IPV6].map((level) => allow(names, [is(1, level), { index: 2, value: LAST_IP_OPTION, op: 'SCMP_CMP_LE' }])),
-    ...between.map((option) => allow(names, [is(1, SOL_IPV6), is(2, option)])),
-    allow(names, [is(1, SOL_IPV6), { index: 2, value: IP6TABLES.at(-1)!, op: 'SCMP_CMP_GT' }]),
+    ...options.flatMap(([level, list]) => list.map((option) => allow(names, [is(1, level), is(2, option)]))),
   ]
 }
 
-/** Levels of socket options below IPv6's (linux/socket.h): SOL_SOCKET, SOL_TCP, SOL_UDP. */
-const LEVELS = [1, 6, 17]
+/** Levels of socket options besides IP's (linux/socket.h): SOL_SOCKET, SOL_TCP, SOL_UDP, SOL_ICMPV6, SOL_RAW, SOL_NETLINK, SOL_TLS, SOL_MPTCP. */
+const LEVELS = [1, 6, 17, 58, 255, 270, 282, 284]
+/** IPV6_FREEBIND is 78, IPV6_RECVERR_RFC4884 31 and IPV6_ADDR_PREFERENCES 72 (linux/in6.h). */
+const LAST_IPV6_OPTION = 80

@@ -3,12 +3,14 @@ import { expect, test } from 'vitest'
 import { rulesOf } from './walls.ts'
 
 /** The lines of a chain, in order. */
-const chain = (rules: string, name: string): string[] =>
-  new RegExp(`chain ${name} \\{([^}]*\\n(?:.*\\{.*\\}.*\\n)*[^}]*)\\n  \\}`)
-    .exec(rules)![1]!
+function chain(rules: string, name: string): string[] {
+  const from = rules.indexOf(`chain ${name} {`)
+  return rules
+    .slice(from, rules.indexOf('\n  }', from))
     .split('\n')
+    .slice(1)
     .map((line) => line.trim())
-    .filter(Boolean)
+}
 /** The ranges of a set. */
 const ranges = (rules: string, name: string): string[] => new RegExp(`set ${name} .*elements = \\{ (.*?) \\}`).exec(rules)?.[1]?.split(', ') ?? []
 
@@ -37,10 +39,12 @@ test('inwards only the port of the program is open', () => {
 test('with resolvers of its own, names are asked for at these only', () => {
   const of = (resolvers: string[]) => chain(rulesOf({ closed: [], open: [], servers: [], resolvers }), 'out').filter((line) => line.includes('dport 53'))
   expect(of([])).toEqual(['meta l4proto { tcp, udp } th dport 53 accept'])
-  expect(of(['10.0.0.2', 'fd00::2'])).toEqual([
+  expect(of(['10.0.0.2', 'fd00::2', '169.254.169.253'])).toEqual([
     'ip daddr @resolvers4 meta l4proto { tcp, udp } th dport 53 accept',
     'ip6 daddr @resolvers6 meta l4proto { tcp, udp } th dport 53 accept',
   ])
+  const lines = chain(rulesOf({ closed: [], open: [], servers: [], resolvers: ['169.254.169.253'] }), 'out')
+  expect(lines.findIndex((line) => line.includes('@resolvers4'))).toBeLessThan(lines.findIndex((line) => line.includes('@never4')))
 })
 
 test('a server that is open is open at its port only', () => {

@@ -28,8 +28,12 @@ export function rulesOf({ closed, open, servers, resolvers }: Walls): string {
   const lines = [
     'oifname "lo" accept',
     'ct state established,related accept',
+    // Without it there is no IPv6.
+    'icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit } accept',
+    // Of some clouds these are beside the metadata service.
+    ...to('resolvers', names),
     ...to('never', 'reject'),
-    ...(resolvers.length === 0 ? [names] : to('resolvers', names)),
+    ...(resolvers.length === 0 ? [names] : []),
     ...servers.map(({ host, port }) => `${isRange4(`${host}/`) ? 'ip' : 'ip6'} daddr ${host} tcp dport ${port} accept`),
     ...to('open', 'accept'),
     ...to('closed', 'reject'),

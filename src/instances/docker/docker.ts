@@ -43,15 +43,14 @@ export function dockerEngine({ config, scope, replica, log }: DockerSettings): E
     }
   }
 
-  function addressOf(info: ContainerInspectInfo): Address {
+  /** Undefined when it has none. */
+  function addressOf(info: ContainerInspectInfo): Address | undefined {
     if (publish !== undefined) {
       const port = info.NetworkSettings.Ports[`${PROGRAM_PORT}/tcp`]?.[0]?.HostPort
-      if (!port) throw new Error('Docker has not published the port of a container')
-      return { host: publish, port: Number(port) }
+      return port ? { host: publish, port: Number(port) } : undefined
     }
     const host = info.NetworkSettings.Networks[network.name]?.IPAddress
-    if (!host) throw new Error(`a container has no address in the network ${network.name}`)
-    return { host, port: PROGRAM_PORT }
+    return host ? { host, port: PROGRAM_PORT } : undefined
   }
 
   return {
@@ -72,7 +71,9 @@ export function dockerEngine({ config, scope, replica, log }: DockerSettings): E
         stdin.end(plan.input)
         await within('the input of a container', CALL_MS, finished(stdin, { readable: false }), signal)
         const [info] = await Promise.all([container.inspect(), closed])
-        return addressOf(info)
+        const address = addressOf(info)
+        if (!address) throw new Error(`Docker gave a container no address in the network ${network.name}, or no published port`)
+        return address
       } finally {
         // The daemon has the input, and would keep the connection open as long as the container runs.
         stdin.destroy()
@@ -85,7 +86,10 @@ export function dockerEngine({ config, scope, replica, log }: DockerSettings): E
     },
     async running(kind, id) {
       const info = await inspect(kind, id)
-      return info?.State.Running ? { note: info.Config.Labels[LABELS.note] ?? '', address: addressOf(info) } : undefined
+      if (!info?.State.Running) return undefined
+      // It was started in another network, or without a published port: nobody can reach it.
+      const address = addressOf(info)
+      return address && { note: info.Config.Labels[LABELS.note] ?? '', address }
     },
     async whyEnded(kind, id) {
       const state = (await inspect(kind, id))?.State

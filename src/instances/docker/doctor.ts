@@ -20,10 +20,11 @@ interface Info {
   SecurityOptions: string[]
   MemoryLimit: boolean
   PidsLimit: boolean
+  SwapLimit: boolean
   Runtimes: Record<string, unknown>
 }
 
-export async function dockerChecks({ docker: { image, runtime, publish } }: Pick<Config, 'docker'>): Promise<Check[]> {
+export async function dockerChecks({ host, docker: { image, runtime, publish, apiUrl } }: Pick<Config, 'docker' | 'host'>): Promise<Check[]> {
   const docker = new Docker({ timeout: ASK_MS })
   const where = process.env.DOCKER_HOST ?? '/var/run/docker.sock'
   let info: Info
@@ -43,15 +44,27 @@ export async function dockerChecks({ docker: { image, runtime, publish } }: Pick
   const check = (name: string, isWell: boolean, problem: string, fatal = true): Check => ({ name, problem: isWell ? undefined : problem, fatal })
   return [
     check('Docker', Number(info.ApiVersion) >= LEAST_API, `its API is ${info.ApiVersion}; ${LEAST_API} is needed (Docker 20.10)`),
-    check('image of instances', hasImage, `${image} is not there (script/image instance, or set COB_DOCKER_IMAGE)`),
+    check('image of instances', hasImage, `${image} is not there (script/image, or set COB_DOCKER_IMAGE)`),
+    check(
+      'user namespaces',
+      isRootless || !info.SecurityOptions.some((option) => option.includes('userns')),
+      'the daemon maps users (userns-remap), and then refuses the helper that reads the addresses of the host: instances cannot be started',
+    ),
     check(
       'seccomp',
       info.SecurityOptions.some((option) => option.includes('seccomp')),
       'the daemon has no seccomp: sessions would have all system calls, so none is started',
     ),
     check('limits', info.MemoryLimit && info.PidsLimit, 'the daemon cannot limit memory or processes of containers', false),
+    check('swap', info.SwapLimit, 'the daemon cannot limit the swap of containers: where the host has swap, files of sessions may fill it', false),
     check('runtime', runtime === undefined || runtime in info.Runtimes, `COB_DOCKER_RUNTIME: the daemon has no runtime ${runtime}`),
     check('addresses of containers', !isRootless || publish !== undefined, 'a rootless daemon has a network of its own: set COB_DOCKER_PUBLISH=127.0.0.1'),
+    check(
+      'apps',
+      apiUrl !== undefined || !/^(127\.|::1$|localhost$)/.test(host),
+      'the code of apps does not reach the API, which listens on loopback: set COB_HOST to an address of the Docker host, or COB_APPS_API_URL',
+      false,
+    ),
     check(
       'isolation',
       runtime !== undefined,

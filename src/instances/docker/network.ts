@@ -15,7 +15,9 @@ const REMEMBER_MS = 60_000
 /** A helper takes half a second, and many times that on a busy machine. */
 const HELPER_MS = 60_000
 const LOOKUP_MS = 5_000
-/** No helper takes so long, in seconds. */
+/** What leads to the host itself, of all its routing tables. */
+const LIST_OWN = 'ip -4 -oneline route show table local; ip -6 -oneline route show table local 2>/dev/null || true'
+/** No helper takes so long, in seconds. The daemon's clock may be another one, so only those that have ended are removed. */
 const LEFT_S = 300
 
 export interface DockerNetwork {
@@ -42,8 +44,8 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
   let knownAt = -Infinity
   let learning: Promise<void> | undefined
 
-  /** Runs a program of the image with rights over one network namespace, and returns what it has printed. @throws when it fails */
-  async function helper(network: string, command: string[], signal: AbortSignal): Promise<string> {
+  /** Runs a program of the image in a network namespace, with `rights` over that, and returns what it has printed. @throws when it fails */
+  async function helper(network: string, rights: string[], command: string[], signal: AbortSignal): Promise<string> {
     const container = await docker.createContainer({
       Image: image,
       Entrypoint: command,
@@ -54,7 +56,7 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
         NetworkMode: network,
         ReadonlyRootfs: true,
         CapDrop: ['ALL'],
-        CapAdd: ['NET_ADMIN'],
+        CapAdd: rights,
         SecurityOpt: ['no-new-privileges'],
         LogConfig: { Type: 'json-file', Config: {} },
       },
@@ -74,7 +76,9 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
   /** Removes the helpers of services that were killed. A younger one may be another replica's. */
   async function sweep(): Promise<void> {
     const filters = { label: [`${LABELS.scope}=${scope}`, `${LABELS.kind}=${HELPER}`] }
-    const left = (await docker.listContainers({ all: true, filters })).filter(({ Created }) => Date.now() / 1000 - Created > LEFT_S)
+    const left = (await docker.listContainers({ all: true, filters })).filter(
+      ({ Created, State }) => State === 'exited' && Date.now() / 1000 - Created > LEFT_S,
+    )
     for (const { Id } of left) await docker.getContainer(Id).remove({ force: true })
   }
 
@@ -98,10 +102,10 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
     }
     const gateway = info.IPAM?.Config?.[0]?.Gateway
     if (!gateway) throw new Error(`the Docker network ${name} has no gateway`)
-    const [networks, addresses] = await Promise.all([docker.listNetworks(), helper('host', ['ip', '-oneline', 'address'], signal)])
+    const [networks, addresses] = await Promise.all([docker.listNetworks(), helper('host', [], ['/bin/sh', '-c', LIST_OWN], signal)])
     const subnets = networks.flatMap(({ IPAM }) => (IPAM?.Config ?? []).flatMap(({ Subnet }) => (Subnet ? [Subnet] : [])))
-    // Lines such as `2: eth0    inet 192.0.2.2/24 brd …`.
-    const own = [...addresses.matchAll(/\binet6? ([0-9a-f.:]+)/g)].map(([, address]) => address!)
+    // Lines such as `local 192.0.2.2 dev eth0 …`, also of whole ranges.
+    const own = [...addresses.matchAll(/^(?:local|anycast|broadcast) ([0-9a-f.:]+(?:\/\d+)?) /gm)].map(([, range]) => range!)
     known = { gateway, closed: [...new Set([...subnets, ...own])] }
     knownAt = performance.now()
   }
@@ -119,7 +123,7 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
       )
       const open = [...openNetworks, ...(config.allowHostLoopback ? [known!.gateway] : [])]
       const rules = rulesOf({ closed: known!.closed, open, servers, resolvers })
-      await helper(`container:${containerId}`, ['/bin/sh', '-c', 'printf %s "$1" | nft -f -', 'sh', rules], signal)
+      await helper(`container:${containerId}`, ['NET_ADMIN'], ['/bin/sh', '-c', 'printf %s "$1" | nft -f -', 'sh', rules], signal)
     },
     hosts: (servers) => (config.allowHostLoopback || servers.some(({ host }) => host === HOST_ALIAS) ? [`${HOST_ALIAS}:${known!.gateway}`] : []),
   }
