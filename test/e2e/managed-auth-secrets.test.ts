@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { newId } from '../../src/base/ids.ts'
@@ -101,7 +101,10 @@ const LARGE = 1_000_000_000
 const inFiles = (dir: string): string[] =>
   filesBelow(dir).flatMap((path) => {
     try {
-      if (lstatSync(path).size > LARGE) return []
+      const { size, mode } = lstatSync(path)
+      // A copy of the dynamic loader that nobody but root may read (local/loader.ts), and whose content is the system's.
+      const isClosed = (mode & 0o444) === 0 && basename(path).startsWith('node-loader-')
+      if (size > LARGE || isClosed) return []
       return found(path.slice(cloud.dataDir.length), readFileSync(path))
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
