@@ -218,11 +218,13 @@ export class LocalInstance implements Instance {
   readonly #watching = new AbortController()
   readonly #counted: Counted | undefined
   #processes: ProcessName[]
+  /** It was being started when its service was killed: its processes may be starting others, also while they are killed. */
+  readonly #mayHaveMore: boolean
   readonly #ending: RetriedEnd
   #isUnwatched = false
   readonly #killGroup: () => boolean
 
-  constructor(kind: SandboxKind, id: string, { processes, counted, agent }: Remembered, child?: ChildProcess) {
+  constructor(kind: SandboxKind, id: string, { processes, isReady, counted, agent }: Remembered, child?: ChildProcess) {
     this.id = id
     this.dir = join(kind.root, id)
     this.agent = agent ?? socketIn(this.dir)
@@ -231,6 +233,7 @@ export class LocalInstance implements Instance {
     this.#log = kind.log.child({ instance: id })
     this.#ending = new RetriedEnd(() => this.#end(), this.#log, kind.signal)
     this.#processes = processes
+    this.#mayHaveMore = !isReady && child === undefined
     this.#counted = counted
     this.#killGroup = groupKiller(
       () => kind.limits.members(id),
@@ -337,7 +340,7 @@ export class LocalInstance implements Instance {
       END_MS,
       async () => {
         if (this.#killGroup()) return false
-        const found = this.live()
+        const found = this.#mayHaveMore ? [...this.live(), ...processesUsing(this.dir, 'bwrap')] : this.live()
         await killAll(found)
         return found.length === 0
       },
