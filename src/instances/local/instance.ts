@@ -218,8 +218,8 @@ export class LocalInstance implements Instance {
   readonly #watching = new AbortController()
   readonly #counted: Counted | undefined
   #processes: ProcessName[]
-  /** It was being started when its service was killed: its processes may be starting others, also while they are killed. */
-  readonly #mayHaveMore: boolean
+  /** Its program has answered. Until then its processes may be starting others, also while they are killed. */
+  #isUp: boolean
   readonly #ending: RetriedEnd
   #isUnwatched = false
   readonly #killGroup: () => boolean
@@ -233,7 +233,7 @@ export class LocalInstance implements Instance {
     this.#log = kind.log.child({ instance: id })
     this.#ending = new RetriedEnd(() => this.#end(), this.#log, kind.signal)
     this.#processes = processes
-    this.#mayHaveMore = !isReady && child === undefined
+    this.#isUp = isReady
     this.#counted = counted
     this.#killGroup = groupKiller(
       () => kind.limits.members(id),
@@ -274,6 +274,7 @@ export class LocalInstance implements Instance {
       await within('an instance', START_MS, Promise.race([ready, this.exited.then(({ reason }) => Promise.reject(new Error(reason)))]), signal)
       await within('its network', START_MS, this.#kind.addresses.settled(this), signal)
       await this.remember(true)
+      this.#isUp = true
       return this
     } catch (error) {
       const tail = readTail(join(this.dir, 'agent.log'))
@@ -340,7 +341,7 @@ export class LocalInstance implements Instance {
       END_MS,
       async () => {
         if (this.#killGroup()) return false
-        const found = this.#mayHaveMore ? [...this.live(), ...processesUsing(this.dir, 'bwrap')] : this.live()
+        const found = this.#isUp ? this.live() : [...this.live(), ...processesUsing(this.dir, 'bwrap')]
         await killAll(found)
         return found.length === 0
       },
