@@ -8,7 +8,7 @@ import { containerApps } from './apps.ts'
 import { type Engine, type Folder, PROGRAM_PORT } from './engine.ts'
 import { adopting, CHROMIUM, ENVIRONMENT, MIB, sealedNotes, startContainer } from './guest.ts'
 
-export interface ContainerDriverSettings {
+interface ContainerDriverSettings {
   config: Config
   engine: Engine
   /** Seals the credential in what the engine keeps for the next service. */

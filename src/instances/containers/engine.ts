@@ -16,7 +16,7 @@ export interface Folder {
   mode: string
 }
 
-/** How a container is made. Nothing in it is secret but {@link input}: whoever may ask the engine sees the rest. */
+/** How a container is made. Only {@link input} is secret: the engine shows the rest to its users. */
 export interface ContainerPlan {
   id: string
   kind: ContainerKind

@@ -15,7 +15,7 @@ const CALL_MS = 60_000
 /** Characters of a container's output that are kept for an error. */
 const MAX_SAID = 2_000
 
-export interface DockerSettings {
+interface EngineSettings {
   config: Pick<Config, 'docker' | 'allowHostLoopback'>
   scope: string
   replica: string
@@ -26,7 +26,7 @@ export interface DockerSettings {
 const hasStatus = (error: unknown, status: number): boolean => (error as { statusCode?: number }).statusCode === status
 
 /** Makes the engine. The daemon is that of DOCKER_HOST, or the machine's own. */
-export function dockerEngine({ config, scope, replica, log }: DockerSettings): Engine {
+export function dockerEngine({ config, scope, replica, log }: EngineSettings): Engine {
   const docker = new Docker({ timeout: CALL_MS })
   const { image, runtime, publish } = config.docker
   const network = dockerNetwork({ docker, config, scope, log })

@@ -20,7 +20,7 @@ const LIST_OWN = 'ip -4 -oneline route show table local; ip -6 -oneline route sh
 /** No helper takes so long, in seconds. The daemon's clock may be another one, so only those that have ended are removed. */
 const LEFT_S = 300
 
-export interface DockerNetwork {
+interface DockerNetwork {
   name: string
   /** Makes the network unless it exists, and learns what is near it. */
   ready(signal: AbortSignal): Promise<void>
