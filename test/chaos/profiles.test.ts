@@ -178,8 +178,13 @@ const met = new Set<string>()
 async function killAt(victim: Victim, [name, isReached]: Step, watched: Watched, work: Promise<unknown>): Promise<void> {
   let isOver = false
   void work.finally(() => (isOver = true)).catch(() => {})
-  const isThere = async () => (await isReached(watched)) && met.add(name)
-  await until('the step', STEP_MS, async () => (await isThere()) || isOver, { everyMs: 1 })
+  const look = async () => {
+    // Asked before the look, so that the last look is made after the end of the work.
+    const isLast = isOver
+    if (await isReached(watched)) return met.add(name)
+    return isLast
+  }
+  await until('the step', STEP_MS, look, { everyMs: 1 })
   await KILLS[victim](watched)
 }
 const gone = (id: string) => until('the end of the session', STEP_MS, async () => (await rowOf(id))?.state === 'deleted', { everyMs: 20 })

@@ -7,13 +7,15 @@ import { Unavailable } from '../../base/unavailable.ts'
 import { CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import { calledBy, type Called, type Page, type Principal } from '../../http/route.ts'
+import { calledBy, type Called, type LeasedSession, type Page, type Principal } from '../../http/route.ts'
 import { isProjectGone, type Db } from '../../store/db.ts'
 import { NoSeat } from '../../store/seats.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
 import { browserRules as options, FIT_MS, storedOptions, WARM_FIT_MS, type Fitter } from './fitter.ts'
+import type { EndReason } from './end-step.ts'
 import type { Fleet } from './fleet.ts'
+import { reasonOf } from './fleet/endings.ts'
 import type { ReadyState } from './fleet/kinds.ts'
 import {
   findBrowser,
@@ -82,6 +84,8 @@ export interface Browsers {
   nameOf(id: string): Promise<string | undefined>
   /** Which caller of its pool has a live session; 0 for one that belongs to no pool. */
   leaseOf(id: string): Promise<number | undefined>
+  /** Why this caller's time with a session is over, as its row tells; undefined while it is not. */
+  endOf(session: LeasedSession): Promise<EndReason | undefined>
   /**
    * The agent of a running session of a project; of any, when a secret has named it. The session counts as in use until it is released. @throws 404, also when it belongs to another caller of its pool now;
    * 429 when too many callers hold it; 409 for the browser of a login, unless `how` says that this call shows its callers nothing of what is typed
@@ -306,6 +310,12 @@ export function makeBrowsers({
       const row = await liveById(id)
       if (row) fleet.belongs(row)
       return row?.lease
+    },
+    async endOf({ id, lease }) {
+      const row = await findBrowser(db, { scope, project: undefined }, id, true)
+      if (!row) return 'deleted'
+      if (row.lease !== lease || row.state === 'warm' || row.state === 'releasing') return 'released'
+      return row.state === 'running' ? undefined : reasonOf(row, 'crashed')
     },
     async reach(project, called, { isForLogins } = { isForLogins: false }) {
       // Every call to a session comes here. A query would take half of the time of a click.

@@ -3,7 +3,10 @@ import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket, type ClientOptions } from 'ws'
 import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+import { session as agent } from '../../agent/session/contract.ts'
 import { until } from '../../base/wait.ts'
+import { call } from '../../http/client.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
 
 const CLOSE_MS = 10_000
 
@@ -92,6 +95,22 @@ describe('the clients of a session', () => {
     const endings = Promise.all(clients.map(closed))
     expect((await end(session)).status).toBe(204)
     expect(await endings).toEqual(clients.map(() => ({ code: 4001, reason: { reason: 'deleted' } })))
+  })
+
+  test('are told the reason in its row when the agent ends them before any notice comes', async () => {
+    const { session_id: id, cdp_ws_url: url } = await cloud.create()
+    const [row] = await cloud.query<{ endpoint: Endpoint }>('select endpoint from browsers where id = $1', [id])
+    const dismissed = async (socket: WebSocket) => {
+      const ending = closed(socket)
+      await call(row!.endpoint, agent.dismissClients, {}, { signal: AbortSignal.timeout(CLOSE_MS) })
+      return ending
+    }
+    expect(await dismissed(await connect(url))).toEqual({ code: 4003, reason: { reason: 'crashed' } })
+    const socket = await connect(url)
+    await cloud.query(`update browsers set state = 'stopping', end_reason = 'timeout' where id = $1`, [id])
+    expect(await dismissed(socket)).toEqual({ code: 4002, reason: { reason: 'timeout' } })
+    await cloud.query(`update browsers set state = 'running', end_reason = null where id = $1`, [id])
+    expect((await cloud.fetch(`/browsers/${id}`, { method: 'DELETE' })).status).toBe(204)
   })
 
   test('do not delay its end, even if one of them reads nothing', async () => {

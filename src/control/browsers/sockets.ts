@@ -2,6 +2,7 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import { PUBLIC_SOCKETS, SOCKETS } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
+import { within } from '../../base/wait.ts'
 import { upgradeTo } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { pathTo, type LeasedSession } from '../../http/route.ts'
@@ -34,6 +35,8 @@ const MAX_SOCKETS = 64
  */
 const MAX_VIEWERS = 40
 const FULL_RETRY_SECONDS = 1
+/** How long a client whose connection has broken waits for the reason. */
+const REASON_MS = 1_000
 
 /** What opened a WebSocket: the session's own token, or a link to its live view. */
 type By = 'token' | 'link'
@@ -95,10 +98,21 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
       throw fault.tooMany(`this browser has ${what} already, its limit`, FULL_RETRY_SECONDS)
     }
     const ending = new AbortController()
-    let why: CloseReason = { code: CODES.crashed, reason: { reason: 'crashed' } }
+    let told: EndReason | undefined
     const close = (reason: EndReason) => {
-      why = { code: CODES[reason], reason: { reason } }
+      told = reason
       ending.abort()
+    }
+    /** The agent's end of a connection can come before another replica's notice of the reason; the row has it before both. */
+    const why = async (): Promise<CloseReason> => {
+      const found =
+        told ??
+        (await within('the reason of an end', REASON_MS, browsers.endOf(session)).catch((err: unknown) => {
+          log.warn({ err, browser: id }, 'why a WebSocket ended could not be found out; its client is told that the browser crashed')
+          return undefined
+        }))
+      const reason = told ?? found ?? 'crashed'
+      return { code: CODES[reason], reason: { reason } }
     }
     open.set(id, sockets.set(close, { by, lease: session.lease }))
     let connection: Connection | undefined
@@ -116,7 +130,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
         connection?.sent(head)
         upstream.socket.write(head)
       }
-      await splice(socket, upstream.socket, upstream.head, () => why, ending.signal, connection)
+      await splice(socket, upstream.socket, upstream.head, why, ending.signal, connection)
     } finally {
       connection?.[Symbol.dispose]()
       target.release()
