@@ -146,27 +146,29 @@ test('a model for login pages is off by default, and needs an address and a name
   }
 })
 
-test('settings of Docker are addresses, and its network is open to nobody by default', () => {
-  const of = (env: Record<string, string>) => readConfig({ HOME: '/home/someone', ...env }).docker
-  expect(of({})).toEqual({
-    image: 'cob-instance',
-    network: undefined,
-    runtime: undefined,
-    publish: undefined,
-    resolvers: [],
-    apiUrl: undefined,
-    openNetworks: [],
+test('settings of containers are addresses, and its network is open to nobody by default', () => {
+  const of = (env: Record<string, string>) => readConfig({ HOME: '/home/someone', ...env })
+  expect(of({})).toMatchObject({
+    docker: { image: 'cob-instance', network: undefined, runtime: undefined, publish: undefined },
+    containers: { resolvers: [], apiUrl: undefined, openNetworks: [], closedNetworks: [] },
   })
-  expect(of({ COB_OPEN_NETWORKS: '10.1.0.0/16, fd00::/8', COB_DOCKER_DNS: '10.0.0.2', COB_DOCKER_PUBLISH: '127.0.0.1' })).toMatchObject({
-    openNetworks: ['10.1.0.0/16', 'fd00::/8'],
-    resolvers: ['10.0.0.2'],
-    publish: '127.0.0.1',
+  expect(of({ COB_OPEN_NETWORKS: '10.1.0.0/16, fd00::/8', COB_CONTAINER_DNS: '10.0.0.2', COB_DOCKER_PUBLISH: '127.0.0.1' })).toMatchObject({
+    containers: { openNetworks: ['10.1.0.0/16', 'fd00::/8'], resolvers: ['10.0.0.2'] },
+    docker: { publish: '127.0.0.1' },
   })
   for (const [name, value] of [
     ['COB_OPEN_NETWORKS', 'all'],
-    ['COB_DOCKER_DNS', '10.0.0.0/8'],
+    ['COB_CONTAINER_DNS', '10.0.0.0/8'],
     ['COB_DOCKER_PUBLISH', '127.0.0.1,127.0.0.2'],
     ['COB_SCOPE', 'Not-A-Name'],
+    ['COB_CLOSED_NETWORKS', 'x'],
+    ['COB_KUBERNETES_NAMESPACE', 'Not_A_Name'],
+    ['COB_KUBERNETES_SECCOMP', '../escape.json'],
+    ['COB_KUBERNETES_NODE_SELECTOR', 'disk'],
+    ['COB_KUBERNETES_NODE_SELECTOR', 'a=b=c'],
+    ['COB_KUBERNETES_HOST_ADDRESS', '10.0.0.0/8'],
+    ['COB_KUBERNETES_CPU_REQUEST_PERCENT', '0'],
   ] as const)
     expect(() => of({ [name]: value }), name).toThrow(name)
+  expect(of({ COB_KUBERNETES_NODE_SELECTOR: 'cob.dev/sessions=yes, disk=' }).kubernetes.nodeSelector).toEqual({ 'cob.dev/sessions': 'yes', disk: '' })
 })

@@ -3,7 +3,14 @@ import type { BlockList } from 'node:net'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { addressList } from './address-list.ts'
-import { dockerSettings, type DockerSettings } from './container-settings.ts'
+import {
+  containerSettings,
+  dockerSettings,
+  kubernetesSettings,
+  type ContainerSettings,
+  type DockerSettings,
+  type KubernetesSettings,
+} from './container-settings.ts'
 import { parseProxyUrl, type NamedProxy } from './proxy-url.ts'
 import { isRoot } from './user.ts'
 import { address, ConfigError, flag, integer, needed, oneOf, origin } from './setting.ts'
@@ -30,11 +37,15 @@ export interface Config {
   sealingKeys: string[]
   /** Other services share this one's database and data directory: each is a replica (store/leases.ts). */
   replicas: boolean
-  driver: 'local' | 'local-tls' | 'docker' | 'fake'
+  driver: 'local' | 'local-tls' | 'docker' | 'kubernetes' | 'fake'
   /** The name of what the driver manages, for replicas with data directories of their own; undefined: one of the data directory. */
   scope: string | undefined
   /** Of the driver `docker`. */
   docker: DockerSettings
+  /** Of the driver `kubernetes`. */
+  kubernetes: KubernetesSettings
+  /** Of both. */
+  containers: ContainerSettings
   /** Warm browsers: booted before a caller asks for one; 0 keeps none. */
   warmBrowsers: number
   /** Most warm browsers, when many callers ask at once; undefined: what fits a part of the memory. */
@@ -186,9 +197,11 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     secretKey: secretKey(env),
     sealingKeys: sealingKeys(env),
     replicas: replicas(env),
-    driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'local-tls', 'docker', 'fake']),
+    driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'local-tls', 'docker', 'kubernetes', 'fake']),
     scope: scope(env),
     docker: dockerSettings(env),
+    kubernetes: kubernetesSettings(env),
+    containers: containerSettings(env),
     warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, MOST_WARM),
     warmBrowsersMax: warmBrowsersMax(env),
     maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),

@@ -1,6 +1,6 @@
 // The settings of drivers that run instances as containers.
 import { addressList } from './address-list.ts'
-import { ConfigError, origin } from './setting.ts'
+import { ConfigError, flag, integer, origin } from './setting.ts'
 
 export interface DockerSettings {
   /** The image of instances (script/image). */
@@ -11,12 +11,37 @@ export interface DockerSettings {
   runtime: string | undefined
   /** An address of the Docker host at which each instance's port is published; undefined: instances are reached at their own addresses. */
   publish: string | undefined
-  /** Resolvers of instances; without any, Docker's. */
+}
+
+/** Of all drivers that run instances as containers. */
+export interface ContainerSettings {
+  /** Resolvers of instances; without any, the engine's. */
   resolvers: string[]
   /** Where the code of apps reaches the API; undefined: at the engine's host, at the port where the service listens. */
   apiUrl: string | undefined
   /** Private networks that instances may reach. */
   openNetworks: string[]
+  /** Networks that they may not reach although they are public. */
+  closedNetworks: string[]
+}
+
+export interface KubernetesSettings {
+  /** Where instances are made; undefined: the namespace of the service itself, or of the kubeconfig's context. */
+  namespace: string | undefined
+  image: string
+  /** For example `gvisor` or `kata`. */
+  runtimeClass: string | undefined
+  /** The file of the seccomp profile, below the kubelet's folder of profiles. */
+  seccomp: string
+  nodeSelector: Record<string, string>
+  /** The Secret by which nodes pull the image. */
+  pullSecret: string | undefined
+  /** What the scheduler keeps for an instance. */
+  requests: { memoryMb: number; cpuPercent: number }
+  /** The address that `host.cob.internal` names, where instances may reach it (COB_ALLOW_HOST_LOOPBACK). */
+  hostAddress: string | undefined
+  /** Sessions are made although nothing enforces the cluster's network policies. */
+  allowOpenNetwork: boolean
 }
 
 export function dockerSettings(env: NodeJS.ProcessEnv): DockerSettings {
@@ -27,10 +52,61 @@ export function dockerSettings(env: NodeJS.ProcessEnv): DockerSettings {
     network: env.COB_DOCKER_NETWORK || undefined,
     runtime: env.COB_DOCKER_RUNTIME || undefined,
     publish,
-    resolvers: list(env, 'COB_DOCKER_DNS'),
+  }
+}
+
+export function containerSettings(env: NodeJS.ProcessEnv): ContainerSettings {
+  return {
+    resolvers: list(env, 'COB_CONTAINER_DNS'),
     apiUrl: origin(env, 'COB_APPS_API_URL'),
     openNetworks: list(env, 'COB_OPEN_NETWORKS', true),
+    closedNetworks: list(env, 'COB_CLOSED_NETWORKS', true),
   }
+}
+
+/** Label keys and values (Kubernetes: Labels and Selectors), and a path without steps upwards. */
+const LABEL_KEY = /^([a-z0-9.-]{1,253}\/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/
+const LABEL_VALUE = /^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$/
+const NAME = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/
+const PROFILE = /^[A-Za-z0-9_-][\w.-]*(\/[A-Za-z0-9_-][\w.-]*)*$/
+
+export function kubernetesSettings(env: NodeJS.ProcessEnv): KubernetesSettings {
+  const named = (variable: string): string | undefined => {
+    const name = env[variable] || undefined
+    if (name !== undefined && !NAME.test(name)) throw new ConfigError(variable, 'must be a name of Kubernetes: small letters, digits, dashes and dots')
+    return name
+  }
+  const seccomp = env.COB_KUBERNETES_SECCOMP || 'cob/instance.json'
+  if (!PROFILE.test(seccomp))
+    throw new ConfigError('COB_KUBERNETES_SECCOMP', "must be a file below the kubelet's folder of seccomp profiles, such as cob/instance.json")
+  const [hostAddress, ...more] = list(env, 'COB_KUBERNETES_HOST_ADDRESS')
+  if (more.length > 0) throw new ConfigError('COB_KUBERNETES_HOST_ADDRESS', 'must be one address')
+  return {
+    namespace: named('COB_KUBERNETES_NAMESPACE'),
+    image: env.COB_KUBERNETES_IMAGE || 'cob-instance',
+    runtimeClass: named('COB_KUBERNETES_RUNTIME_CLASS'),
+    seccomp,
+    nodeSelector: nodeSelector(env.COB_KUBERNETES_NODE_SELECTOR ?? ''),
+    pullSecret: named('COB_KUBERNETES_PULL_SECRET'),
+    requests: {
+      memoryMb: integer(env, 'COB_KUBERNETES_MEMORY_REQUEST_MB', 512, 1, 1_000_000),
+      cpuPercent: integer(env, 'COB_KUBERNETES_CPU_REQUEST_PERCENT', 10, 1, 100_000),
+    },
+    hostAddress,
+    allowOpenNetwork: flag(env, 'COB_KUBERNETES_ALLOW_OPEN_NETWORK'),
+  }
+}
+
+function nodeSelector(text: string): Record<string, string> {
+  const pairs = text.split(',').flatMap((pair) => pair.trim() || [])
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [key = '', value, ...rest] = pair.split('=')
+      if (value === undefined || rest.length > 0 || !LABEL_KEY.test(key) || !LABEL_VALUE.test(value))
+        throw new ConfigError('COB_KUBERNETES_NODE_SELECTOR', 'must be labels as key=value with commas between them')
+      return [key, value]
+    }),
+  )
 }
 
 /** Addresses, or also subnets, with commas between them. */

@@ -31,7 +31,7 @@ interface Check {
 /** Prints every check, and ends what belongs to no service if asked to. Returns the exit code: 1 when browsers cannot start. */
 export async function doctor(config: Config, { endOrphans }: { endOrphans: boolean }): Promise<number> {
   const checks: Check[] = [
-    ...(config.driver === 'docker' ? await (await import('../instances/docker/doctor.ts')).dockerChecks(config) : await localChecks(config)),
+    ...(await engineChecks(config)),
     { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
     { name: 'open files', problem: descriptorProblem(descriptorLimit(), config.maxBrowsers + config.maxInvocations), fatal: false },
     { name: 'disk', problem: disk(config), fatal: false },
@@ -41,6 +41,12 @@ export async function doctor(config: Config, { endOrphans }: { endOrphans: boole
     process.stdout.write(`${problem === undefined ? 'ok     ' : fatal ? 'MISSING' : 'note   '} ${name}${problem === undefined ? '' : `: ${problem}`}\n`)
   for (const orphan of findOrphans(config.abandonedGraceSeconds)) process.stdout.write(`note    ${await told(orphan, endOrphans)}\n`)
   return checks.some(({ problem, fatal }) => fatal && problem !== undefined) ? 1 : 0
+}
+
+async function engineChecks(config: Config): Promise<Check[]> {
+  if (config.driver === 'docker') return (await import('../instances/docker/doctor.ts')).dockerChecks(config)
+  if (config.driver === 'kubernetes') return (await import('../instances/kubernetes/doctor.ts')).kubernetesChecks(config)
+  return localChecks(config)
 }
 
 /** What sessions as processes of this machine need. */

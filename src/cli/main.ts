@@ -39,6 +39,14 @@ for (const [name, description, run] of [
     })
 
 program
+  .command('seccomp')
+  .description("print the seccomp profile of instances, which a node's kubelet needs as a file (docs/kubernetes.md)")
+  .action(async () => {
+    const { seccompProfile } = await import('../instances/containers/seccomp.ts')
+    process.stdout.write(`${JSON.stringify(seccompProfile())}\n`)
+  })
+
+program
   .command('openapi')
   .description('print the OpenAPI document')
   .option('--write <file>', 'write it to a file instead')

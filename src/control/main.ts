@@ -2,7 +2,7 @@
 import type { Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
-import { dataPaths, type DataPaths } from '../base/paths.ts'
+import { dataPaths } from '../base/paths.ts'
 import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
 import { makeForwarder } from '../egress/forwarder.ts'
@@ -10,7 +10,6 @@ import type { AuditSettings } from '../http/audit.ts'
 import { limitConnections } from '../http/connections.ts'
 import { RateLimit } from '../http/rate-limit.ts'
 import { makeServer } from '../http/server.ts'
-import type { Driver } from '../instances/driver.ts'
 import { postgresRuns } from '../store/embedded.ts'
 import { listenForEvents, notify } from '../store/events.ts'
 import { makeObjects } from '../store/make-objects.ts'
@@ -30,10 +29,11 @@ import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { sleepWhenUnused } from './browsers/standby.ts'
-import { storedEndpoints, type Endpoints } from '../http/stored-endpoint.ts'
+import { storedEndpoints } from '../http/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { buildsInProgress } from './deployments/rows.ts'
+import { makeDriver } from './engines.ts'
 import { makeExtensions } from './extensions/extensions.ts'
 import { makeInvocations } from './invocations/invocations.ts'
 import { Runs } from './invocations/runs.ts'
@@ -377,19 +377,5 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     url: config.publicUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
     key,
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
-}
-
-async function makeDriver(config: Config, paths: DataPaths, scope: string, log: Log, replica: string, endpoints: Endpoints): Promise<Driver> {
-  switch (config.driver) {
-    case 'local':
-    case 'local-tls':
-      return (await import('../instances/local/local.ts')).localDriver(config, paths, scope, log, replica)
-    case 'docker': {
-      const [{ dockerEngine }, { containerDriver }] = await Promise.all([import('../instances/docker/docker.ts'), import('../instances/containers/driver.ts')])
-      return containerDriver({ config, engine: dockerEngine({ config, scope, replica, log }), endpoints, log })
-    }
-    case 'fake':
-      return (await import('../instances/fake/fake.ts')).fakeDriver(paths, { replica })
   }
 }

@@ -45,6 +45,11 @@ export interface Found {
   replica: string | undefined
 }
 
+/** An engine has no room for another instance now. The message says why, for callers. */
+export class NoRoom extends Error {
+  override name = 'NoRoom'
+}
+
 /** A running instance. */
 export interface Instance extends Started {
   /** Where its agent answers. */
@@ -107,7 +112,7 @@ export interface AppSandboxes extends AsyncDisposable {
 
 /** Starts and finds instances. */
 export interface Instances {
-  /** Starts an instance. Resolves when its browser answers. On failure, everything that was started is ended. */
+  /** Starts an instance. Resolves when its browser answers. On failure, everything that was started is ended. @throws NoRoom */
   start(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>
   /** Every instance that exists in this scope, or of which something is left, also when another service has started it. */
   found(): Promise<Found[]>

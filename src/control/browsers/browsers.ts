@@ -9,6 +9,7 @@ import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import { calledBy, type Called, type LeasedSession, type Page, type Principal } from '../../http/route.ts'
 import { isProjectGone, type Db } from '../../store/db.ts'
+import { NoRoom } from '../../instances/driver.ts'
 import { NoSeat } from '../../store/seats.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
@@ -187,6 +188,7 @@ export function makeBrowsers({
       return await work(leaveSeat)
     } catch (error) {
       if (isProjectGone(error)) throw fault.projectNotFound(ownership.project)
+      if (error instanceof NoRoom) throw fault.tooMany(error.message, FULL_RETRY_SECONDS)
       if (!(error instanceof NoSeat)) throw error
       const { projectLimit: limit } = error
       const [where, whose] = limit === undefined ? ['this machine', 'its limit (COB_MAX_BROWSERS)'] : ['this project', 'its limit (max_concurrent_sessions)']

@@ -83,7 +83,7 @@ export function containerApps(config: Config, settings: ContainerSettings, seale
 
   /** The API as containers reach it, for the one that the service reaches on its own machine. */
   function apiFor(url: string): string {
-    return config.docker.apiUrl ?? `http://${HOST_ALIAS}:${new URL(url).port || 80}`
+    return config.containers.apiUrl ?? `http://${HOST_ALIAS}:${new URL(url).port || 80}`
   }
   function withApi(env: Record<string, string>, url: string): Record<string, string> {
     return { ...env, ...(env[API_VARIABLE] === url && { [API_VARIABLE]: apiFor(url) }) }

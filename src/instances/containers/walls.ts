@@ -3,7 +3,7 @@ import { NEVER, TO_MANY, isRange4 } from '../../base/own-addresses.ts'
 import { PROGRAM_PORT } from './engine.ts'
 
 /** Private networks (RFC 1918, 6598, 4193) and link-local addresses: the engine's host, its other containers, and what else is near it. */
-const NEAR = ['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.168.0.0/16', '240.0.0.0/4', 'fc00::/7', 'fe80::/10']
+export const NEAR = ['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.168.0.0/16', '240.0.0.0/4', 'fc00::/7', 'fe80::/10']
 
 interface Walls {
   /** Ranges that are closed besides the usual ones: the host's own addresses, and its networks. */

@@ -7,7 +7,7 @@ import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
 import { PROGRAM_PORT, type Address, type ContainerKind, type ContainerPlan, type Engine } from '../containers/engine.ts'
 import { seccompProfile } from '../containers/seccomp.ts'
-import { LABELS } from './labels.ts'
+import { labelsOf, LABELS, nameOf } from '../containers/labels.ts'
 import { dockerNetwork } from './network.ts'
 
 /** Limit on one call of the API. Most take milliseconds, a start half a second, and many times that on a busy machine. */
@@ -16,7 +16,7 @@ const CALL_MS = 60_000
 const MAX_SAID = 2_000
 
 interface EngineSettings {
-  config: Pick<Config, 'docker' | 'allowHostLoopback'>
+  config: Pick<Config, 'docker' | 'containers' | 'allowHostLoopback'>
   scope: string
   replica: string
   log: Log
@@ -31,8 +31,6 @@ export function dockerEngine({ config, scope, replica, log }: EngineSettings): E
   const { image, runtime, publish } = config.docker
   const network = dockerNetwork({ docker, config, scope, log })
   const seccomp = `seccomp=${JSON.stringify(seccompProfile())}`
-  const nameOf = (kind: ContainerKind, id: string) => `cob-${kind}-${id}`
-  const labelsOf = (kind: ContainerKind, more: Record<string, string> = {}) => ({ [LABELS.scope]: scope, [LABELS.kind]: kind, ...more })
 
   const inspect = async (kind: ContainerKind, id: string): Promise<ContainerInspectInfo | undefined> => {
     try {
@@ -80,7 +78,7 @@ export function dockerEngine({ config, scope, replica, log }: EngineSettings): E
       }
     },
     async found(kind) {
-      const label = Object.entries(labelsOf(kind)).map(([name, value]) => `${name}=${value}`)
+      const label = Object.entries(labelsOf(scope, kind)).map(([name, value]) => `${name}=${value}`)
       const list = await within('the list of containers', CALL_MS, docker.listContainers({ all: true, filters: { label } }))
       return list.map(({ Labels }) => ({ id: Labels[LABELS.id]!, replica: Labels[LABELS.replica] }))
     },
@@ -125,7 +123,7 @@ export function dockerEngine({ config, scope, replica, log }: EngineSettings): E
       Image: image,
       Cmd: plan.args,
       Env: Object.entries(plan.env).map(([name, value]) => `${name}=${value}`),
-      Labels: labelsOf(plan.kind, { [LABELS.id]: plan.id, [LABELS.replica]: replica, [LABELS.note]: plan.note }),
+      Labels: labelsOf(scope, plan.kind, { [LABELS.id]: plan.id, [LABELS.replica]: replica, [LABELS.note]: plan.note }),
       Hostname: 'cob',
       User: '1000:1000',
       OpenStdin: true,
@@ -151,7 +149,7 @@ export function dockerEngine({ config, scope, replica, log }: EngineSettings): E
         IpcMode: 'private',
         LogConfig: { Type: 'json-file', Config: { 'max-size': '1m', 'max-file': '1' } },
         ...(runtime !== undefined && { Runtime: runtime }),
-        ...(config.docker.resolvers.length > 0 && { Dns: config.docker.resolvers }),
+        ...(config.containers.resolvers.length > 0 && { Dns: config.containers.resolvers }),
         ...(publish !== undefined && { PortBindings: { [port]: [{ HostIp: publish, HostPort: '' }] } }),
         ExtraHosts: network.hosts(plan.reaches),
       },

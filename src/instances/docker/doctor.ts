@@ -24,7 +24,11 @@ interface Info {
   Runtimes: Record<string, unknown>
 }
 
-export async function dockerChecks({ host, docker: { image, runtime, publish, apiUrl } }: Pick<Config, 'docker' | 'host'>): Promise<Check[]> {
+export async function dockerChecks({
+  host,
+  docker: { image, runtime, publish },
+  containers: { apiUrl },
+}: Pick<Config, 'docker' | 'containers' | 'host'>): Promise<Check[]> {
   const docker = new Docker({ timeout: ASK_MS })
   const where = process.env.DOCKER_HOST ?? '/var/run/docker.sock'
   let info: Info

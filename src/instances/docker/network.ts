@@ -7,8 +7,8 @@ import type { Log } from '../../base/log.ts'
 import { HOST_ALIAS } from '../../base/own-addresses.ts'
 import { abortable, within } from '../../base/wait.ts'
 import type { Address } from '../containers/engine.ts'
+import { HELPER, LABELS } from '../containers/labels.ts'
 import { rulesOf } from '../containers/walls.ts'
-import { HELPER, LABELS } from './labels.ts'
 
 /** The addresses of the host and its networks change seldom. */
 const REMEMBER_MS = 60_000
@@ -32,13 +32,14 @@ interface DockerNetwork {
 
 interface NetworkSettings {
   docker: Docker
-  config: Pick<Config, 'docker' | 'allowHostLoopback'>
+  config: Pick<Config, 'docker' | 'containers' | 'allowHostLoopback'>
   scope: string
   log: Log
 }
 
 export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): DockerNetwork {
-  const { image, openNetworks, resolvers } = config.docker
+  const { image } = config.docker
+  const { openNetworks, closedNetworks, resolvers } = config.containers
   const name = config.docker.network ?? `cob-${scope}`
   let known: { gateway: string; closed: string[] } | undefined
   let knownAt = -Infinity
@@ -122,7 +123,7 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
         reached.map(async ({ host, port }) => ({ host: host === HOST_ALIAS ? known!.gateway : await addressOf(host, signal), port })),
       )
       const open = [...openNetworks, ...(config.allowHostLoopback ? [known!.gateway] : [])]
-      const rules = rulesOf({ closed: known!.closed, open, servers, resolvers })
+      const rules = rulesOf({ closed: [...known!.closed, ...closedNetworks], open, servers, resolvers })
       await helper(`container:${containerId}`, ['NET_ADMIN'], ['/bin/sh', '-c', 'printf %s "$1" | nft -f -', 'sh', rules], signal)
     },
     hosts: (servers) => (config.allowHostLoopback || servers.some(({ host }) => host === HOST_ALIAS) ? [`${HOST_ALIAS}:${known!.gateway}`] : []),

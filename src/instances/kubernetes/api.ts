@@ -1,0 +1,76 @@
+// The cluster's API by the official client: which cluster, limits on calls, and what its errors mean.
+import {
+  ApiException,
+  CoreV1Api,
+  createConfiguration,
+  KubeConfig,
+  NetworkingV1Api,
+  ServerConfiguration,
+  type RequestContext,
+  type ResponseContext,
+} from '@kubernetes/client-node'
+import { existsSync, readFileSync } from 'node:fs'
+import { NoRoom } from '../driver.ts'
+
+/** Limit on one call. Most take milliseconds. */
+export const CALL_MS = 20_000
+
+/** Where a pod finds the namespace that it is in (Kubernetes: Accessing the API from a Pod). */
+const OWN_NAMESPACE = '/var/run/secrets/kubernetes.io/serviceaccount/namespace'
+
+export interface Cluster {
+  config: KubeConfig
+  core: CoreV1Api
+  networking: NetworkingV1Api
+  namespace: string
+  /** Whether this process runs in a pod of the cluster. */
+  isInCluster: boolean
+}
+
+/** The cluster of KUBECONFIG, of ~/.kube/config, or the one that this process runs in. */
+export function openCluster(namespace: string | undefined): Cluster {
+  const config = new KubeConfig()
+  config.loadFromDefault()
+  const server = config.getCurrentCluster()?.server
+  if (server === undefined) throw new Error('no cluster of Kubernetes is known: set KUBECONFIG, or run in one')
+  const limit = {
+    pre: async (context: RequestContext) => (context.setSignal(AbortSignal.timeout(CALL_MS)), context),
+    post: async (context: ResponseContext) => context,
+  }
+  const calls = createConfiguration({ baseServer: new ServerConfiguration(server, {}), authMethods: { default: config }, promiseMiddleware: [limit] })
+  const isInCluster = process.env.KUBERNETES_SERVICE_HOST !== undefined && existsSync(OWN_NAMESPACE)
+  const own = isInCluster ? readFileSync(OWN_NAMESPACE, 'utf8').trim() : config.getContextObject(config.getCurrentContext())?.namespace
+  return {
+    config,
+    core: new CoreV1Api(calls),
+    networking: new NetworkingV1Api(calls),
+    namespace: namespace ?? own ?? 'default',
+    isInCluster,
+  }
+}
+
+/** Whether an error of the API has this HTTP status. */
+export const hasStatus = (error: unknown, status: number): boolean => error instanceof ApiException && error.code === status
+
+/** What the API says was wrong: its own error has the whole answer with all headers. */
+export function saidBy(error: unknown): string {
+  if (!(error instanceof ApiException)) return (error as Error).message
+  const body = error.body as { message?: unknown } | string | undefined
+  const text = typeof body === 'string' ? messageIn(body) : body?.message
+  return typeof text === 'string' && text !== '' ? text : `the API answered ${error.code}`
+}
+
+function messageIn(body: string): unknown {
+  try {
+    return (JSON.parse(body) as { message?: unknown }).message
+  } catch {
+    return body.slice(0, 500)
+  }
+}
+
+/** An error of a call, in short. A quota that is used up is no fault of anybody's: the caller is told so. */
+export function failed(what: string, error: unknown): Error {
+  const said = saidBy(error)
+  if (hasStatus(error, 403) && said.includes('exceeded quota')) return new NoRoom(`the quota of the cluster's namespace is used up: ${said}`, { cause: error })
+  return new Error(`${what}: ${said}`, { cause: error instanceof ApiException ? undefined : error })
+}

@@ -1,0 +1,179 @@
+// The engine of containers over Kubernetes: a container is a pod, owned by its labels. docs/decisions/0092-kubernetes.md
+import { Attach } from '@kubernetes/client-node'
+import { lookup } from 'node:dns/promises'
+import { once } from 'node:events'
+import { isIP } from 'node:net'
+import { PassThrough } from 'node:stream'
+import type { Config } from '../../base/config.ts'
+import type { Log } from '../../base/log.ts'
+import { HOST_ALIAS } from '../../base/own-addresses.ts'
+import { until, within } from '../../base/wait.ts'
+import type { Address, Engine } from '../containers/engine.ts'
+import { LABELS, labelsOf, nameOf } from '../containers/labels.ts'
+import { NoRoom } from '../driver.ts'
+import { CALL_MS, failed, hasStatus, openCluster } from './api.ts'
+import { addressOf, CONTAINER, podOf, standingOf } from './pod.ts'
+import { watchPods } from './pods.ts'
+import { makeWalls } from './walls.ts'
+
+/** How long a pod may wait for a node before its caller hears that there is no room. An autoscaler has begun to make a node by then; the next call finds it. */
+const SCHEDULED_MS = 15_000
+/** Limit on all until a container runs; an image of a gigabyte may have to be fetched first. */
+const RUNS_MS = 110_000
+/** How long the node of a pod has to end it. A node that does not answer never does: then the pod is deleted by force, and the node ends what it finds when it is back. */
+const ENDED_MS = 20_000
+const FORCED_MS = 10_000
+const LOOKUP_MS = 5_000
+/** Characters of a container's output that are kept for an error. */
+const MAX_SAID = 2_000
+
+interface EngineSettings {
+  config: Pick<Config, 'kubernetes' | 'containers' | 'allowHostLoopback'>
+  scope: string
+  replica: string
+  log: Log
+}
+
+/** Makes the engine. @throws when no cluster is known */
+export function kubernetesEngine({ config, scope, replica, log }: EngineSettings): Engine {
+  const { kubernetes } = config
+  const cluster = openCluster(kubernetes.namespace)
+  const { core, namespace } = cluster
+  const pods = watchPods(cluster, scope, log)
+  const walls = makeWalls({ cluster, config, scope, pods, log })
+  const attach = new Attach(cluster.config)
+  /** Resolves with the pod's address when its container runs. @throws NoRoom when no node takes it; why it does not run */
+  async function runs(name: string, signal: AbortSignal): Promise<Address> {
+    let unscheduledAt: number | undefined
+    const noNode = new AbortController()
+    let timer: NodeJS.Timeout | undefined
+    try {
+      return await pods.when(
+        name,
+        (standing, pod) => {
+          if (standing.state === 'ended') throw new Error(standing.why)
+          if (standing.state === 'unscheduled' && unscheduledAt === undefined) {
+            unscheduledAt = performance.now()
+            timer = setTimeout(() => noNode.abort(new NoRoom(`no node of the cluster has room for another browser: ${standing.why}`)), SCHEDULED_MS)
+          }
+          if (standing.state === 'waiting') clearTimeout(timer)
+          return standing.state === 'running' ? addressOf(pod!) : undefined
+        },
+        AbortSignal.any([signal, noNode.signal, AbortSignal.timeout(RUNS_MS)]),
+      )
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Gives a container its standard input, which ends then. */
+  async function give(name: string, input: string, signal: AbortSignal): Promise<void> {
+    const stdin = new PassThrough()
+    const socket = await within(
+      'the way to a container',
+      CALL_MS,
+      attach.attach(namespace, name, CONTAINER, null, null, stdin, false).catch((error: unknown) => {
+        throw new Error(`the cluster did not pass the input of a container on: ${(error as Error).message}`)
+      }),
+      signal,
+    )
+    try {
+      const ended = once(socket, 'close')
+      stdin.end(input)
+      await once(stdin, 'end')
+      socket.close()
+      await within('the input of a container', CALL_MS, ended, signal)
+    } finally {
+      socket.terminate()
+    }
+  }
+
+  return {
+    async start(plan, signal) {
+      const { kind, id, reaches } = plan
+      const servers = await Promise.all(reaches.map((server) => resolved(server, signal)))
+      // Whether policies are enforced is found out while the pod starts.
+      const isClosed = walls.close(kind, servers, signal)
+      isClosed.catch(() => {}) // it is awaited below
+      const name = nameOf(kind, id)
+      const named = servers.flatMap(({ host }, index) => (isIP(reaches[index]!.host) === 0 ? [{ name: reaches[index]!.host, address: host }] : []))
+      await core.createNamespacedPod({ namespace, body: podOf(plan, { config, scope, replica }, named) }).catch((error: unknown) => {
+        throw failed('making a pod', error)
+      })
+      const address = await runs(name, signal)
+      if (kind === 'app') await isClosed
+      await give(name, plan.input, signal)
+      await isClosed
+      return address
+    },
+    async found(kind) {
+      const labelSelector = Object.entries(labelsOf(scope, kind))
+        .map((pair) => pair.join('='))
+        .join(',')
+      const { items } = await core.listNamespacedPod({ namespace, labelSelector }).catch((error: unknown) => {
+        throw failed('listing pods', error)
+      })
+      return items.map(({ metadata }) => ({ id: metadata!.labels![LABELS.id]!, replica: metadata!.annotations?.[LABELS.replica] }))
+    },
+    async running(kind, id) {
+      try {
+        const pod = await core.readNamespacedPod({ namespace, name: nameOf(kind, id) })
+        const address = addressOf(pod)
+        return standingOf(pod).state === 'running' && address ? { note: pod.metadata?.annotations?.[LABELS.note] ?? '', address } : undefined
+      } catch (error) {
+        if (hasStatus(error, 404)) return undefined
+        throw failed('asking for a pod', error)
+      }
+    },
+    async whyEnded(kind, id) {
+      const standing = await pods.look(nameOf(kind, id))
+      return standing.state === 'ended' ? standing.why : standing.state === 'running' ? standing.doubt : undefined
+    },
+    async said(kind, id) {
+      const log = await core.readNamespacedPodLog({ namespace, name: nameOf(kind, id), container: CONTAINER, tailLines: 50, limitBytes: 64 * 1024 })
+      return String(log)
+        .replace(/[^\t\n\x20-\x7e]+/g, ' ')
+        .slice(-MAX_SAID)
+    },
+    async remove(kind, id) {
+      const name = nameOf(kind, id)
+      /** False when it is gone. */
+      const order = async (gracePeriodSeconds: number): Promise<boolean> => {
+        try {
+          await core.deleteNamespacedPod({ namespace, name, gracePeriodSeconds })
+          return true
+        } catch (error) {
+          if (hasStatus(error, 404)) return false
+          throw failed('deleting a pod', error)
+        }
+      }
+      const isGone = async () => {
+        try {
+          await core.readNamespacedPod({ namespace, name })
+          return false
+        } catch (error) {
+          if (hasStatus(error, 404)) return true
+          throw failed('asking for a pod', error)
+        }
+      }
+      if (!(await order(1))) return
+      const ends = await until('a pod to end', ENDED_MS, isGone, { everyMs: LOOK_MS }).then(
+        () => true,
+        () => false,
+      )
+      if (ends || !(await order(0))) return
+      await until('a pod to be deleted', FORCED_MS, isGone, { everyMs: LOOK_MS })
+    },
+    [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
+  }
+
+  async function resolved({ host, port }: Address, signal: AbortSignal): Promise<Address> {
+    if (isIP(host) !== 0) return { host, port }
+    if (host !== HOST_ALIAS) return { host: (await within(`the address of ${host}`, LOOKUP_MS, lookup(host), signal)).address, port }
+    if (kubernetes.hostAddress === undefined) throw new Error('the code of apps cannot reach the API: COB_APPS_API_URL says where pods reach it')
+    return { host: kubernetes.hostAddress, port }
+  }
+}
+
+/** Between two looks whether a pod is gone. */
+const LOOK_MS = 250

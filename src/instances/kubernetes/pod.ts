@@ -1,0 +1,142 @@
+// An instance as a pod: restricted (Pod Security Standards), without a token, with its limits. What is secret does not stand in it.
+import type { V1Container, V1Pod, V1Volume } from '@kubernetes/client-node'
+import type { Config } from '../../base/config.ts'
+import { HOST_ALIAS } from '../../base/own-addresses.ts'
+import { PROGRAM_PORT, type Address, type ContainerPlan } from '../containers/engine.ts'
+import { LABELS, labelsOf, nameOf } from '../containers/labels.ts'
+
+/** The only container of a pod. */
+export const CONTAINER = 'instance'
+const MIB = 1024 * 1024
+const USER = 1000
+
+/** Seconds until the instances of a node that does not answer are given up. Without this, they keep their seats for the cluster's usual five minutes. */
+const NODE_LOST_S = 60
+
+export interface PodSettings {
+  config: Pick<Config, 'kubernetes' | 'containers' | 'allowHostLoopback'>
+  scope: string
+  replica: string
+}
+
+/** The pod of a plan. `servers` are those of {@link ContainerPlan.reaches} that have a name, with their addresses. */
+export function podOf(plan: ContainerPlan, { config, scope, replica }: PodSettings, servers: readonly { name: string; address: string }[] = []): V1Pod {
+  const { folders, args, env, limits, kind, id, note } = plan
+  const { kubernetes, containers, allowHostLoopback } = config
+  const aliases = [...servers, ...(allowHostLoopback && kubernetes.hostAddress !== undefined ? [{ name: HOST_ALIAS, address: kubernetes.hostAddress }] : [])]
+  return {
+    metadata: {
+      name: nameOf(kind, id),
+      labels: { ...labelsOf(scope, kind, { [LABELS.id]: id }), 'app.kubernetes.io/name': 'cob', 'app.kubernetes.io/component': kind },
+      // An autoscaler must not move a session to another node: it would end.
+      annotations: { [LABELS.replica]: replica, [LABELS.note]: note, 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false' },
+    },
+    spec: {
+      ...shared(config),
+      hostname: 'cob',
+      ...(aliases.length > 0 && { hostAliases: aliases.map(({ name, address }) => ({ ip: address, hostnames: [name] })) }),
+      ...(containers.resolvers.length > 0
+        ? { dnsPolicy: 'None', dnsConfig: { nameservers: containers.resolvers } }
+        : // The node's resolvers. Those of the cluster would tell a session the names of its services.
+          { dnsPolicy: 'Default' }),
+      containers: [
+        {
+          ...container(config),
+          args,
+          env: Object.entries(env).map(([name, value]) => ({ name, value })),
+          stdin: true,
+          stdinOnce: true,
+          ports: [{ name: 'program', containerPort: PROGRAM_PORT }],
+          resources: {
+            limits: {
+              memory: String(limits.memoryBytes),
+              ...(limits.cpuPercent > 0 && { cpu: `${limits.cpuPercent * 10}m` }),
+            },
+            requests: {
+              memory: String(Math.min(limits.memoryBytes, kubernetes.requests.memoryMb * MIB)),
+              cpu: `${Math.min(limits.cpuPercent || Infinity, kubernetes.requests.cpuPercent) * 10}m`,
+            },
+          },
+          volumeMounts: folders.map(({ path }, index) => ({ name: `folder-${index}`, mountPath: path })),
+        },
+      ],
+      volumes: folders.map(({ bytes }, index): V1Volume => ({ name: `folder-${index}`, emptyDir: { medium: 'Memory', sizeLimit: String(bytes) } })),
+    },
+  }
+}
+
+/** What every pod has, also those that only try something. */
+export function shared({ kubernetes }: PodSettings['config']): Omit<NonNullable<V1Pod['spec']>, 'containers'> {
+  const lost = (key: string) => ({ key, operator: 'Exists', effect: 'NoExecute', tolerationSeconds: NODE_LOST_S })
+  return {
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    restartPolicy: 'Never',
+    terminationGracePeriodSeconds: 1,
+    tolerations: [lost('node.kubernetes.io/not-ready'), lost('node.kubernetes.io/unreachable')],
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: USER,
+      runAsGroup: USER,
+      fsGroup: USER,
+      // The usual profile has no user namespaces, which the sandbox of Chromium is made of (containers/seccomp.ts).
+      seccompProfile: { type: 'Localhost', localhostProfile: kubernetes.seccomp },
+    },
+    ...(kubernetes.runtimeClass !== undefined && { runtimeClassName: kubernetes.runtimeClass }),
+    ...(Object.keys(kubernetes.nodeSelector).length > 0 && { nodeSelector: kubernetes.nodeSelector }),
+    ...(kubernetes.pullSecret !== undefined && { imagePullSecrets: [{ name: kubernetes.pullSecret }] }),
+  }
+}
+
+export const container = ({ kubernetes }: PodSettings['config']): Pick<V1Container, 'name' | 'image' | 'imagePullPolicy' | 'securityContext'> => ({
+  name: CONTAINER,
+  image: kubernetes.image,
+  imagePullPolicy: 'IfNotPresent',
+  securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } },
+})
+
+/** Where the program of a pod is reached; undefined before it has an address. */
+export const addressOf = ({ status }: V1Pod): Address | undefined => (status?.podIP ? { host: status.podIP, port: PROGRAM_PORT } : undefined)
+
+/** Reasons for which a container waits that time does not mend: an image or a profile that is not there. */
+const HOPELESS = new Set([
+  'ImagePullBackOff',
+  'ErrImageNeverPull',
+  'InvalidImageName',
+  'CreateContainerConfigError',
+  'CreateContainerError',
+  'RunContainerError',
+  'CrashLoopBackOff',
+])
+
+/** How a pod stands, as far as the start and the end of an instance depend on it. */
+export type Standing =
+  /** `doubt`: its node does not answer the cluster. It may still run, and be reached. */
+  | { state: 'running'; doubt?: string }
+  | { state: 'waiting' }
+  /** No node has room, or none is right. Another one may come. */
+  | { state: 'unscheduled'; why: string }
+  | { state: 'ended'; why: string }
+
+const LOST = 'its node does not answer the cluster any more'
+
+export function standingOf({ metadata, status }: V1Pod): Standing {
+  const { state } = status?.containerStatuses?.find(({ name }) => name === CONTAINER) ?? {}
+  const ended = (why: string): Standing => ({ state: 'ended', why })
+  const said = (...texts: (string | undefined)[]) => texts.filter(Boolean).join(': ')
+  const isLost = status?.conditions?.some(({ type, status: is, reason }) => type === 'Ready' && is === 'False' && reason === 'NodeNotReady') ?? false
+  // Of the pod itself: an eviction, a node without room for it, a node that was shut down.
+  if (status?.reason && status.phase === 'Failed') return ended(`its pod failed: ${said(status.reason, status.message)}`)
+  // That comes before the end of its container: it is the reason for that.
+  if (metadata?.deletionTimestamp) return ended(isLost ? LOST : 'its pod was deleted: its node is being drained, or somebody has deleted it')
+  if (state?.terminated) {
+    const { reason, exitCode } = state.terminated
+    return ended(reason === 'OOMKilled' ? 'the container had no memory left' : `the container ended with ${exitCode}`)
+  }
+  if (state?.waiting?.reason !== undefined && HOPELESS.has(state.waiting.reason))
+    return ended(`the container does not start: ${said(state.waiting.reason, state.waiting.message)}`)
+  if (state?.running) return { state: 'running', ...(isLost && { doubt: LOST }) }
+  const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled')
+  if (scheduled?.status === 'False') return { state: 'unscheduled', why: said(scheduled.reason, scheduled.message) }
+  return { state: 'waiting' }
+}

@@ -1,0 +1,99 @@
+// The pods of a scope, watched: how each stands, told to whoever waits for a change.
+import { makeInformer, type V1Pod } from '@kubernetes/client-node'
+import { Bell } from '../../base/bell.ts'
+import type { Log } from '../../base/log.ts'
+import { sleep } from '../../base/wait.ts'
+import { LABELS } from '../containers/labels.ts'
+import { failed, hasStatus, type Cluster } from './api.ts'
+import { standingOf, type Standing } from './pod.ts'
+
+/** Time until the watch is begun again after an error, and how often what the watch has not told is asked for. */
+const AGAIN_MS = 1_000
+/** Why pods have ended that are gone, for so many of them. */
+const MAX_GONE = 1_000
+
+const GONE: Standing = { state: 'ended', why: 'its pod is gone: somebody has deleted it, or its node is gone' }
+
+export interface Pods extends AsyncDisposable {
+  /** How a pod stands, as the watch has told it last. Undefined for one of which it has told nothing. */
+  standing(name: string): Standing | undefined
+  /** The same, but asks when the watch has told nothing. @throws when the cluster does not answer */
+  look(name: string): Promise<Standing>
+  /**
+   * Resolves with what `found` returns as soon as that is something, for the pod and how it stands.
+   * @throws what `found` throws; the signal's reason
+   */
+  when<T>(name: string, found: (standing: Standing, pod: V1Pod | undefined) => T | undefined, signal: AbortSignal): Promise<T>
+}
+
+export function watchPods({ config, core, namespace }: Cluster, scope: string, log: Log): Pods {
+  const labelSelector = `${LABELS.scope}=${scope}`
+  const changed = new Bell()
+  const stop = new AbortController()
+  const gone = new Map<string, Standing>()
+  const informer = makeInformer(config, `/api/v1/namespaces/${namespace}/pods`, () => core.listNamespacedPod({ namespace, labelSelector }), labelSelector)
+
+  informer.on('change', (pod) => {
+    const name = pod.metadata!.name!
+    // What a pod was deleted for is in its last state before.
+    const standing = standingOf(pod)
+    if (standing.state === 'ended') remember(name, standing)
+    changed.ring()
+  })
+  informer.on('delete', (pod) => {
+    const name = pod.metadata!.name!
+    if (!gone.has(name)) remember(name, GONE)
+    changed.ring()
+  })
+  informer.on('error', (err: unknown) => {
+    if (stop.signal.aborted) return
+    log.warn({ err: failed('watching pods', err) }, 'the watch of pods broke off; it is begun again')
+    void sleep(AGAIN_MS, stop.signal).then(begin, () => {})
+  })
+  const begin = (): void => void informer.start().catch((err: unknown) => log.error({ err }, 'the watch of pods could not be begun'))
+  begin()
+
+  function remember(name: string, standing: Standing): void {
+    gone.delete(name)
+    gone.set(name, standing)
+    if (gone.size > MAX_GONE) gone.delete(gone.keys().next().value!)
+  }
+
+  const standing = (name: string): Standing | undefined => {
+    const pod = informer.get(name, namespace)
+    return pod ? standingOf(pod) : gone.get(name)
+  }
+
+  async function asked(name: string): Promise<V1Pod | undefined> {
+    try {
+      return await core.readNamespacedPod({ name, namespace })
+    } catch (error) {
+      if (hasStatus(error, 404)) return undefined
+      throw failed('asking for a pod', error)
+    }
+  }
+
+  return {
+    standing,
+    async look(name) {
+      const known = standing(name)
+      if (known) return known
+      const pod = await asked(name)
+      return pod ? standingOf(pod) : GONE
+    },
+    async when(name, found, signal) {
+      for (;;) {
+        signal.throwIfAborted()
+        const pod = informer.get(name, namespace)
+        const result = found(pod ? standingOf(pod) : (gone.get(name) ?? { state: 'waiting' }), pod)
+        if (result !== undefined) return result
+        // No await between the look and this: a ring would be missed.
+        await changed.heard(signal)
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort(new Error('the service stops'))
+      await informer.stop()
+    },
+  }
+}
