@@ -1,0 +1,20 @@
+// The cluster of script/test-kubernetes, as its administrator: what it has, and what is killed in it.
+import { execFile, execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+const CALL_MS = 60_000
+const run = promisify(execFile)
+
+const folder = (): string => process.env.COB_TEST_CLUSTER!
+const asAdmin = () => ({ encoding: 'utf8' as const, timeout: CALL_MS, env: { ...process.env, KUBECONFIG: join(folder(), 'admin.yaml') } })
+
+/** Runs kubectl in the namespace of sessions. @throws when it fails */
+export const kubectl = (...args: string[]): string => execFileSync('kubectl', ['--namespace', 'sessions', ...args], asAdmin())
+export const kubectlSoon = async (...args: string[]): Promise<string> => (await run('kubectl', ['--namespace', 'sessions', ...args], asAdmin())).stdout
+
+/** A program of the cluster: `kubelet1`, `containerd2`, `apiserver` … */
+export const pidOf = (program: string): number => Number(readFileSync(join(folder(), 'pids', program), 'utf8'))
+export const kill = (program: string): boolean => process.kill(pidOf(program), 'SIGKILL')
+export const startAgain = (program: string): Buffer => execFileSync('sh', [join(folder(), `start-${program}`)], { timeout: CALL_MS })
