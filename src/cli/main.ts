@@ -1,6 +1,6 @@
 // The `cob` command.
 import { writeFileSync } from 'node:fs'
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { readConfig } from '../base/config.ts'
 import { ConfigError } from '../base/setting.ts'
 import { VERSION } from '../base/version.ts'
@@ -37,6 +37,16 @@ for (const [name, description, run] of [
       const commands = await import('./secrets.ts')
       process.exitCode = await commands[run](readConfig(process.env))
     })
+
+program
+  .command('migrate')
+  .description('move the database and the objects of a stopped service into DATABASE_URL and COB_S3_BUCKET (docs/operations.md); run it again if it was ended')
+  .addOption(new Option('--only <part>', 'move only this').choices(['database', 'objects']))
+  .option('--dry-run', 'only say what would be moved')
+  .action(async (options: { only?: 'database' | 'objects'; dryRun?: boolean }) => {
+    const { migrateDataDirectory } = await import('./migrate.ts')
+    await migrateDataDirectory(readConfig(process.env), options)
+  })
 
 program
   .command('openapi')
