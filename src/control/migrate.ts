@@ -21,8 +21,8 @@ import { countByKey } from './rotation.ts'
 import { serviceKeys } from './service-keys.ts'
 
 /** What may be moved alone. */
-export const PARTS = ['database', 'objects'] as const
-export type Part = (typeof PARTS)[number]
+
+export type Part = 'database' | 'objects'
 
 /** Time between two lines about the progress. */
 const TELL_MS = 2_000
@@ -58,7 +58,7 @@ export async function migrate({ config, only, isDryRun, say, tell: tellEach, sig
   opened.defer(() => db.destroy())
   const lock = await holdScope(db, scope)
   opened.defer(() => lock.release())
-  await assertVersion(db)
+  await assertVersion(db, 'connectionString' in address)
   await assertScope(db, scope)
   await assertEnded(db, paths)
   const owners = objectOwners(db, scope)
@@ -112,7 +112,7 @@ function targets({ databaseUrl, s3 }: Config, only: Part | undefined): { databas
   return { databaseUrl: only === 'objects' ? undefined : databaseUrl, s3: only === 'database' ? undefined : s3 }
 }
 
-/** The data directory, when it is one and no service works with it. Nothing is made in it. */
+/** The data directory and its scope. @throws when it is none, has no database where one is needed, or a service works with it */
 function source({ dataDir, scope, databaseUrl }: Config, isDatabaseMoved: boolean): { paths: DataPaths; scope: string } {
   const hasDatabase = existsSync(join(dataDir, 'postgres', 'PG_VERSION'))
   if (!existsSync(join(dataDir, 'host-id')) && !(scope !== undefined && existsSync(dataDir)))
@@ -134,8 +134,13 @@ async function embedded(paths: DataPaths, signal: AbortSignal, opened: AsyncDisp
   return postgres.address
 }
 
-async function assertVersion(db: Db): Promise<void> {
+async function assertVersion(db: Db, isOwn: boolean): Promise<void> {
   const migrations = await migratorOf(db).getMigrations()
+  if (isOwn && migrations.every(({ executedAt }) => executedAt === undefined))
+    throw new ConfigError(
+      'DATABASE_URL',
+      'its database has no tables of a service, so it does not name the objects. While the database is in the data directory, move it first, or leave this setting out',
+    )
   if (migrations.some(({ executedAt }) => executedAt === undefined))
     throw new Error('the database is of an older version of Cob; start the service of this version once with it, and stop it, which brings it up to date')
   const { rows } = await sql<{ name: string }>`select name from kysely_migration`.execute(db)

@@ -21,6 +21,8 @@ const NAMED = 5
 
 /** Rows are compared and copied as text, which depends on these. */
 const TEXT_SETTINGS = `set timezone = 'UTC'; set datestyle = 'ISO, YMD'; set intervalstyle = 'iso_8601'; set extra_float_digits = 1; set bytea_output = 'hex'`
+/** One side waits for the other for as long as its statements take. */
+const NO_IDLE_LIMITS = `select set_config(name, '0', false) from pg_settings where name in ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')`
 
 export interface TableSum {
   name: string
@@ -60,6 +62,7 @@ export async function openConnection(address: DbAddress, signal: AbortSignal): P
   opened.defer(async () => void (await resultWithin(CLOSE_MS, client.end()).catch(() => {})))
   await within('a database connection', CONNECT_MS + 1_000, client.connect(), signal)
   await abortable(client.query(TEXT_SETTINGS), signal)
+  await abortable(client.query(NO_IDLE_LIMITS), signal)
   const owner = opened.move()
   return { client, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
@@ -98,7 +101,7 @@ async function judge(from: Connection, to: Connection): Promise<TargetState> {
     throw new Error(
       `the database in DATABASE_URL is in use: it has tables of a service already (${named(same)}). Give an empty one, for example by "create database cob encoding 'UTF8' template template0"`,
     )
-  const [mine, theirs] = [await sums(from, source), await sums(to, source)]
+  const [mine, theirs] = await Promise.all([sums(from, source), sums(to, source)])
   const changed = mine.filter((one, at) => one.checksum !== theirs[at]!.checksum || one.rows !== theirs[at]!.rows)
   if (changed.length > 0)
     throw new Error(
@@ -121,15 +124,25 @@ async function serverOf({ client }: Connection): Promise<string> {
   return rows[0]!.started
 }
 
+interface CopySettings {
+  /** The name of the lock that a service on the target holds. */
+  lock: string
+  tell: (line: string) => void
+  signal: AbortSignal
+  /** Makes the tables, within the transaction. */
+  makeTables?: (target: Db) => Promise<void>
+}
+
+async function upgrade(target: Db): Promise<void> {
+  const { error } = await migratorOf(target).migrateToLatest()
+  if (error) throw error
+}
+
 /**
- * Copies all rows of `from` into `to`, whose tables it makes, in one transaction that compares every table at its end. `lock` excludes a service on `to`.
- * When `to` has everything already, it does nothing. @throws as {@link targetState}; then, and when it is ended, `to` is as it was
+ * Copies all rows of `from` into `to`, whose tables it makes, in one transaction that compares every table at its end. When `to` has everything already, it
+ * does nothing. @throws as {@link targetState}, and when the copy differs or is ended; `to` is then as it was
  */
-export async function copyDatabase(
-  from: Connection,
-  to: Connection,
-  { lock, tell, signal }: { lock: string; tell: (line: string) => void; signal: AbortSignal },
-): Promise<CopyReport> {
+export async function copyDatabase(from: Connection, to: Connection, { lock, tell, signal, makeTables = upgrade }: CopySettings): Promise<CopyReport> {
   return abortable(copy(), signal)
 
   async function copy(): Promise<CopyReport> {
@@ -141,8 +154,7 @@ export async function copyDatabase(
     const { rows } = await to.client.query<{ locked: boolean }>(`select pg_try_advisory_xact_lock(hashtextextended($1, 0)) as locked`, [lock])
     if (!rows[0]!.locked) throw new Error('a service runs with the database in DATABASE_URL; stop it first')
     tell('database: making its tables')
-    const { error } = await migratorOf(transaction).migrateToLatest()
-    if (error) throw error
+    await makeTables(transaction)
     const made = await readTables(to.client)
     const odd = differences(
       source,
@@ -157,7 +169,7 @@ export async function copyDatabase(
     tell('database: checking references between rows')
     await restore()
     tell('database: comparing all tables')
-    const [mine, theirs] = [await sums(from, source), await sums(to, source)]
+    const [mine, theirs] = await Promise.all([sums(from, source), sums(to, source)])
     const lost = mine.filter((one, at) => one.checksum !== theirs[at]!.checksum || one.rows !== theirs[at]!.rows)
     if (lost.length > 0) throw new Error(`the copy differs from the database in ${named(lost)}; nothing was kept of it`)
     for (const { name } of source) await to.client.query(`analyze ${quoted(name)}`)
