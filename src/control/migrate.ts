@@ -12,10 +12,11 @@ import { compareObjects, copyObjects, countObjects } from '../store/copy-objects
 import { copyDatabase, countRows, openConnection, targetState } from '../store/copy-database.ts'
 import { checkDatabaseUrl } from '../store/database-url.ts'
 import { connectDb, migratorOf, type Db, type DbAddress } from '../store/db.ts'
-import { embeddedAddress, postgresRuns, startPostgres } from '../store/embedded.ts'
+import { postgresRuns, startPostgres } from '../store/embedded.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { holdScope } from '../store/scope-lock.ts'
-import { belongTo, belongToAnother, madeAt } from '../store/sweep.ts'
+import type { Objects } from '../store/objects.ts'
+import { belongTo, belongToAnother, madeAt, type ObjectOwner } from '../store/sweep.ts'
 import { objectOwners } from './object-owners.ts'
 import { countByKey } from './rotation.ts'
 import { serviceKeys } from './service-keys.ts'
@@ -47,61 +48,84 @@ export interface MigrateSettings {
  * database is as it was.
  * @throws ConfigError or Error that says what has to be done first
  */
-export async function migrate({ config, only, isDryRun, say, tell: tellEach, signal }: MigrateSettings): Promise<void> {
+export async function migrate(settings: MigrateSettings): Promise<void> {
+  const { config, only, isDryRun, say, tell, signal } = settings
   const { databaseUrl, s3 } = targets(config, only)
   const { paths, scope } = source(config, databaseUrl !== undefined)
   await using opened = new AsyncDisposableStack()
   if (config.databaseUrl) await checkDatabaseUrl(config.databaseUrl, signal)
-  const address =
-    databaseUrl === undefined && config.databaseUrl !== undefined ? { connectionString: config.databaseUrl } : await embedded(paths, signal, opened)
+  // When only objects are moved, the service's database is the one that its settings name.
+  const postgres = databaseUrl !== undefined || config.databaseUrl === undefined ? await embedded(paths, signal, opened) : undefined
+  const address: DbAddress = postgres?.address ?? { connectionString: config.databaseUrl! }
   const db = connectDb(address, silentLog)
   opened.defer(() => db.destroy())
   const lock = await holdScope(db, scope)
   opened.defer(() => lock.release())
-  await assertVersion(db, 'connectionString' in address)
+  await assertVersion(db, postgres === undefined)
   await assertScope(db, scope)
   await assertEnded(db, paths)
-  const owners = objectOwners(db, scope)
-  const tell = atMostEvery(TELL_MS, tellEach)
 
   say(`from    ${paths.root} (scope ${scope})`)
-  const { kinds, unnamed } = await countObjects(paths.objects, owners, signal)
-  const all = kinds.reduce((sum, kind) => ({ objects: sum.objects + kind.objects, bytes: sum.bytes + kind.bytes }), { objects: 0, bytes: 0 })
-  using objects = s3 && (await makeObjects(paths.objects, s3))
-  if (objects) {
-    if (await belongToAnother(objects, await madeAt(db), signal))
-      throw new ConfigError('COB_S3_PREFIX', `the objects of another database are in the bucket below "${s3!.prefix}/": set another prefix`)
-    say(`objects ${counted(all.objects, 'object')}, ${megabytes(all.bytes)}, to the bucket "${s3!.bucket}", below "${s3!.prefix}/"`)
-    for (const kind of kinds) if (kind.objects > 0) say(`        ${kind.prefix}: ${kind.objects}, ${megabytes(kind.bytes)}`)
-    if (unnamed > 0) say(`        not moved, because no row names them: ${counted(unnamed, 'file')}`)
-  } else say(`objects stay: ${counted(all.objects, 'object')} in ${paths.objects}`)
-
-  const isComplete = databaseUrl !== undefined && (await announceDatabase(address, databaseUrl, { say, signal }))
-  if (databaseUrl === undefined) say('rows    stay: the database is not moved')
-  await tellOfKeys(config, db, paths, say)
+  using bucket = s3 && (await makeObjects(paths.objects, s3))
+  const moving = { dir: paths.objects, owners: objectOwners(db, scope), madeAt: await madeAt(db), bucket, s3, say, tell, signal }
+  const objects = await announceObjects(moving)
+  const isComplete = await announceRows(address, databaseUrl, say, signal)
+  await announceKeys(config, db, paths, say)
   if (isDryRun) return say('nothing was moved (--dry-run)')
 
-  if (objects) {
-    if (!(await belongTo(objects, await madeAt(db), signal)))
-      throw new ConfigError('COB_S3_PREFIX', 'another database has taken this part of the bucket just now')
-    const done = await copyObjects(paths.objects, objects, owners, {
-      signal,
-      tell: ({ copied, there, bytes }) => tell(`objects: ${copied + there} of ${all.objects}, ${megabytes(bytes)} of ${megabytes(all.bytes)}`),
-    })
-    const { lacking, gone } = await compareObjects(paths.objects, objects, owners, signal)
-    if (lacking.length > 0) throw new Error(`the bucket lacks objects that were stored in it: ${some(lacking)}; run this again`)
-    say(`objects: ${done.copied} moved, ${done.there} were there already; all are there that rows name${gone.length > 0 ? ', but:' : ''}`)
-    if (gone.length > 0) say(`        ${counted(gone.length, 'object')} that rows name were gone from the data directory before: ${some(gone)}`)
-  }
-  if (databaseUrl !== undefined && isComplete) say('rows: the database has all of them already')
+  if (bucket) await moveObjects({ ...moving, bucket }, objects)
+  await lock.ensure()
+  if (isComplete) say('rows: the database has all of them already')
   else if (databaseUrl !== undefined) {
-    await lock.ensure()
     await using from = await openConnection(address, signal)
     await using to = await openConnection({ connectionString: databaseUrl }, signal)
     const { tables } = await copyDatabase(from, to, { lock: `cob:${scope}`, tell, signal })
-    say(`rows: ${tables.reduce((sum, { rows }) => sum + rows, 0)} in ${tables.length} tables moved; each table was compared, row by row`)
+    say(`rows: ${sumOf(tables.map(({ rows }) => rows))} in ${tables.length} tables moved; each table was compared, row by row`)
   }
+  if (databaseUrl !== undefined) postgres?.stopLater()
   for (const line of whatToCarry(paths, config, { databaseUrl, s3 })) say(line)
+}
+
+interface Moving extends Pick<MigrateSettings, 'say' | 'tell' | 'signal'> {
+  /** The folder of the objects. */
+  dir: string
+  owners: readonly ObjectOwner[]
+  /** When the database was made, which names it as the owner of a bucket. */
+  madeAt: Date
+  bucket: Objects | undefined
+  s3: S3Settings | undefined
+}
+
+/** Says which objects there are to move. @throws when the bucket is not for them, or does not answer */
+async function announceObjects({ dir, owners, madeAt: at, bucket, s3, say, signal }: Moving): Promise<{ objects: number; bytes: number }> {
+  const { kinds, unnamed } = await countObjects(dir, owners, signal)
+  const all = { objects: sumOf(kinds.map(({ objects }) => objects)), bytes: sumOf(kinds.map(({ bytes }) => bytes)) }
+  if (!bucket || !s3) {
+    say(`objects stay: ${counted(all.objects, 'object')} in ${dir}`)
+    return all
+  }
+  if (await belongToAnother(bucket, at, signal))
+    throw new ConfigError('COB_S3_PREFIX', `the objects of another database are in the bucket below "${s3.prefix}/": set another prefix`)
+  say(`objects ${counted(all.objects, 'object')}, ${megabytes(all.bytes)}, to the bucket "${s3.bucket}", below "${s3.prefix}/"`)
+  for (const { prefix, objects, bytes } of kinds) if (objects > 0) say(`        ${prefix}: ${objects}, ${megabytes(bytes)}`)
+  if (unnamed > 0) say(`        not moved, because no row names them: ${counted(unnamed, 'file')}`)
+  return all
+}
+
+async function moveObjects(
+  { dir, owners, madeAt: at, bucket, say, tell, signal }: Moving & { bucket: Objects },
+  all: { objects: number; bytes: number },
+): Promise<void> {
+  if (!(await belongTo(bucket, at, signal))) throw new ConfigError('COB_S3_PREFIX', 'another database has taken this part of the bucket just now')
+  const tellSome = atMostEvery(TELL_MS, tell)
+  const { copied, there } = await copyObjects(dir, bucket, owners, {
+    signal,
+    tell: (done) => tellSome(`objects: ${done.copied + done.there} of ${all.objects}, ${megabytes(done.bytes)} of ${megabytes(all.bytes)}`),
+  })
+  const { lacking, gone } = await compareObjects(dir, bucket, owners, signal)
+  if (lacking.length > 0) throw new Error(`the bucket lacks objects that were stored in it: ${some(lacking)}; run this again`)
+  say(`objects: ${copied} moved, ${there} were there already; all are there that rows name${gone.length > 0 ? ', but:' : ''}`)
+  if (gone.length > 0) say(`        ${counted(gone.length, 'object')} that rows name were gone from the data directory before: ${some(gone)}`)
 }
 
 /** Where to. @throws ConfigError when the settings name no place for what is wanted */
@@ -126,12 +150,14 @@ function source({ dataDir, scope, databaseUrl }: Config, isDatabaseMoved: boolea
   return { paths, scope: scope ?? readFileSync(paths.hostId, 'utf8').trim() }
 }
 
-async function embedded(paths: DataPaths, signal: AbortSignal, opened: AsyncDisposableStack): Promise<DbAddress> {
-  // One that a killed service has left goes on as it was.
-  if (postgresRuns(paths)) return embeddedAddress(paths)
+/** The Postgres of the data directory. One that a killed service or command has left goes on at the end, unless `stopLater` was called. */
+async function embedded(paths: DataPaths, signal: AbortSignal, opened: AsyncDisposableStack): Promise<{ address: DbAddress; stopLater: () => void }> {
+  let isToStop = !postgresRuns(paths)
   const postgres = await startPostgres(paths, silentLog, signal)
-  opened.defer(() => postgres.stop())
-  return postgres.address
+  opened.defer(async () => {
+    if (isToStop) await postgres.stop()
+  })
+  return { address: postgres.address, stopLater: () => void (isToStop = true) }
 }
 
 async function assertVersion(db: Db, isOwn: boolean): Promise<void> {
@@ -178,20 +204,24 @@ async function assertEnded(db: Db, paths: DataPaths): Promise<void> {
     )
 }
 
-/** Says what is in the database. True when the target has all of it already. */
-async function announceDatabase(address: DbAddress, databaseUrl: string, { say, signal }: Pick<MigrateSettings, 'say' | 'signal'>): Promise<boolean> {
+/** Says what is in the database, if it is to be moved. True when the target has all of it already. */
+async function announceRows(address: DbAddress, databaseUrl: string | undefined, say: (line: string) => void, signal: AbortSignal): Promise<boolean> {
+  if (databaseUrl === undefined) {
+    say('rows    stay: the database is not moved')
+    return false
+  }
   await using from = await openConnection(address, signal)
   await using to = await openConnection({ connectionString: databaseUrl }, signal)
   const state = await targetState(from, to, signal)
   const { tables, bytes } = await countRows(from, signal)
-  const rows = tables.reduce((sum, table) => sum + table.rows, 0)
-  say(`rows    ${rows} in ${tables.length} tables, ${megabytes(bytes)}, to the database "${to.client.database}" at ${to.client.host}:${to.client.port}`)
-  for (const table of tables) if (table.rows > 0) say(`        ${table.name}: ${table.rows}`)
+  const { database, host, port } = to.client
+  say(`rows    ${sumOf(tables.map(({ rows }) => rows))} in ${tables.length} tables, ${megabytes(bytes)}, to the database "${database}" at ${host}:${port}`)
+  for (const { name, rows } of tables) if (rows > 0) say(`        ${name}: ${rows}`)
   return state === 'complete'
 }
 
 /** Whether the settings have the keys that the stored secrets need. They are not in the database, so they are not moved. */
-async function tellOfKeys(config: Config, db: Db, paths: DataPaths, say: (line: string) => void): Promise<void> {
+async function announceKeys(config: Config, db: Db, paths: DataPaths, say: (line: string) => void): Promise<void> {
   if (config.secretKey === undefined && !existsSync(paths.secretKey))
     return say(
       `note    there is no key here: neither ${paths.secretKey} nor COB_SECRET_KEY. What is encrypted cannot be read without the one that the service had`,
@@ -229,7 +259,7 @@ function whatToCarry(paths: DataPaths, config: Config, moved: { databaseUrl: str
   ]
   return [
     `Start the service with ${places} from now on${settings.length > 0 ? `, and ${settings.join(', ')} as here` : ''}. The data directory was not changed.`,
-    `With the same COB_DATA_DIR nothing else is needed. Then ${unused} in it are not used any more: remove them when you have seen that all is there.`,
+    `With the same COB_DATA_DIR nothing else is needed. What it has below ${unused} is not used any more: remove that when you have seen that all is there.`,
     ...(files.length > 0
       ? [
           `With another COB_DATA_DIR, copy these into it before the first start: ${files.join(', ')}. Without them secrets cannot be read, and the history is not found.`,
@@ -241,6 +271,8 @@ function whatToCarry(paths: DataPaths, config: Config, moved: { databaseUrl: str
 const namesIn = (dir: string): string[] => (existsSync(dir) ? readdirSync(dir) : [])
 
 const hasFiles = (dir: string): boolean => existsSync(dir) && readdirSync(dir, { recursive: true, withFileTypes: true }).some((entry) => entry.isFile())
+
+const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0)
 
 const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`
 

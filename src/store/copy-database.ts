@@ -14,7 +14,7 @@ const STATEMENT_MS = 6 * 3600_000
 /** A copy in which no byte moves for so long is given up. Postgres may write a checkpoint meanwhile. */
 const STALL_MS = 120_000
 /** How often that is looked at. */
-const LOOK_MS = 1_000
+const LOOK_MS = 2_000
 const CLOSE_MS = 2_000
 /** Tables that an error names. */
 const NAMED = 5
@@ -59,7 +59,7 @@ export async function openConnection(address: DbAddress, signal: AbortSignal): P
     keepAliveInitialDelayMillis: 10_000,
   })
   client.on('error', () => {}) // the statement that runs fails as well
-  opened.defer(async () => void (await resultWithin(CLOSE_MS, client.end()).catch(() => {})))
+  opened.defer(() => resultWithin(CLOSE_MS, client.end()).catch(() => {}))
   await within('a database connection', CONNECT_MS + 1_000, client.connect(), signal)
   await abortable(client.query(TEXT_SETTINGS), signal)
   await abortable(client.query(NO_IDLE_LIMITS), signal)
