@@ -16,6 +16,8 @@ import { postgresRuns, startPostgres } from '../store/embedded.ts'
 import { migrate, type MigrateSettings } from './migrate.ts'
 
 const SOON_MS = 20_000
+/** Of tests that start the command several times. A busy machine takes seconds for each start. */
+const COMMANDS_MS = 120_000
 const KINDS = ['archives', 'code', 'extensions', 'profiles', 'replays', 'telemetry']
 
 const scope = new AsyncDisposableStack()
@@ -82,40 +84,62 @@ async function query<T extends pg.QueryResultRow>(text: string): Promise<T[]> {
 const tables = async () =>
   (await query<{ name: string }>(`select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'`)).length
 
-test('a service that is started on the Postgres and the bucket has all that it had, and the data directory is as it was', async () => {
-  const dry = await run(['--dry-run'], env)
-  expect([dry.code, dry.err]).toEqual([0, ''])
-  for (const kind of KINDS) expect(dry.out).toMatch(new RegExp(`^ +${kind}: [1-9]`, 'm'))
-  expect(dry.out).toMatch(/^ +credentials: 1$/m)
-  expect([objects(), await tables()]).toEqual([[], 0])
+/** The command's work in this process: what it said. */
+const move = (settings: Record<string, string>, over: Partial<MigrateSettings> = {}) => {
+  const said: string[] = []
+  const done = migrate({
+    config: readConfig(settings),
+    only: undefined,
+    isDryRun: false,
+    say: (line) => void said.push(line),
+    tell: () => {},
+    signal: AbortSignal.timeout(SOON_MS),
+    ...over,
+  })
+  return done.then(() => said)
+}
 
-  const done = await run([], env)
-  expect([done.code, done.out]).toEqual([0, expect.stringContaining('all are there that rows name')])
-  expect(done.out).toMatch(/rows: \d+ in \d+ tables moved; each table was compared/)
-  expect(done.out).toMatch(/copy these into it before the first start: host-id .*secret-key, api-key/)
-  expect([...new Set(objects().map((key) => key.split('/')[0]))].toSorted()).toEqual([...KINDS, 'owner'].toSorted())
-  expect([files(), postgresRuns(paths)]).toEqual([before, false])
-  expect(done.out + done.err).not.toContain(CANARY.password)
+test(
+  'a service that is started on the Postgres and the bucket has all that it had, and the data directory is as it was',
+  async () => {
+    const dry = await run(['--dry-run'], env)
+    expect([dry.code, dry.err]).toEqual([0, ''])
+    for (const kind of KINDS) expect(dry.out).toMatch(new RegExp(`^ +${kind}: [1-9]`, 'm'))
+    expect(dry.out).toMatch(/^ +credentials: 1$/m)
+    expect([objects(), await tables()]).toEqual([[], 0])
 
-  // On another machine: a data directory with nothing but the small files that the command names.
-  const elsewhere = scratchDir('cob-elsewhere-')
-  scope.defer(() => rmSync(elsewhere, { recursive: true, force: true }))
-  for (const name of ['host-id', 'secret-key', 'api-key']) cpSync(join(paths.root, name), join(elsewhere, name))
-  const { COB_DATA_DIR: _, ...settings } = env
-  await using service = await serviceOn(elsewhere, settings)
-  expect(service.key).toBe(readFileSync(paths.apiKey, 'utf8').trim())
-  await expectAll(service, filled)
-  expect((await service.fetch('/health')).status).toBe(200)
+    const done = await run([], env)
+    expect([done.code, done.out]).toEqual([0, expect.stringContaining('all are there that rows name')])
+    expect(done.out).toMatch(/rows: \d+ in \d+ tables moved; each table was compared/)
+    expect(done.out).toMatch(/copy these into it before the first start: host-id .*secret-key, api-key/)
+    expect([...new Set(objects().map((key) => key.split('/')[0]))].toSorted()).toEqual([...KINDS, 'owner'].toSorted())
+    expect([files(), postgresRuns(paths)]).toEqual([before, false])
+    expect(done.out + done.err).not.toContain(CANARY.password)
 
-  const again = await run([], env)
-  expect([again.code, again.err]).toEqual([1, expect.stringMatching(/was moved to the database in DATABASE_URL before, and one of the two has changed since/)])
-})
+    // On another machine: a data directory with nothing but the small files that the command names.
+    const elsewhere = scratchDir('cob-elsewhere-')
+    scope.defer(() => rmSync(elsewhere, { recursive: true, force: true }))
+    for (const name of ['host-id', 'secret-key', 'api-key']) cpSync(join(paths.root, name), join(elsewhere, name))
+    const { COB_DATA_DIR: _, ...settings } = env
+    await using service = await serviceOn(elsewhere, settings)
+    expect(service.key).toBe(readFileSync(paths.apiKey, 'utf8').trim())
+    await expectAll(service, filled)
+    expect((await service.fetch('/health')).status).toBe(200)
+
+    const again = await run([], env)
+    expect([again.code, again.err]).toEqual([
+      1,
+      expect.stringMatching(/was moved to the database in DATABASE_URL before, and one of the two has changed since/),
+    ])
+  },
+  COMMANDS_MS,
+)
 
 test('the same data directory goes on with it too, and a command that is run again has nothing left to do', async () => {
-  expect((await run([], env)).code).toBe(0)
-  const puts = s3.counts.puts
-  const again = await run([], env)
-  expect([again.code, again.out]).toEqual([0, expect.stringMatching(/objects: 0 moved, \d+ were there already[^]*rows: the database has all of them already/)])
+  await move(env)
+  const { puts } = s3.counts
+  const again = (await move(env)).join('\n')
+  expect(again).toMatch(/objects: 0 moved, \d+ were there already[^]*rows: the database has all of them already/)
   expect(s3.counts.puts).toBe(puts)
   const copy = scratchDir('cob-again-')
   scope.defer(() => rmSync(copy, { recursive: true, force: true }))
@@ -125,31 +149,35 @@ test('the same data directory goes on with it too, and a command that is run aga
 })
 
 describe('killed', () => {
-  test('between objects, and then among the rows, it leaves the database empty, and the next one goes on', async () => {
-    // The server takes so many objects, and no more.
-    s3.trouble = { status: 503, afterPuts: s3.counts.puts + 3 }
-    const first = start([], env)
-    await until('some objects', SOON_MS, () => objects().length >= 3, { everyMs: 5 })
-    first.child.kill('SIGKILL')
-    await first.ended
-    expect(await tables()).toBe(0)
-    s3.trouble = {}
-    // A SIGKILL leaves the Postgres that was started for it. The next one uses it.
-    const second = start([], env)
-    const inTransaction = `select 1 from pg_stat_activity where datname = '${database}' and application_name = 'cob migrate' and xact_start is not null and backend_xid is not null`
-    await until('the transaction', SOON_MS, async () => (await admin.query(inTransaction)).rows.length > 0, { everyMs: 2 })
-    second.child.kill('SIGKILL')
-    await second.ended
-    await until(
-      'its connection to go',
-      SOON_MS,
-      async () => (await admin.query(`select 1 from pg_stat_activity where datname = '${database}'`)).rows.length === 0,
-    )
-    expect(await tables()).toBe(0)
-    const last = await run([], env)
-    expect([last.code, last.out]).toEqual([0, expect.stringMatching(/objects: 0 moved[^]*rows: \d+ in \d+ tables moved/)])
-    expect(postgresRuns(paths)).toBe(false)
-  })
+  test(
+    'between objects, and then among the rows, it leaves the database empty, and the next one goes on',
+    async () => {
+      // The server takes so many objects, and no more.
+      s3.trouble = { status: 503, afterPuts: s3.counts.puts + 3 }
+      const first = start([], env)
+      await until('some objects', SOON_MS, () => objects().length >= 3, { everyMs: 5 })
+      first.child.kill('SIGKILL')
+      await first.ended
+      expect(await tables()).toBe(0)
+      s3.trouble = {}
+      // A SIGKILL leaves the Postgres that was started for it. The next one uses it.
+      const second = start([], env)
+      const inTransaction = `select 1 from pg_stat_activity where datname = '${database}' and application_name = 'cob migrate' and xact_start is not null and backend_xid is not null`
+      await until('the transaction', SOON_MS, async () => (await admin.query(inTransaction)).rows.length > 0, { everyMs: 2 })
+      second.child.kill('SIGKILL')
+      await second.ended
+      await until(
+        'its connection to go',
+        SOON_MS,
+        async () => (await admin.query(`select 1 from pg_stat_activity where datname = '${database}'`)).rows.length === 0,
+      )
+      expect(await tables()).toBe(0)
+      const last = await run([], env)
+      expect([last.code, last.out]).toEqual([0, expect.stringMatching(/objects: 0 moved[^]*rows: \d+ in \d+ tables moved/)])
+      expect(postgresRuns(paths)).toBe(false)
+    },
+    COMMANDS_MS,
+  )
 
   test('by Ctrl-C, it says so, and stops the Postgres that it had started', async () => {
     s3.trouble = { ms: 300 }
@@ -163,46 +191,32 @@ describe('killed', () => {
 
 test('an object whose bytes differ from the file is stored again, and a file that no row names stays behind', async () => {
   writeFileSync(join(paths.objects, 'replays', 'nobodys.film'), 'x')
-  expect((await run(['--only', 'objects'], { ...env, DATABASE_URL: '' })).code).toBe(0)
+  await move({ ...env, DATABASE_URL: '' }, { only: 'objects' })
   const key = `logs/${prefix}/${objects().find((name) => name.startsWith('extensions/'))!}`
   const { body } = s3.objects.get(key)!
   const broken = Buffer.from(body).fill(0, 10, 20)
   s3.objects.get(key)!.body = broken
-  const again = await run(['--only', 'objects'], { ...env, DATABASE_URL: '' })
-  expect([again.code, again.out]).toEqual([0, expect.stringMatching(/no row names them: 1 file\n[^]*objects: 1 moved/)])
+  const again = await move({ ...env, DATABASE_URL: '' }, { only: 'objects' })
+  expect(again.join('\n')).toMatch(/no row names them: 1 file\n[^]*objects: 1 moved/)
   expect(s3.objects.get(key)!.body.equals(body)).toBe(true)
   expect(objects()).not.toContain('replays/nobodys.film')
   rmSync(join(paths.objects, 'replays', 'nobodys.film'))
 })
 
 test('one part may be moved alone: the objects, then the database', async () => {
-  const first = await run(['--only', 'objects'], { ...env, DATABASE_URL: '' })
-  expect([first.code, first.out]).toEqual([0, expect.stringContaining('the database is not moved')])
+  const first = await move({ ...env, DATABASE_URL: '' }, { only: 'objects' })
+  expect(first).toContain('rows    stay: the database is not moved')
   expect(await tables()).toBe(0)
   const { COB_DATA_DIR, DATABASE_URL } = env as { COB_DATA_DIR: string; DATABASE_URL: string }
-  const second = await run([], { COB_DATA_DIR, DATABASE_URL })
-  expect([second.code, second.out]).toEqual([0, expect.stringMatching(/^objects stay: \d+ objects in /m)])
-  const [row] = await query<{ count: number }>('select count(*)::int as count from credentials')
-  expect(row).toEqual({ count: 1 })
+  const second = await move({ COB_DATA_DIR, DATABASE_URL })
+  expect(second.join('\n')).toMatch(/^objects stay: 7 objects in /m)
+  expect(await query('select count(*)::int as count from credentials')).toEqual([{ count: 1 }])
   // Now the database in DATABASE_URL is the one that names the objects.
-  const third = await run(['--only', 'objects'], { ...env, COB_S3_PREFIX: `${prefix}-late` })
-  expect([third.code, third.out]).toEqual([0, expect.stringMatching(/objects: 7 moved, 0 were there already; all are there that rows name/)])
+  const third = await move({ ...env, COB_S3_PREFIX: `${prefix}-late` }, { only: 'objects' })
+  expect(third).toContain('objects: 7 moved, 0 were there already; all are there that rows name')
 })
 
 describe('it refuses, says why, and moves nothing', () => {
-  const move = (settings: Record<string, string>, over: Partial<MigrateSettings> = {}) => {
-    const said: string[] = []
-    const done = migrate({
-      config: readConfig(settings),
-      only: undefined,
-      isDryRun: false,
-      say: (line) => void said.push(line),
-      tell: () => {},
-      signal: AbortSignal.timeout(SOON_MS),
-      ...over,
-    })
-    return done.then(() => said)
-  }
   const refused = async (settings: Record<string, string>, over: Partial<MigrateSettings> = {}) => {
     const error = await move(settings, over).then(
       () => 'it was done',

@@ -5,8 +5,10 @@ import { sql } from 'kysely'
 import { ownPostgres } from '../../test/support/postgres.ts'
 import { silentLog } from '../base/log.ts'
 import { copyDatabase, openConnection, type CopyReport } from './copy-database.ts'
+import { until } from '../base/wait.ts'
 import { migratorOf, openDb, type Db } from './db.ts'
 
+const SOON_MS = 20_000
 const never = new AbortController().signal
 /** What migrations of later versions may bring. */
 const ODD = `
@@ -23,6 +25,7 @@ const ODD = `
   create table odd_right (id int primary key, other int not null references odd_left (id) on delete cascade, before int references odd_right (id));
   alter table odd_left add constraint odd_circle foreign key (other) references odd_right (id) deferrable initially deferred;
   create table odd_log (id int);
+  create table odd_large (content text);
   create function odd_note() returns trigger language plpgsql as $$ begin insert into odd_log values (new.id); return new; end $$;
   create trigger odd_noted after insert on odd_left for each row execute function odd_note();
   create sequence odd_free start 100;
@@ -35,6 +38,7 @@ const VALUES = `
     ('', null, null, null, null, null, null, '-0', null, null, null, null, false, null, null, null);
   delete from odd_values where "a ""b" = '';
   insert into odd_parts select at, case when at % 2 = 0 then 'a' else 'z' end from generate_series(1, 100) at;
+  insert into odd_large select repeat(md5(at::text), 30000) from generate_series(1, 20) at;
   begin; insert into odd_left values (1, 7), (2, null); insert into odd_right values (8, 2, 7), (7, 1, 8); commit;
   select nextval('odd_free'), nextval('odd_free')`
 
@@ -135,6 +139,35 @@ test('ended at any step, it leaves nothing, and the next copy is complete', asyn
   expect(steps).toBe(3)
   expect((await copy()).isNew).toBe(false)
 })
+
+test.each(['the connection to the target breaks', 'the connection to the source breaks', 'it is ended'])(
+  'when %s in the middle of a table, it stops at once, says why, and leaves nothing',
+  async (what) => {
+    const slow = async (target: Db) => {
+      await makeTables(target)
+      await sql`alter table odd_large add check (pg_sleep(1)::text is not null)`.execute(target)
+    }
+    const stop = new AbortController()
+    const copying = copy({ makeTables: slow, signal: stop.signal }).then(
+      () => 'it was complete',
+      (error: Error) => error.message,
+    )
+    const under = (to: 'from' | 'to') =>
+      query<{ pid: number }>(to, `select pid from pg_stat_activity where application_name = 'cob migrate' and datname = current_database()`)
+    const inTable = `select 1 from pg_stat_activity where query like 'copy "odd_large"%' and wait_event = 'PgSleep'`
+    await until('the table', SOON_MS, async () => (await query('to', inTable)).length > 0, { everyMs: 20 })
+    const began = performance.now()
+    if (what === 'it is ended') stop.abort(new Error('ended'))
+    else {
+      const side = what.includes('target') ? 'to' : 'from'
+      for (const { pid } of await under(side)) await query(side, `select pg_terminate_backend(${pid})`)
+    }
+    expect(await copying).toMatch(what === 'it is ended' ? /^ended$/ : /terminating connection|Connection terminated|Premature close/)
+    expect(performance.now() - began).toBeLessThan(SOON_MS)
+    await until('the connection to go', SOON_MS, async () => (await under('to')).length === 0, { everyMs: 20 })
+    expect(await countTables()).toBe(0)
+  },
+)
 
 test('a table that the target has in another form, or not at all, ends it before any row moves', async () => {
   const other = async (target: Db) => {
