@@ -117,7 +117,9 @@ const RULES: Rule[] = [
       'control/*/**',
       'control/api.ts',
       'control/object-owners.ts',
+      'control/rotation.ts',
       'control/sealed-columns.ts',
+      'control/service-keys.ts',
       'control/uploads.ts',
       'base/**',
       'http/**',
@@ -137,6 +139,7 @@ const RULES: Rule[] = [
       'control/main.ts',
       'control/api.ts',
       'control/doctor.ts',
+      'control/migrate.ts',
       'control/rotation.ts',
       'control/service-keys.ts',
       'control/with-database.ts',
@@ -145,7 +148,7 @@ const RULES: Rule[] = [
       'instances/containers/seccomp.ts',
       '**/contract.ts',
     ],
-    why: 'commands start the service, print its document, ask it over HTTP, look at the machine as the drivers and the stores will, and change the keys of what is stored',
+    why: 'commands start the service, print its document, ask it over HTTP, look at the machine as the drivers and the stores will, change the keys of what is stored, and move it',
   },
 ]
 

@@ -1,6 +1,6 @@
 // The `cob` command.
 import { writeFileSync } from 'node:fs'
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { readConfig } from '../base/config.ts'
 import { ConfigError } from '../base/setting.ts'
 import { VERSION } from '../base/version.ts'
@@ -44,6 +44,16 @@ program
   .action(async () => {
     const { seccompProfile } = await import('../instances/containers/seccomp.ts')
     process.stdout.write(`${JSON.stringify(seccompProfile())}\n`)
+  })
+
+program
+  .command('migrate')
+  .description('move the database and the objects of a stopped service into DATABASE_URL and COB_S3_BUCKET (docs/operations.md); run it again if it was ended')
+  .addOption(new Option('--only <part>', 'move only this').choices(['database', 'objects']))
+  .option('--dry-run', 'only say what would be moved')
+  .action(async (options: { only?: 'database' | 'objects'; dryRun?: boolean }) => {
+    const { migrateDataDirectory } = await import('./migrate.ts')
+    await migrateDataDirectory(readConfig(process.env), options)
   })
 
 program

@@ -7,15 +7,9 @@ import type { DataPaths } from '../base/paths.ts'
 import { alone, beginRotation, completeRotation, countByKey, forgetUnused, reencrypt } from '../control/rotation.ts'
 import { serviceKeys } from '../control/service-keys.ts'
 import { withDatabase } from '../control/with-database.ts'
+import { stopSignal } from './stop-signal.ts'
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
-
-/** Ctrl-C ends the work in an order in which a Postgres that was started for it ends, too. */
-function stopSignal(): AbortSignal {
-  const stop = new AbortController()
-  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => stop.abort(new Error(`ended by ${name}; run it again to go on`)))
-  return stop.signal
-}
 
 /** @throws instead of making the first key: a service makes it */
 function keysOf(config: Config, paths: DataPaths): Keys {

@@ -3,12 +3,20 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { KEYS, s3Server, type S3Server } from '../../test/support/s3.ts'
 import { until } from '../base/wait.ts'
 import { s3Objects } from './objects-s3.ts'
+import { objectsSuite } from './objects.suite.ts'
 
 const SOON_MS = 20_000
 const PARTS_IN_ALL = 16
+
+// The server that fast tests use keeps the promises that a real one keeps (test/s3).
+let s3: S3Server
+beforeAll(async () => void (s3 = await s3Server()))
+afterAll(() => s3[Symbol.asyncDispose]())
+objectsSuite('the S3 of tests', 7, async () => s3Objects({ bucket: 'logs', endpoint: s3.url, region: 'us-east-1', prefix: 'a/b', ...KEYS }))
 
 /** Holds requests that bring content until they are answered. */
 async function holdingServer() {

@@ -42,7 +42,7 @@ export async function removeUnnamed(
       const old = page.filter(({ modified }) => modified < before)
       if (old.length === 0) continue
       // After the list: a row that was written meanwhile counts.
-      const named = new Set(await owner.named([...new Set(old.map(({ key }) => idOf(owner, key)))]))
+      const named = await namedAmong(owner, old)
       for (const { key, modified } of old.filter((found) => !named.has(found.key))) {
         signal.throwIfAborted()
         if (failures.length >= MAX_FAILURES) return { removed, foreign, failures }
@@ -88,16 +88,25 @@ const MAX_OWNER_BYTES = 1_000
  * prefix would each take the other's objects for ones that no row names.
  */
 export async function belongTo(objects: Objects, at: Date, signal: AbortSignal): Promise<boolean> {
-  const mine = `database of ${at.toISOString()}`
-  const ownerOf = async (): Promise<string | undefined> => {
-    const found = await objects.get(OWNER_KEY, undefined, signal)
-    return found && (await text(found.content))
-  }
-  const owner = await ownerOf()
+  const mine = ownerName(at)
+  const owner = await ownerOf(objects, signal)
   if (owner !== undefined) return owner === mine
   await objects.put(OWNER_KEY, Readable.from([Buffer.from(mine)]), { maxBytes: MAX_OWNER_BYTES }, signal)
   // Another one may have written it at the same moment; the last one stays.
-  return (await ownerOf()) === mine
+  return (await ownerOf(objects, signal)) === mine
+}
+
+/** Whether the objects belong to another database than the one made at `at`. Nothing is written. */
+export async function belongToAnother(objects: Objects, at: Date, signal: AbortSignal): Promise<boolean> {
+  const owner = await ownerOf(objects, signal)
+  return owner !== undefined && owner !== ownerName(at)
+}
+
+const ownerName = (at: Date): string => `database of ${at.toISOString()}`
+
+async function ownerOf(objects: Objects, signal: AbortSignal): Promise<string | undefined> {
+  const found = await objects.get(OWNER_KEY, undefined, signal)
+  return found && (await text(found.content))
 }
 
 /** When the database was made. It keeps this time when it is dumped and restored. */
@@ -106,6 +115,20 @@ export async function madeAt(db: Db): Promise<Date> {
   const at = new Date(rows[0]?.at ?? Number.NaN)
   if (Number.isNaN(at.getTime())) throw new Error('the database does not say when it was made')
   return at
+}
+
+/** The keys among these that rows name. */
+async function namedAmong(owner: ObjectOwner, page: readonly Listed[]): Promise<Set<string>> {
+  return new Set(await owner.named([...new Set(page.map(({ key }) => idOf(owner, key)))]))
+}
+
+/** Objects of this owner that rows name, page by page; `unnamed` is how many others were among each page. */
+export async function* namedObjects(objects: Objects, owner: ObjectOwner, signal: AbortSignal): AsyncGenerator<{ named: Listed[]; unnamed: number }> {
+  for await (const page of inPages(objects.list(owner.prefix, signal))) {
+    const keys = await namedAmong(owner, page)
+    const named = page.filter(({ key }) => keys.has(key))
+    yield { named, unnamed: page.length - named.length }
+  }
 }
 
 const idOf = ({ prefix }: ObjectOwner, key: string): string => key.slice(prefix.length + 1).split('.')[0]!

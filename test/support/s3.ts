@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
 import { newId } from '../../src/base/ids.ts'
+import { objectAnswers, type Answer } from './s3-objects.ts'
 import type { AuditLogEntry } from '../../src/control/org/audit-logs/contract.ts'
 
 /** The credentials that the server knows. */
@@ -14,6 +15,8 @@ export const KEYS = { accessKeyId: 'AKIACOB', secretAccessKey: 'the-secret-key' 
 export interface StoredObject {
   body: Buffer
   headers: IncomingMessage['headers']
+  /** When it was stored. */
+  at: Date
   /** The role whose credentials have signed it; undefined: {@link KEYS}. */
   role: string | undefined
 }
@@ -27,8 +30,8 @@ export interface S3Server extends AsyncDisposable {
   roles: Map<string, string>
   /** How often a role was assumed, how many requests for an object have arrived, and how many of them were written or refused. */
   counts: { assumed: number; begun: number; puts: number }
-  /** Makes the server refuse all objects with this status, or take what has arrived so late, if its client is still there. */
-  trouble: { status?: number; ms?: number }
+  /** Makes the server refuse all objects with this status (`afterPuts`: only once so many have been written), or take what has arrived so late, if its client is still there. */
+  trouble: { status?: number; afterPuts?: number; ms?: number }
   /** What exports below a prefix of a bucket have, object by object in the order of their keys. */
   exported(bucket: string, prefix?: string): AuditLogEntry[][]
 }
@@ -58,14 +61,21 @@ export async function s3Server(): Promise<S3Server> {
     }
   }
 
-  function putObject(request: IncomingMessage, body: Buffer): { status: number; xml: string } {
-    it.counts.puts++
-    if (it.trouble.status !== undefined) return refusal(it.trouble.status, 'SlowDown', 'Please reduce your request rate.')
-    const path = decodeURIComponent(new URL(request.url!, 'http://x').pathname.slice(1))
-    const bucket = path.split('/')[0]!
-    if (!it.buckets.has(bucket)) return refusal(404, 'NoSuchBucket', 'The specified bucket does not exist')
-    it.objects.set(path, { body, headers: request.headers, role: temporary.get(signerOf(request))?.role })
-    return { status: 200, xml: '' }
+  const answer = objectAnswers(it.objects, (path, body, request) => {
+    it.objects.set(path, { body, headers: request.headers, at: new Date(), role: temporary.get(signerOf(request))?.role })
+    return { status: 200 }
+  })
+
+  function ofBucket(request: IncomingMessage, body: Buffer): Answer {
+    if (request.method === 'PUT') it.counts.puts++
+    const { status } = it.trouble
+    if (status !== undefined && (it.trouble.afterPuts === undefined || it.counts.puts > it.trouble.afterPuts)) {
+      const { xml } = refusal(status, 'SlowDown', 'Please reduce your request rate.')
+      return { status, body: xml }
+    }
+    const bucket = decodeURIComponent(new URL(request.url!, 'http://x').pathname).split('/')[1]!
+    if (it.buckets.has(bucket)) return answer(request, body)
+    return { status: 404, body: refusal(404, 'NoSuchBucket', 'The specified bucket does not exist').xml }
   }
 
   const server = createServer((request, response) => {
@@ -79,12 +89,13 @@ export async function s3Server(): Promise<S3Server> {
       const secret = signer === KEYS.accessKeyId ? KEYS.secretAccessKey : given?.secret
       const isRight =
         secret !== undefined && isSigned(request, body, secret) && (given === undefined || request.headers['x-amz-security-token'] === given.token)
-      const { status, xml } = !isRight
-        ? refusal(403, 'SignatureDoesNotMatch', 'The request signature does not match')
-        : request.method === 'POST'
-          ? assumeRole(new URLSearchParams(body.toString()))
-          : putObject(request, body)
-      response.writeHead(status, { 'content-type': 'text/xml', etag: '"x"' }).end(xml)
+      const asXml = ({ status, xml }: { status: number; xml: string }): Answer => ({ status, body: xml })
+      const reply = !isRight
+        ? asXml(refusal(403, 'SignatureDoesNotMatch', 'The request signature does not match'))
+        : request.method === 'POST' && request.url === '/'
+          ? asXml(assumeRole(new URLSearchParams(body.toString())))
+          : ofBucket(request, body)
+      response.writeHead(reply.status, { 'content-type': 'text/xml', etag: '"x"', ...reply.headers }).end(reply.body)
     })()
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -7,12 +7,12 @@ import { PassThrough } from 'node:stream'
 import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
 import { HOST_ALIAS } from '../../base/own-addresses.ts'
-import { until, within } from '../../base/wait.ts'
+import { until, WaitTimeout, within } from '../../base/wait.ts'
 import type { Address, Engine } from '../containers/engine.ts'
 import { LABELS, labelsOf, nameOf } from '../containers/labels.ts'
 import { NoRoom } from '../driver.ts'
 import { CALL_MS, failed, hasStatus, openCluster } from './api.ts'
-import { addressOf, CONTAINER, podOf, standingOf } from './pod.ts'
+import { addressOf, CONTAINER, hasStopped, podOf, standingOf } from './pod.ts'
 import { watchPods } from './pods.ts'
 import { makeWalls } from './walls.ts'
 
@@ -147,22 +147,25 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
           throw failed('deleting a pod', error)
         }
       }
-      const isGone = async () => {
+      const asked = async () => {
         try {
-          await core.readNamespacedPod({ namespace, name })
-          return false
+          return await core.readNamespacedPod({ namespace, name })
         } catch (error) {
-          if (hasStatus(error, 404)) return true
+          if (hasStatus(error, 404)) return undefined
           throw failed('asking for a pod', error)
         }
       }
       if (!(await order(1))) return
-      const ends = await until('a pod to end', ENDED_MS, isGone, { everyMs: LOOK_MS }).then(
-        () => true,
-        () => false,
-      )
-      if (ends || !(await order(0))) return
-      await until('a pod to be deleted', FORCED_MS, isGone, { everyMs: LOOK_MS })
+      // When its container has ended, what is left is the kubelet's cleaning, which takes seconds that a caller with a full quota would wait for.
+      const hasEnded = async () => {
+        const pod = await asked()
+        return pod === undefined || hasStopped(pod)
+      }
+      await until('a pod to end', ENDED_MS, hasEnded, { everyMs: LOOK_MS }).catch((err: unknown) => {
+        if (!(err instanceof WaitTimeout)) throw err
+        log.warn({ pod: name }, 'a node has not ended a pod in time; it is deleted by force, and the node ends it when it can')
+      })
+      if (await order(0)) await until('a pod to be deleted', FORCED_MS, async () => (await asked()) === undefined, { everyMs: LOOK_MS })
     },
     [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
   }

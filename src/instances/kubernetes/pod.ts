@@ -98,6 +98,12 @@ export const container = ({ kubernetes }: PodSettings['config']): Pick<V1Contain
 /** Where the program of a pod is reached; undefined before it has an address. */
 export const addressOf = ({ status }: V1Pod): Address | undefined => (status?.podIP ? { host: status.podIP, port: PROGRAM_PORT } : undefined)
 
+/** Whether its container has ended, or its node will never start it. */
+export const hasStopped = ({ status }: V1Pod): boolean =>
+  status?.phase === 'Failed' ||
+  status?.phase === 'Succeeded' ||
+  (status?.containerStatuses?.some(({ name, state }) => name === CONTAINER && state?.terminated) ?? false)
+
 /** Reasons for which a container waits that time does not mend: an image or a profile that is not there. */
 const HOPELESS = new Set([
   'ImagePullBackOff',
