@@ -40,7 +40,7 @@ export default defineConfig({
       // Only with the applications that script/setup-logins installs; "quick": those that install quickly, judged in short.
       ...(process.env.COB_TEST_LOGINS ? [project('logins', 4, 1, 180_000, [process.env.COB_TEST_LOGINS === 'quick' ? 'test/logins/judged.test.ts' : 'test/logins/**/*.test.ts'])] : []),
       // Only with the cluster that script/test-kubernetes starts.
-      ...(process.env.COB_TEST_KUBERNETES ? [project('kubernetes', 4, 1, 240_000, ['test/kubernetes/*.test.ts'])] : []),
+      ...(process.env.COB_TEST_KUBERNETES ? [project('kubernetes', 4, 1, 240_000, ['test/kubernetes/*.test.ts', 'test/docker/apps.test.ts'])] : []),
       // Only with the daemon that script/test-docker starts.
       ...(process.env.COB_TEST_DOCKER ? [project('docker', 4, 1, 180_000, ['test/docker/*.test.ts'])] : []),
       // Only with the server that script/test-s3 starts.

@@ -13,7 +13,7 @@ const RUN_MS = 60_000
 
 let cloud: OwnCloud
 beforeAll(async () => {
-  cloud = await startCloud({ COB_DRIVER: 'docker', COB_WARM_BROWSERS: '0', COB_APP_MEMORY_MB: '1024' })
+  cloud = await startCloud({ COB_DRIVER: process.env.COB_DRIVER ?? 'docker', COB_WARM_BROWSERS: '0', COB_APP_MEMORY_MB: '1024' })
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 

@@ -9,6 +9,7 @@ import { descendantsOf, startTicks } from '../../src/base/processes.ts'
 import { isRoot } from '../../src/base/user.ts'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
+import { kubectl } from '../kubernetes/cluster.ts'
 
 /** Limit on asking Docker for a container. */
 const DOCKER_MS = 30_000
@@ -20,13 +21,20 @@ export interface Found {
   status: string
 }
 
-/** The container of a session, with the driver `docker`. */
+/** The container or the pod of a session. */
 const containerOf = (id: string): string => `cob-browser-${id}`
 
 /** The first process of a session. */
 function rootOf(cloud: Cloud, id: string): number {
   if (process.env.COB_DRIVER === 'docker')
     return Number(execFileSync('docker', ['inspect', '--format', '{{.State.Pid}}', containerOf(id)], { encoding: 'utf8', timeout: DOCKER_MS }))
+  if (process.env.COB_DRIVER === 'kubernetes') {
+    const ids = kubectl('get', 'pod', containerOf(id), '--output', 'jsonpath={.status.containerStatuses[0].containerID} {.spec.nodeName}')
+    const [, container, node] = /^containerd:\/\/(\w+) node(\d)$/.exec(ids)!
+    const socket = join(process.env.COB_TEST_CLUSTER!, `containerd${node}.sock`)
+    const tasks = execFileSync('ctr', ['--address', socket, '--namespace', 'k8s.io', 'tasks', 'list'], { encoding: 'utf8', timeout: DOCKER_MS })
+    return Number(new RegExp(`^${container}\\s+(\\d+)`, 'm').exec(tasks)![1])
+  }
   const { processes } = JSON.parse(readFileSync(join(cloud.dataDir, 'instances', id, 'instance.json'), 'utf8')) as { processes: { pid: number }[] }
   return processes[0]!.pid
 }
@@ -96,13 +104,20 @@ export const childrenOf = (cloud: Cloud, id: string, type: 'renderer' | 'gpu-pro
 /** Runs a shell line as a process of the session, with its user, mounts, processes and network. */
 export function runInside(cloud: Cloud, id: string, line: string): Promise<{ code: number; output: string }> {
   const program = ['/usr/bin/env', '-i', '-C', '/home/kernel', 'PATH=/usr/bin:/bin:/opt/node', 'HOME=/home/kernel', 'timeout', '20', '/bin/bash', '-c', line]
-  const [file, ...args] = [...(process.env.COB_DRIVER === 'docker' ? ['docker', 'exec', containerOf(id)] : entering(cloud, id)), ...program]
+  const [file, ...args] = [...before(cloud, id), ...program]
   return new Promise((resolve) => {
     execFile(file!, args, { timeout: 30_000 }, (error, stdout, stderr) => resolve({ code: error ? Number(error.code ?? 1) : 0, output: stdout + stderr }))
   })
 }
 
 /** The command before a program that is to run in a session's sandbox. */
+function before(cloud: Cloud, id: string): string[] {
+  if (process.env.COB_DRIVER === 'docker') return ['docker', 'exec', containerOf(id)]
+  if (process.env.COB_DRIVER === 'kubernetes')
+    return ['kubectl', '--kubeconfig', join(process.env.COB_TEST_CLUSTER!, 'admin.yaml'), '--namespace', 'sessions', 'exec', containerOf(id), '--']
+  return entering(cloud, id)
+}
+
 function entering(cloud: Cloud, id: string): string[] {
   // The agent's own user cannot enter its namespaces. The display is in the same ones and can be entered.
   const display = processesOf(cloud, id).find(({ command }) => command.startsWith('Xvfb '))!.pid

@@ -1,0 +1,108 @@
+// What a cluster loses at times, and what that costs sessions: its API, a kubelet, a containerd, a node that is drained, and one that dies.
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readConfig } from '../../src/base/config.ts'
+import { fixedKeys } from '../../src/base/keys.ts'
+import { silentLog } from '../../src/base/log.ts'
+import { makeSealer } from '../../src/base/sealed.ts'
+import { sleep, until, within } from '../../src/base/wait.ts'
+import { storedEndpoints } from '../../src/http/stored-endpoint.ts'
+import { containerDriver } from '../../src/instances/containers/driver.ts'
+import { kubernetesEngine } from '../../src/instances/kubernetes/kubernetes.ts'
+import type { Driver, Instance } from '../../src/instances/driver.ts'
+import { picture, spec } from '../../src/instances/driver.suite.ts'
+import { kill, kubectl, kubectlSoon, startAgain } from './cluster.ts'
+
+const START_MS = 120_000
+/** What is away is away for so long. */
+const AWAY_MS = 60_000
+const SCOPE = 'kills'
+
+let driver: Driver
+/** Of another service: each runs on a node of its own. */
+const drivers: Driver[] = []
+function driverOn(node: string): Driver {
+  const config = readConfig({ ...process.env, COB_DRIVER: 'kubernetes', COB_KUBERNETES_NODE_SELECTOR: `kubernetes.io/hostname=${node}` })
+  const engine = kubernetesEngine({ config, scope: SCOPE, replica: 'test', log: silentLog })
+  const made = containerDriver({ config, engine, endpoints: storedEndpoints(makeSealer(fixedKeys(Buffer.alloc(32, 1)), 'endpoints')), log: silentLog })
+  drivers.push(made)
+  return made
+}
+const start = (on: Driver): Promise<Instance> => on.start(spec(), AbortSignal.timeout(START_MS))
+const pods = (): string => kubectl('get', 'pods', '--selector', `cob.scope=${SCOPE}`, '--output', 'name')
+const readyNodes = async (): Promise<number> => (await kubectlSoon('get', 'nodes', '--no-headers')).match(/\bReady\b/g)?.length ?? 0
+const bothReady = () => until('both nodes', START_MS, async () => (await readyNodes().catch(() => 0)) === 2, { everyMs: 1_000 })
+
+beforeAll(() => {
+  driver = driverOn('node1')
+})
+afterAll(async () => {
+  await bothReady()
+  kubectl('uncordon', 'node1', 'node2')
+  await Promise.all(drivers.map((made) => made[Symbol.asyncDispose]()))
+  expect(pods()).toBe('')
+  kubectl('delete', 'networkpolicies', '--selector', `cob.scope=${SCOPE}`)
+}, START_MS)
+
+describe.each(['apiserver', 'kubelet1', 'containerd1'])('%s is killed, and is away for a minute', (program) => {
+  test('sessions go on; one that is made afterwards comes up', { timeout: 300_000 }, async () => {
+    await using instance = await start(driver)
+    let hasEnded = false
+    void instance.exited.then(() => (hasEnded = true))
+    kill(program)
+    await sleep(AWAY_MS)
+    expect((await picture(instance)).status).toBe(200)
+    startAgain(program)
+    await bothReady()
+    expect((await picture(instance)).status).toBe(200)
+    expect(hasEnded).toBe(false)
+    await using another = await start(driver)
+    expect((await picture(another)).status).toBe(200)
+  })
+})
+
+test('while the API is away, an end is tried until it is done, and a start says why it fails', { timeout: 300_000 }, async () => {
+  const instance = await start(driver)
+  kill('apiserver')
+  const ending = Promise.resolve(instance[Symbol.asyncDispose]()).catch((error: Error) => error.message)
+  await expect(start(driver)).rejects.toThrow(/making a pod/)
+  startAgain('apiserver')
+  await ending
+  await until(
+    'nothing to be left',
+    START_MS,
+    async () => (await kubectlSoon('get', 'pods', '--selector', `cob.scope=${SCOPE}`, '--output', 'name').catch(() => 'away')) === '',
+    {
+      everyMs: 1_000,
+    },
+  )
+})
+
+test('a node that is drained ends its sessions, and says so', { timeout: 300_000 }, async () => {
+  await using instance = await start(driver)
+  // As kubectl drain does, which has to be told that nobody will make these pods again.
+  await kubectlSoon('drain', 'node1', '--force', '--delete-emptydir-data', '--ignore-daemonsets', '--timeout=60s')
+  expect((await within('the end of the session', START_MS, instance.exited)).reason).toMatch(/its node is being drained/)
+  await expect(start(driver)).rejects.toThrow(/no node of the cluster has room/)
+  kubectl('uncordon', 'node1')
+})
+
+test('a node that dies ends its sessions, says so, and leaves nothing', { timeout: 300_000 }, async () => {
+  const other = driverOn('node2')
+  const instance = await start(other)
+  const run = process.env.COB_TEST_CLUSTER!
+  const inNode2 = (...command: string[]) => execFileSync('nsenter', ['--target', readFileSync(join(run, 'pids/node2'), 'utf8').trim(), '--net', ...command])
+  // Nothing of it answers any more, and nothing says that it has gone.
+  inNode2('ip', 'link', 'set', 'eth0', 'down')
+  try {
+    const { reason } = await within('the end of the session', 200_000, instance.exited)
+    expect(reason).toMatch(/its node does not answer the cluster any more/)
+    await instance[Symbol.asyncDispose]()
+    expect(pods()).toBe('')
+  } finally {
+    inNode2('ip', 'link', 'set', 'eth0', 'up')
+    inNode2('ip', 'route', 'replace', 'default', 'via', '10.90.0.1')
+  }
+})
