@@ -66,14 +66,6 @@ rollingUpdate: { maxSurge: 1, maxUnavailable: 0 }
       {{- end }}
 {{- end }}
 
-{{- define "cob.setting" -}}
-{{- $value := index . 1 | toString -}}
-{{- if ne $value "" }}
-- name: {{ index . 0 }}
-  value: {{ $value | quote }}
-{{- end }}
-{{- end }}
-
 {{- define "cob.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
