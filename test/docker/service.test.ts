@@ -63,13 +63,11 @@ async function start(): Promise<Kernel> {
     COB_DISK_RESERVE_MB: '0',
     DATABASE_URL: database,
   }
-  await docker(
-    ...['run', '--detach', '--name', name, '--network', name, '--network-alias', 'cob-api', '--read-only', '--tmpfs', '/tmp'],
-    ...['--cap-drop', 'ALL', '--security-opt', 'no-new-privileges', '--volume', `${name}:/data`],
-    ...['--volume', `${socket}:/var/run/docker.sock`, '--group-add', String(statSync(socket).gid)],
-    ...Object.entries(settings).flatMap((pair) => ['--env', pair.join('=')]),
-    'cob-service',
-  )
+  const options = [
+    `--name ${name} --network ${name} --network-alias cob-api --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges`,
+    `--volume ${name}:/data --volume ${socket}:/var/run/docker.sock --group-add ${statSync(socket).gid}`,
+  ].flatMap((line) => line.split(' '))
+  await docker('run', '--detach', ...options, ...Object.entries(settings).flatMap((pair) => ['--env', pair.join('=')]), 'cob-service')
   await until('the service to be healthy', HEALTHY_MS, async () => {
     const state = await docker('inspect', name, '--format', '{{.State.Status}} {{.State.Health.Status}}')
     if (state.startsWith('exited')) throw new Error(await docker('logs', name))
