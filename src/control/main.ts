@@ -27,7 +27,7 @@ import { placeOf } from './browsers/place.ts'
 import { countOrphans, keptBrowser, poolCounts } from './browsers/pooled-rows.ts'
 import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
-import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
+import { closeForRestart, closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints } from '../http/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
@@ -359,6 +359,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await runs.stop()
     await deployments[Symbol.asyncDispose]()
     await fleet.stop()
+    closeForRestart(openSockets)
     await replays[Symbol.asyncDispose]()
     await telemetry[Symbol.asyncDispose]()
     // Other replicas take over at once.

@@ -129,7 +129,11 @@ describe('replicas', { timeout: 60_000 }, () => {
     const { session_id: id } = await three.create({ ...cold, timeout_seconds: 300 })
     const watcher = async () => (await shared.query<{ replica: string }>('select replica from browsers where id = $1', [id]))[0]!.replica
     const before = await watcher()
+    const { cdp_ws_url: url } = (await (await three.fetch(`/browsers/${id}`)).json()) as { cdp_ws_url: string }
+    const { closed } = await openCdp(at(three, url))
     await three.stop()
+    // Its client is told to come again. A connection that stayed open would keep the replica from stopping.
+    expect((await within('the end of a connection', NOTICE_MS, closed))[0]).toBe(1012)
     expect((await one.send('POST', `/browsers/${id}/computer/click_mouse`, { x: 1, y: 1 })).status).toBe(200)
     await until('another watcher', NOTICE_MS, async () => (await watcher()) !== before)
     expect([await stateOf(id), (await two.fetch(`/browsers/${id}`)).status]).toEqual(['running', 200])

@@ -13,8 +13,11 @@ import type { EndReason, EndStep } from './end-step.ts'
 import type { Connection } from './standby.ts'
 import type { SessionTokens } from './tokens.ts'
 
-/** WebSocket close codes by reason; 4000-4999 are free for applications, 1001 means that the server goes away. */
-const CODES: Record<EndReason, number> = {
+/** Why a WebSocket is closed: its session ends, or only this replica does, and the client finds the session at another one. */
+type ClosedBy = EndReason | 'restart'
+
+/** WebSocket close codes by reason; 4000-4999 are free for applications, 1001 means that the server goes away, 1012 that it starts again. */
+const CODES: Record<ClosedBy, number> = {
   deleted: 4001,
   timeout: 4002,
   crashed: 4003,
@@ -25,6 +28,7 @@ const CODES: Record<EndReason, number> = {
   memory_limit: 4003,
   surplus: 4001, // of a browser that no session has claimed, so nobody gets it
   released: 4001, // given back to its pool
+  restart: 1012,
 }
 
 /** Most WebSockets of one session at the same time: CDP, BiDi and live view. Each uses two descriptors of the service. */
@@ -57,7 +61,7 @@ interface OpenSocket {
 }
 
 /** The open WebSockets of each session: what closes them, and whose they are. */
-export type OpenSockets = Map<string, Map<(reason: EndReason) => void, OpenSocket>>
+export type OpenSockets = Map<string, Map<(reason: ClosedBy) => void, OpenSocket>>
 
 /** Closes the WebSockets of a session which this process holds; `lease`: of one caller only. */
 export const closeOwnSockets = (open: OpenSockets, id: string, reason: EndReason, lease?: number): void =>
@@ -65,8 +69,11 @@ export const closeOwnSockets = (open: OpenSockets, id: string, reason: EndReason
     if (lease === undefined || socket.lease === lease) close(reason)
   })
 
+/** Closes all of them: this replica stops, and leaves the sessions to others. The server waits until its last connection has ended. */
+export const closeForRestart = (open: OpenSockets): void => open.forEach((sockets) => sockets.forEach((_, close) => close('restart')))
+
 /** The reason in a notice of another replica. */
-export const isReason = (text: string | undefined): text is EndReason => text !== undefined && Object.hasOwn(CODES, text)
+export const isReason = (text: string | undefined): text is EndReason => text !== undefined && text !== 'restart' && Object.hasOwn(CODES, text)
 
 /** The step of a session's end that closes its WebSockets. `tellOthers` has other replicas close theirs. */
 export const closeSockets = (open: OpenSockets, tellOthers?: (id: string, reason: EndReason) => Promise<void>): EndStep => ({
@@ -90,7 +97,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
     // By a link a person sees the screen, where fields of logins are masked.
     const target = await browsers.reach(undefined, session, { isForLogins: by === 'link' })
     const { id } = target
-    const sockets = open.get(id) ?? new Map<(reason: EndReason) => void, OpenSocket>()
+    const sockets = open.get(id) ?? new Map<(reason: ClosedBy) => void, OpenSocket>()
     const viewers = [...sockets.values()].filter((other) => other.by === 'link').length
     if (sockets.size >= MAX_SOCKETS || (by === 'link' && viewers >= MAX_VIEWERS)) {
       target.release()
@@ -98,8 +105,8 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
       throw fault.tooMany(`this browser has ${what} already, its limit`, FULL_RETRY_SECONDS)
     }
     const ending = new AbortController()
-    let told: EndReason | undefined
-    const close = (reason: EndReason) => {
+    let told: ClosedBy | undefined
+    const close = (reason: ClosedBy) => {
       told = reason
       ending.abort()
     }

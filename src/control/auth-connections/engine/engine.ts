@@ -1,5 +1,5 @@
 // Picks up flows and works on a bounded number of them at once. What a flow does: worker.ts.
-import { sleep } from '../../../base/wait.ts'
+import { resultWithin, sleep } from '../../../base/wait.ts'
 import type { Tools } from './work.ts'
 import { workOn } from './worker.ts'
 
@@ -94,7 +94,7 @@ export function makeEngine({ most, strayBrowsers, everyMs = LOOK_MS, ...tools }:
       unhear()
       stop.abort(new Error('the service stops'))
       await running
-      await Promise.race([Promise.all(working.values()), sleep(STOP_MS)])
+      await resultWithin(STOP_MS, Promise.all(working.values()))
       await flows.giveBack([])
     },
   }
