@@ -99,6 +99,8 @@ export interface ReplicaProcess extends ReplicaCalls {
   /** What it has logged so far, over all its starts. */
   log(): string
   isRunning(): boolean
+  /** Of its last start. */
+  pid(): number
   /** The name that it has in the database since its last start. */
   replica(): string
   /** Ends it with SIGKILL. Its sandboxes go on. */
@@ -111,8 +113,8 @@ export interface ReplicaProcess extends ReplicaCalls {
   stop(): Promise<number | null>
 }
 
-/** One more replica as a process of its own. It is not started yet. */
-export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string): Promise<ReplicaProcess> {
+/** One more replica as a process of its own, of the command or of another program that serves. It is not started yet. */
+export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string, program: readonly string[] = ['src/cli/main.ts', 'serve']): Promise<ReplicaProcess> {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
   let child: ChildProcess | undefined
@@ -128,6 +130,7 @@ export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string):
     ...replicaCalls(url, key),
     log: () => output,
     isRunning,
+    pid: () => child!.pid!,
     replica: () => [...output.matchAll(/"replica":"([a-z0-9]{24})","taken"/g)].at(-1)![1]!,
     kill: () => end('SIGKILL'),
     async freeze(ms) {
@@ -135,7 +138,8 @@ export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string):
       await sleep(ms).finally(() => process.kill(child!.pid!, 'SIGCONT'))
     },
     async start() {
-      child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], {
+      child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...program], {
+        cwd: PACKAGE_DIR,
         env: { ...process.env, COB_LOG_LEVEL: 'info', COB_GREETING: '0', ...env, COB_PORT: String(port), COB_API_KEY: key },
         stdio: ['ignore', 'pipe', 'pipe'],
         detached: true,
