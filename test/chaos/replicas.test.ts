@@ -9,7 +9,7 @@ import { zipOf } from '../support/apps.ts'
 import type { Session } from '../support/fast-cloud.ts'
 import { processesNow } from '../support/leaks.ts'
 import { amount } from '../support/long.ts'
-import { endReplicas, replicaProcess, share, type ReplicaProcess, type Shared } from '../support/replicas.ts'
+import { endReplicas, replicaProcess, share, takenOver, type ReplicaProcess, type Shared } from '../support/replicas.ts'
 import { seeded } from '../support/seeded.ts'
 
 const KILLS = amount(6, 200)
@@ -17,8 +17,6 @@ const REPLICAS = 3
 const SESSIONS = 2
 /** A call that has no answer from any replica for so long is a failure. A takeover takes 5 s at most on an idle machine. */
 const CALL_MS = 60_000
-/** The same for a takeover. */
-const TAKEN_MS = 30_000
 /** Lines of the run that goes on meanwhile, one each 200 ms. */
 const LINES = KILLS * 10
 const BUILD_MS = 180_000
@@ -97,26 +95,6 @@ async function evaluate({ cdp_ws_url: url }: Session, expression: string): Promi
   ).then(({ value }) => value)
 }
 
-/** Resolves with the milliseconds until other replicas have every duty of the `dead` ones, and watch their browsers and runs. */
-async function takenOver(dead: string[]): Promise<number> {
-  const from = performance.now()
-  await until(
-    'every duty to be taken over',
-    TAKEN_MS,
-    async () => {
-      const rows = await shared.query(
-        `select duty from leases where not starts_with(duty, 'replica ') and replica = any($1)
-         union all select id from browsers where state <> 'deleted' and coalesce(replica, '') = any($1 || array[''])
-         union all select id from invocations where finished_at is null and coalesce(replica, '') = any($1 || array[''])`,
-        [dead],
-      )
-      return rows.length === 0
-    },
-    { everyMs: 20 },
-  )
-  return performance.now() - from
-}
-
 test(
   `${KILLS} times a replica of ${REPLICAS} is killed, or frozen for a time, under load: no session or line is lost or doubled, and each duty is taken over`,
   { timeout: 40 * 60_000 },
@@ -178,7 +156,7 @@ test(
         const dead = dying.map((replica) => replica.replica())
         await Promise.all(dying.map((replica) => replica.kill()))
         const restarted = Promise.all(dying.map((replica) => replica.start()))
-        took.push(await takenOver(dead))
+        took.push(await takenOver(shared, dead))
         await restarted
       }
     } finally {

@@ -18,6 +18,8 @@ import { leftovers } from './leaks.ts'
 import { copyTemplate } from './template.ts'
 
 const START_MS = 60_000
+/** A takeover takes 5 s at most on an idle machine. */
+const TAKEN_MS = 30_000
 
 /** Calls to one replica. */
 export interface ReplicaCalls {
@@ -114,7 +116,11 @@ export interface ReplicaProcess extends ReplicaCalls {
 }
 
 /** One more replica as a process of its own, of the command or of another program that serves. It is not started yet. */
-export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string, program: readonly string[] = ['src/cli/main.ts', 'serve']): Promise<ReplicaProcess> {
+export async function replicaProcess(
+  { env }: Pick<Shared, 'env'>,
+  key: string,
+  program: readonly string[] = ['src/cli/main.ts', 'serve'],
+): Promise<ReplicaProcess> {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
   let child: ChildProcess | undefined
@@ -162,20 +168,46 @@ export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string, 
   }
 }
 
-/** Ends processes that share something, and what they have left. Returns what is wrong then. `before`: the processes before the first one (leaks.ts). */
+/** Resolves with the milliseconds until other replicas have every duty of the `dead` ones, and watch their browsers and runs. */
+export async function takenOver(shared: Pick<Shared, 'query'>, dead: readonly string[]): Promise<number> {
+  const from = performance.now()
+  await until(
+    'every duty to be taken over',
+    TAKEN_MS,
+    async () => {
+      const rows = await shared.query(
+        `select duty from leases where not starts_with(duty, 'replica ') and replica = any($1)
+         union all select id from browsers where state <> 'deleted' and coalesce(replica, '') = any($1 || array[''])
+         union all select id from invocations where finished_at is null and coalesce(replica, '') = any($1 || array[''])`,
+        [[...dead]],
+      )
+      return rows.length === 0
+    },
+    { everyMs: 20 },
+  )
+  return performance.now() - from
+}
+
+/**
+ * Ends processes that share something, and what they have left. Returns what is wrong then. `before`: the processes before the first one (leaks.ts); `program`: as theirs;
+ * `instances`: what holds their instances besides.
+ */
 export async function endReplicas(
   shared: Shared,
   replicas: readonly ReplicaProcess[],
   key: string,
   before: Parameters<typeof leftovers>[1],
+  program?: readonly string[],
+  instances?: AsyncDisposable,
 ): Promise<unknown[]> {
   const codes = await Promise.all(replicas.map((replica) => replica.stop()))
   // Replicas leave what runs to the next one. A service with the scope for itself takes it over, and ends it.
   const { COB_REPLICAS: _, ...env } = shared.env
-  const last = await replicaProcess({ env: { ...env, COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' } }, key)
+  const last = await replicaProcess({ env: { ...env, COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' } }, key, program)
   await last.start()
   const failed = replicas.filter((_replica, at) => codes[at] !== 0)
   if ((await last.stop()) !== 0) failed.push(last)
+  await instances?.[Symbol.asyncDispose]()
   await shared.stopPostgres()
   const left = await leftovers(shared.paths.root, before)
   await shared[Symbol.asyncDispose]()

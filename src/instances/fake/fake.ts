@@ -100,7 +100,12 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
 }
 
 /** The server of a fake instance, not yet listening. `dir` is its folder; what else it has ends with `scope`. */
-export async function fakeAgent(spec: Pick<InstanceSpec, 'id' | 'viewport'>, dir: string, keys: ServerKeys | undefined, scope: AsyncDisposableStack): Promise<Server> {
+export async function fakeAgent(
+  spec: Pick<InstanceSpec, 'id' | 'viewport'>,
+  dir: string,
+  keys: ServerKeys | undefined,
+  scope: AsyncDisposableStack,
+): Promise<Server> {
   const cdp = await pretendChromium(scope)
   const recordings = scope.use(pretendRecordings(dir))
   const memory: Memory = { text: '' }

@@ -4,8 +4,9 @@ import { Agent, request, type IncomingMessage } from 'node:http'
 import { WebSocket } from 'ws'
 import { sleep, until, within } from '../../../src/base/wait.ts'
 
-/** A call that has no answer for so long is a failure. */
-const CALL_MS = 60_000
+/** Limit on one attempt of a call, and on all of them together: replicas that start again on a busy machine answer nothing for a while. */
+const ATTEMPT_MS = 60_000
+const CALL_MS = 240_000
 const SOCKET_MS = 10_000
 const AGAIN_MS = 50
 
@@ -25,6 +26,8 @@ export interface Callers extends Disposable {
   once(method: string, path: string, body?: object): Promise<Answer>
   /** Asks again while connections break or answers are 503. @throws when there is no other answer in time */
   call(method: string, path: string, body?: object): Promise<Answer>
+  /** How many creates had no answer: their sessions may exist, and nobody knows them. */
+  readonly lostCreates: number
   /** Creates a session. @throws when it is refused */
   create(options?: object): Promise<Kept>
 }
@@ -34,6 +37,7 @@ export function callers(urls: readonly string[], key: string, { fresh = false } 
   const agent = fresh ? undefined : new Agent({ keepAlive: true })
   const bases = urls.map((url) => new URL(url))
   let next = 0
+  let lostCreates = 0
   const attempt: Callers['once'] = async (method, path, body) => {
     const { hostname, port } = bases[next++ % bases.length]!
     const text = body ? JSON.stringify(body) : undefined
@@ -41,7 +45,7 @@ export function callers(urls: readonly string[], key: string, { fresh = false } 
       authorization: `Bearer ${key}`,
       ...(text !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
     }
-    const outgoing = request({ agent: agent ?? false, hostname, port, path, method, headers, signal: AbortSignal.timeout(CALL_MS) })
+    const outgoing = request({ agent: agent ?? false, hostname, port, path, method, headers, signal: AbortSignal.timeout(ATTEMPT_MS) })
     outgoing.end(text)
     const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
     return { status: response.statusCode!, text: (await response.setEncoding('utf8').toArray()).join('') }
@@ -52,6 +56,7 @@ export function callers(urls: readonly string[], key: string, { fresh = false } 
       CALL_MS,
       async () => {
         const answer = await attempt(method, path, body).catch(() => undefined)
+        if (!answer && method === 'POST' && path === '/browsers') lostCreates++
         return answer !== undefined && answer.status !== 503 && answer
       },
       { everyMs: AGAIN_MS },
@@ -59,6 +64,9 @@ export function callers(urls: readonly string[], key: string, { fresh = false } 
   return {
     once: attempt,
     call,
+    get lostCreates() {
+      return lostCreates
+    },
     async create(options = {}) {
       const { status, text } = await call('POST', '/browsers', { timeout_seconds: 3600, ...options })
       if (status !== 200) throw new Error(`POST /browsers answered ${status}: ${text}`)

@@ -1,7 +1,7 @@
 // The farm: a process of its own that holds the fake instances of many replicas, as a Docker host holds containers. They outlive a replica that is
 // killed. One fake agent with the real routes answers for all of them. Each has a listener and, over TLS, a certificate of its own, so that no
 // replica reaches another instance than the one that it means.
-import { once, setMaxListeners } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { mkdirSync } from 'node:fs'
 import { createServer as createHttp, type Server } from 'node:http'
 import { createServer, type AddressInfo, type Server as NetServer, type Socket } from 'node:net'
@@ -16,6 +16,9 @@ const VIEWPORT = { width: 1920, height: 1080, refresh_rate: 25 }
 interface Running extends Kept {
   end(): Promise<void>
 }
+
+// One fake browser has the listeners of all sessions.
+EventEmitter.defaultMaxListeners = 0
 
 const root = process.argv[2]!
 const sockets = join(root, 'farm')

@@ -177,10 +177,7 @@ test('an end with nothing to wait for but its instance costs two statements: the
   const id = await fleet.start(owner(), signal)
   statements.length = 0
   await fleet.end(id, 'deleted')
-  expect(statements).toEqual([
-    expect.stringMatching(/^with old as/),
-    expect.stringMatching(/^with old as/),
-  ])
+  expect(statements).toEqual([expect.stringMatching(/^with old as/), expect.stringMatching(/^with old as/)])
   expect(await ended(id)).toEqual(['clients', 'instance'])
 })
 
