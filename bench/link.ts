@@ -21,7 +21,7 @@ async function roundTrips(bench: Bench, ours: string, theirs: string): Promise<{
     )
   // The first calls of a process run code that is not compiled yet, Cob's and the bench's own.
   await many(100)
-  return many(bench.counts.roundTrips)
+  return await many(bench.counts.roundTrips)
 }
 
 /** CDP round trips when the agent is reached by TCP and TLS, as on another machine. */

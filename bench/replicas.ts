@@ -146,7 +146,7 @@ function calls({ api, pick }: Many): [kind: string, what: string, call: () => Pr
   }
   return [
     ['get', 'get a session', asked('GET', () => `/browsers/${pick().id}`)],
-    ['list', 'list 20 sessions', asked('GET', () => '/browsers?limit=20')],
+    ['list', 'list 10 sessions', asked('GET', () => '/browsers?limit=10')],
     ['click', 'click', asked('POST', () => `/browsers/${pick().id}/computer/click_mouse`, { x: 10, y: 10 })],
     ['cdp', 'CDP round trip', trip],
   ]

@@ -28,7 +28,7 @@ import { placeOf } from './browsers/place.ts'
 import { countOrphans, keptBrowser, poolCounts } from './browsers/pooled-rows.ts'
 import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
-import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
+import { closeOwnSockets, closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints, type Endpoints } from '../http/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
@@ -361,8 +361,9 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await fleet.stop()
     await replays[Symbol.asyncDispose]()
     await telemetry[Symbol.asyncDispose]()
-    // Other replicas take over at once.
+    // Other replicas take over at once. Clients of sessions that go on connect there.
     await leases[Symbol.asyncDispose]()
+    for (const id of openSockets.keys()) closeOwnSockets(openSockets, id, 'shutdown')
     await app.close()
   })
   await app.listen({ host: config.host, port: config.port }).catch((error: unknown) => {
