@@ -69,6 +69,13 @@ export interface Counts {
   /** Loads of a page with much to do, for each of the sets of telemetry; console lines whose way is timed. */
   heavies: number
   lines: number
+  /** Live sessions of three replicas at which calls are measured; how many calls of a kind; at how many sessions creates are made on a schedule, and for how long. */
+  levels: readonly number[]
+  levelCalls: number
+  createsAt: number
+  createsMs: number
+  /** How long idle replicas are watched. */
+  restMs: number
 }
 
 const FULL: Counts = {
@@ -120,6 +127,11 @@ const FULL: Counts = {
   poolCallers: 100,
   heavies: 8,
   lines: 200,
+  levels: [10, 100, 1000, 5000],
+  levelCalls: 600,
+  createsAt: 1000,
+  createsMs: 60_000,
+  restMs: 10_000,
 }
 const QUICK: Counts = {
   cold: 3,
@@ -170,6 +182,11 @@ const QUICK: Counts = {
   poolCallers: 30,
   heavies: 2,
   lines: 20,
+  levels: [10, 100],
+  levelCalls: 100,
+  createsAt: 100,
+  createsMs: 5_000,
+  restMs: 2_000,
 }
 
 export const countsOf = (env: NodeJS.ProcessEnv): Counts => (env.BENCH_QUICK === '1' ? QUICK : FULL)

@@ -1,6 +1,6 @@
 // Samples and their statistics: percentiles, and rows that compare Cob with a baseline.
 
-export type Unit = 'ms' | 'µs' | 's' | 'MB' | 'MB/s' | 'B/s' | '/s' | '%' | ''
+export type Unit = 'KB' | 'ms' | 'µs' | 's' | 'MB' | 'MB/s' | 'B/s' | '/s' | '%' | ''
 
 export interface Figures {
   n: number

@@ -7,6 +7,32 @@ import { row, timed, type Row } from './figures.ts'
 import type { Service } from './sessions.ts'
 import { turns } from './turns.ts'
 
+/** CDP round trips through Cob and directly, in turns. */
+async function roundTrips(bench: Bench, ours: string, theirs: string): Promise<{ ours: number[]; theirs: number[] }> {
+  using scope = new DisposableStack()
+  const [ourCdp, bareCdp] = [scope.use(await firstAnswer(ours, bench.signal)), scope.use(await firstAnswer(theirs, bench.signal))]
+  const ask = async (cdp: typeof ourCdp) => (await timed(() => cdp.version())).ms
+  const many = (count: number) =>
+    turns(
+      bench,
+      count,
+      () => ask(ourCdp),
+      () => ask(bareCdp),
+    )
+  // The first calls of a process run code that is not compiled yet, Cob's and the bench's own.
+  await many(100)
+  return await many(bench.counts.roundTrips)
+}
+
+/** CDP round trips when the agent is reached by TCP and TLS, as on another machine. */
+export async function measureRemoteLink(bench: Bench, service: Service): Promise<Row[]> {
+  await using scope = new AsyncDisposableStack()
+  const session = scope.use(await service.create())
+  const bare = scope.use(await startChromium(bench.display, FILLING, bench.signal))
+  const { ours, theirs } = await roundTrips(bench, session.cdpUrl, bare.cdpUrl)
+  return [row('round_trip_tls', 'CDP round trip, agent reached by TCP and TLS', 'ms', ours, { what: 'directly', samples: theirs })]
+}
+
 export async function measureLink(bench: Bench, service: Service): Promise<Row[]> {
   const { counts, display, pages, signal } = bench
   await using scope = new AsyncDisposableStack()
@@ -25,21 +51,7 @@ export async function measureLink(bench: Bench, service: Service): Promise<Row[]
     () => connect(bare.cdpUrl),
   )
 
-  const [ourCdp, bareCdp] = [scope.use(await firstAnswer(session.cdpUrl, signal)), scope.use(await firstAnswer(bare.cdpUrl, signal))]
-  const ask = async (cdp: typeof ourCdp) => (await timed(() => cdp.version())).ms
-  // The first calls of a process run code that is not compiled yet, Cob's and the bench's own.
-  await turns(
-    bench,
-    100,
-    () => ask(ourCdp),
-    () => ask(bareCdp),
-  )
-  const asks = await turns(
-    bench,
-    counts.roundTrips,
-    () => ask(ourCdp),
-    () => ask(bareCdp),
-  )
+  const asks = await roundTrips(bench, session.cdpUrl, bare.cdpUrl)
 
   const playwright = async (url: string) => {
     const { ms, result } = await timed(() => drive(url))

@@ -15,7 +15,7 @@ import { countsOf } from './counts.ts'
 import type { Row } from './figures.ts'
 import { measureHands } from './hands.ts'
 import { measureInside } from './inside.ts'
-import { measureLink } from './link.ts'
+import { measureLink, measureRemoteLink } from './link.ts'
 import { measureLive } from './live.ts'
 import { measureLives, measureLivesTogether } from './lives.ts'
 import { servePages } from './pages.ts'
@@ -24,6 +24,7 @@ import { rester } from './rest.ts'
 import { machine, table, writeJson, type Report } from './report.ts'
 import { say } from './say.ts'
 import { measurePools, measurePoolsCold } from './pools.ts'
+import { measureReplicas } from './replicas.ts'
 import { measureScreenshots } from './screenshots.ts'
 import { startService, type Service } from './sessions.ts'
 import { measureStandby, STANDBY } from './standby.ts'
@@ -53,6 +54,7 @@ const SECTIONS = [
   'burst',
   'standby',
   'telemetry',
+  'replicas',
 ] as const
 type Section = (typeof SECTIONS)[number]
 
@@ -147,6 +149,11 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
     await step('standby', 'sessions that sleep', () => measureStandby(bench, service))
   }
   if (wanted('telemetry')) await withService(0, signal, (service) => step('telemetry', 'telemetry', () => measureTelemetry(bench, service)))
+  await step('replicas', 'many sessions over three replicas', () => measureReplicas(bench))
+  if (wanted('replicas')) {
+    await using service = await startService(0, signal, { COB_DRIVER: 'local-tls' })
+    await step('replicas', 'an agent reached by TLS', () => measureRemoteLink(bench, service))
+  }
   await step('burst', 'bursts', () => measureBurst(bench, say))
 
   return version

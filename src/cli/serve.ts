@@ -7,7 +7,8 @@ import { startControlPlane, type ControlPlane } from '../control/main.ts'
 /** A second Ctrl-C, or this time after the first, ends the process at once. Instances and Postgres are found again at the next start. */
 const STOP_MS = 30_000
 
-export async function serve(config: Config): Promise<void> {
+/** `drive` makes the driver, as for {@link startControlPlane}. */
+export async function serve(config: Config, drive?: Parameters<typeof startControlPlane>[3]): Promise<void> {
   const began = performance.now()
   const log = makeLog('control', config.logLevel)
   const stop = new AbortController()
@@ -19,7 +20,7 @@ export async function serve(config: Config): Promise<void> {
         resolve(name)
       })
   })
-  const plane = await startControlPlane(config, log, stop.signal).catch((error: unknown) => {
+  const plane = await startControlPlane(config, log, stop.signal, drive).catch((error: unknown) => {
     if (!stop.signal.aborted) throw error
     log.info({ why: (error as Error).message }, 'stopped before the start was complete')
     return undefined

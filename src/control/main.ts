@@ -359,11 +359,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await runs.stop()
     await deployments[Symbol.asyncDispose]()
     await fleet.stop()
-    closeForRestart(openSockets)
     await replays[Symbol.asyncDispose]()
     await telemetry[Symbol.asyncDispose]()
-    // Other replicas take over at once.
+    // Other replicas take over at once. Clients of sessions that go on connect there.
     await leases[Symbol.asyncDispose]()
+    closeForRestart(openSockets)
     await app.close()
   })
   await app.listen({ host: config.host, port: config.port }).catch((error: unknown) => {

@@ -31,7 +31,7 @@ export async function openStore(
   const address = postgres?.address ?? { connectionString: config.databaseUrl! }
   const db = connectDb(address, log)
   opened.defer(() => db.destroy())
-  // Before the upgrade: an older service that still runs could not work with the new tables.
+  // Before the upgrade: an older service that does not share its scope could not work with the new tables.
   const lock = await holdScope(db, scope, config.replicas)
   isOurs = true
   const presence = opened.use(await announce(paths.root))

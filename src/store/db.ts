@@ -63,8 +63,8 @@ export function migratorOf(db: Db): Migrator {
 }
 
 /**
- * Brings the schema up to date, over a connection of its own: an index of a large table takes longer than a query for a caller may. Call it when no older
- * service uses the tables any more. @throws the signal's reason; what was not complete is then undone
+ * Brings the schema up to date, over a connection of its own: an index of a large table takes longer than a query for a caller may. Older replicas may
+ * still use the tables, so a migration that does more than add to them is for a version before which all of them are stopped. @throws the signal's reason; what was not complete is then undone
  */
 export async function upgradeDb(address: DbAddress, signal?: AbortSignal): Promise<void> {
   const pool = new pg.Pool({

@@ -43,6 +43,8 @@ export interface Leases extends AsyncDisposable {
   /** Whether we may take over what a dead replica had. */
   readonly mayTakeOver: boolean
   holds(duty: Duty): boolean
+  /** The replicas of the scope that live, as a text to compare. */
+  living(): Promise<string>
   /** SQL: whether the replica that a column names is dead, or none is named. Alone, everybody else is dead. */
   isDead(replica: RawBuilder<unknown>): RawBuilder<SqlBool>
 }
@@ -55,6 +57,7 @@ export const alone = (replica: string): Leases => ({
   epoch: 0,
   mayTakeOver: true,
   holds: () => true,
+  living: async () => replica,
   isDead: (column) => sql`${column} is distinct from ${replica}`,
   async [Symbol.asyncDispose]() {},
 })
@@ -133,6 +136,11 @@ export async function shareLeases(db: Db, scope: string, replica: string, duties
       return mayTakeOver()
     },
     holds: (duty) => isAlive() && held.has(duty),
+    async living() {
+      const { rows } = await sql<{ duty: string }>`
+        select duty from leases where scope = ${scope} and starts_with(duty, ${PRESENCE}) and until > now() order by duty`.execute(db)
+      return rows.map((row) => row.duty).join()
+    },
     // Not a join with the leases: an update that had to wait for another replica's update of the same row would not look at its new value then.
     isDead: (column) => sql`
       coalesce(${column}, '') <> all (array(

@@ -19,6 +19,14 @@ const PROBE_MS = 2_000
 /** A statement without an answer is given up after this time even though Postgres is there: its connection is dead. */
 const GIVE_UP_MS = STATEMENT_MS + 5_000
 
+/**
+ * Most statements that a connection keeps prepared: Postgres then reads and plans each of them some times, and not at every call. Cob has some 200 that are called often. Those whose text
+ * depends on the length of a list come after them and stay unprepared.
+ */
+const MOST_PREPARED = 400
+/** The code of Postgres for a prepared statement whose tables have got other columns meanwhile: a newer replica has upgraded them. */
+const COLUMNS_CHANGED = '0A000'
+
 /** Retry-After of the answers: a crashed server is started again within a second; emptying a full disk takes longer. */
 const RETRY_SECONDS = 2
 const RETRY_FULL_SECONDS = 30
@@ -35,6 +43,8 @@ export class Pool implements PostgresPool {
   readonly #address: DbAddress
   #probe: Promise<boolean> | undefined
   #fullSince: number | undefined
+  /** Of the statements that were asked for, by text. */
+  readonly #names = new Map<string, string>()
 
   constructor(address: DbAddress, log: Log) {
     this.#address = address
@@ -83,6 +93,13 @@ export class Pool implements PostgresPool {
     this.#fullSince = isFull ? performance.now() : undefined
   }
 
+  /** The name under which connections keep a statement prepared; undefined for one that is asked for the first time, or for which there is no more room. */
+  nameOf(text: string): string | undefined {
+    const name = this.#names.get(text)
+    if (name === undefined && this.#names.size < MOST_PREPARED) this.#names.set(text, `cob${this.#names.size}`)
+    return name
+  }
+
   /** Whether Postgres answers on a new connection. Simultaneous callers share one check. */
   isThere(): Promise<boolean> {
     return (this.#probe ??= this.#ask().finally(() => (this.#probe = undefined)))
@@ -112,6 +129,9 @@ class Connection implements PostgresPoolClient {
   readonly #pool: Pool
   /** Why the connection must not be used again. */
   #broken: Unavailable | undefined
+  /** Whether it has prepared statements that do not work any more. */
+  #isStale = false
+  #isInTransaction = false
 
   constructor(client: pg.PoolClient, pool: Pool) {
     this.#client = client
@@ -124,7 +144,9 @@ class Connection implements PostgresPoolClient {
   async query<R>(text: string, parameters: readonly unknown[] = []): Promise<PostgresQueryResult<R>> {
     if (this.#broken) throw this.#broken
     try {
-      const result = await this.#answered(this.#client.query<R & pg.QueryResultRow>(text, [...parameters]))
+      const result = await this.#answered(this.#ask<R>(text, [...parameters]))
+      if (result.command === 'BEGIN') this.#isInTransaction = true
+      else if (result.command === 'COMMIT' || result.command === 'ROLLBACK') this.#isInTransaction = false
       if (this.#pool.isFull && WRITES.has(result.command) && result.rowCount) this.#pool.noteFull(false)
       return result as PostgresQueryResult<R>
     } catch (error) {
@@ -138,7 +160,19 @@ class Connection implements PostgresPoolClient {
   }
 
   release(destroy?: boolean): void {
-    this.#client.release(this.#broken ?? destroy)
+    this.#client.release(this.#broken ?? (this.#isStale || destroy))
+  }
+
+  async #ask<R>(text: string, values: unknown[]): Promise<pg.QueryResult<R & pg.QueryResultRow>> {
+    const name = this.#isStale || values.length === 0 ? undefined : this.#pool.nameOf(text)
+    try {
+      return await this.#client.query<R & pg.QueryResultRow>({ text, values, ...(name !== undefined && { name }) })
+    } catch (error) {
+      if (name === undefined || codeOf(error) !== COLUMNS_CHANGED) throw error
+      this.#isStale = true
+      if (this.#isInTransaction) throw new Unavailable('the tables of the database have just been changed; try again', RETRY_SECONDS, error)
+      return this.#client.query<R & pg.QueryResultRow>(text, values)
+    }
   }
 
   /** Waits for an answer for as long as Postgres is there. @throws Unavailable */

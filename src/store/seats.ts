@@ -9,6 +9,13 @@ const IDLE_MS = 2_000
 /** How long one waits for the lock. */
 const LOCK_MS = 5_000
 const RETRY_SECONDS = 2
+/**
+ * While many seats are free, a replica counts them once for several callers, without the lock: it lets in at most this part of what was free, and so many, and counts again after
+ * {@link KNOWN_MS}. With up to sixteen replicas all of them together let in a tenth of what was free before they have seen each other's sessions.
+ */
+const PART = 1 / 160
+const MOST_UNSEEN = 20
+const KNOWN_MS = 1_000
 /** The code of Postgres for a lock that was not free in time. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
@@ -38,6 +45,9 @@ export class SharedSeats {
   readonly #mutex = new Mutex()
   readonly #db: Db
   readonly #own: SeatCount | undefined
+  /** Callers that the last count without the lock still lets in, negative when few seats were free; and until when that holds, by performance.now(). */
+  #unseen = { left: 0, until: -Infinity }
+  #counting: Promise<void> | undefined
 
   /** `own`: those of all callers; undefined when they are counted elsewhere. */
   constructor(db: Db, own: SeatCount | undefined) {
@@ -53,6 +63,7 @@ export class SharedSeats {
     // The project's lock first, everywhere: callers of a full project then do not keep the others waiting.
     const counts = [project, this.#own].filter((count) => count !== undefined)
     if (counts.length === 0) return take(this.#db)
+    if (!project && wanted === 1 && (await this.#hasMany())) return take(this.#db)
     const work = async (tx: Db): Promise<T> => {
       await sql`select set_config('idle_in_transaction_session_timeout', ${`${IDLE_MS}ms`}, true), set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`.execute(
         tx,
@@ -74,5 +85,20 @@ export class SharedSeats {
             : error
         }),
     )
+  }
+
+  /** Lets one caller in without the lock, if so many seats are free that the number of replicas does not matter. */
+  async #hasMany(): Promise<boolean> {
+    while (performance.now() >= this.#unseen.until || this.#unseen.left === 0)
+      await (this.#counting ??= this.#count().finally(() => (this.#counting = undefined)))
+    if (this.#unseen.left < 0) return false
+    this.#unseen.left--
+    return true
+  }
+
+  async #count(): Promise<void> {
+    const { free } = await this.#own!.count(this.#db)
+    const left = Math.min(MOST_UNSEEN, Math.floor(free * PART))
+    this.#unseen = { left: left > 0 ? left : -1, until: performance.now() + KNOWN_MS }
   }
 }

@@ -6,10 +6,12 @@ import { LEASE_MS } from '../../src/store/leases.ts'
 import { newKey } from '../../src/control/org/keys.ts'
 import { sleep, until, within } from '../../src/base/wait.ts'
 import { zipOf } from '../support/apps.ts'
+import { startBalancer } from '../support/farm/balancer.ts'
+import { callers, cdpLine } from '../support/farm/callers.ts'
 import type { Session } from '../support/fast-cloud.ts'
 import { processesNow } from '../support/leaks.ts'
 import { amount } from '../support/long.ts'
-import { endReplicas, replicaProcess, share, type ReplicaProcess, type Shared } from '../support/replicas.ts'
+import { endReplicas, replicaProcess, share, takenOver, type ReplicaProcess, type Shared } from '../support/replicas.ts'
 import { seeded } from '../support/seeded.ts'
 
 const KILLS = amount(6, 200)
@@ -17,8 +19,6 @@ const REPLICAS = 3
 const SESSIONS = 2
 /** A call that has no answer from any replica for so long is a failure. A takeover takes 5 s at most on an idle machine. */
 const CALL_MS = 60_000
-/** The same for a takeover. */
-const TAKEN_MS = 30_000
 /** Lines of the run that goes on meanwhile, one each 200 ms. */
 const LINES = KILLS * 10
 const BUILD_MS = 180_000
@@ -97,26 +97,6 @@ async function evaluate({ cdp_ws_url: url }: Session, expression: string): Promi
   ).then(({ value }) => value)
 }
 
-/** Resolves with the milliseconds until other replicas have every duty of the `dead` ones, and watch their browsers and runs. */
-async function takenOver(dead: string[]): Promise<number> {
-  const from = performance.now()
-  await until(
-    'every duty to be taken over',
-    TAKEN_MS,
-    async () => {
-      const rows = await shared.query(
-        `select duty from leases where not starts_with(duty, 'replica ') and replica = any($1)
-         union all select id from browsers where state <> 'deleted' and coalesce(replica, '') = any($1 || array[''])
-         union all select id from invocations where finished_at is null and coalesce(replica, '') = any($1 || array[''])`,
-        [dead],
-      )
-      return rows.length === 0
-    },
-    { everyMs: 20 },
-  )
-  return performance.now() - from
-}
-
 test(
   `${KILLS} times a replica of ${REPLICAS} is killed, or frozen for a time, under load: no session or line is lost or doubled, and each duty is taken over`,
   { timeout: 40 * 60_000 },
@@ -178,7 +158,7 @@ test(
         const dead = dying.map((replica) => replica.replica())
         await Promise.all(dying.map((replica) => replica.kill()))
         const restarted = Promise.all(dying.map((replica) => replica.start()))
-        took.push(await takenOver(dead))
+        took.push(await takenOver(shared, dead))
         await restarted
       }
     } finally {
@@ -201,5 +181,60 @@ test(
       Array.from({ length: LINES }, (_, index) => `line ${index}`),
     ])
     for (const { session_id: id } of sessions) await call('DELETE', `/browsers/${id}`)
+  },
+)
+
+test(
+  'replicas are replaced one after the other, the first by a version with more columns: sessions, their connections and a recording go on',
+  { timeout: 5 * 60_000 },
+  async () => {
+    await using balancer = await startBalancer(replicas.map(({ url }) => Number(new URL(url).port)))
+    using balanced = callers([balancer.url], key, { fresh: true })
+    const { id, cdpUrl } = await balanced.create({ timeout_seconds: 600 })
+    using line = cdpLine(cdpUrl)
+    await line.roundTrip()
+    const session = { cdp_ws_url: cdpUrl } as Session
+    await evaluate(session, 'window.mark = "kept"')
+    const { replay_id: replay } = JSON.parse((await balanced.call('POST', `/browsers/${id}/replays`, {})).text) as { replay_id: string }
+    const begun = Date.now()
+
+    const stop = new AbortController()
+    const statuses = new Set<number>()
+    let trips = 0
+    const use = async () => {
+      while (!stop.signal.aborted) {
+        statuses.add((await balanced.call('POST', `/browsers/${id}/computer/move_mouse`, { x: 100, y: 300 })).status)
+        await line.roundTrip()
+        trips++
+        await sleep(50)
+      }
+    }
+    const load = use()
+    load.catch(() => {})
+    try {
+      // What a newer version does before it serves.
+      await shared.query('alter table browsers add column of_a_later_version text')
+      for (const replica of replicas) {
+        const name = replica.replica()
+        expect(await replica.stop()).toBe(0)
+        await takenOver(shared, [name])
+        await replica.start()
+        expect(await evaluate(session, 'window.mark')).toBe('kept')
+      }
+    } finally {
+      stop.abort()
+      await shared.query('alter table browsers drop column if exists of_a_later_version')
+    }
+    await load
+    const lasted = Date.now() - begun
+    expect([statuses, trips > 0, line.opened > 1]).toEqual([new Set([200]), true, true])
+
+    expect((await balanced.call('POST', `/browsers/${id}/replays/${replay}/stop`)).status).toBe(200)
+    await until('the film', CALL_MS, async () => (await balanced.call('GET', `/browsers/${id}/replays/${replay}`)).status === 200, { everyMs: 100 })
+    const found = JSON.parse((await balanced.call('GET', `/browsers/${id}/replays`)).text) as { replay_id: string; started_at: string; finished_at: string }[]
+    const { started_at: from, finished_at: to } = found.find((one) => one.replay_id === replay)!
+    expect(Date.parse(to) - Date.parse(from)).toBeGreaterThanOrEqual(lasted)
+    expect(await shared.query('select end_reason from replays where id = $1', [replay])).toEqual([{ end_reason: 'stopped' }])
+    expect((await balanced.call('DELETE', `/browsers/${id}`)).status).toBe(204)
   },
 )

@@ -18,6 +18,8 @@ import { leftovers } from './leaks.ts'
 import { copyTemplate } from './template.ts'
 
 const START_MS = 60_000
+/** A takeover takes 5 s at most on an idle machine. */
+const TAKEN_MS = 30_000
 
 /** Calls to one replica. */
 export interface ReplicaCalls {
@@ -99,6 +101,8 @@ export interface ReplicaProcess extends ReplicaCalls {
   /** What it has logged so far, over all its starts. */
   log(): string
   isRunning(): boolean
+  /** Of its last start. */
+  pid(): number
   /** The name that it has in the database since its last start. */
   replica(): string
   /** Ends it with SIGKILL. Its sandboxes go on. */
@@ -111,8 +115,12 @@ export interface ReplicaProcess extends ReplicaCalls {
   stop(): Promise<number | null>
 }
 
-/** One more replica as a process of its own. It is not started yet. */
-export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string): Promise<ReplicaProcess> {
+/** One more replica as a process of its own, of the command or of another program that serves. It is not started yet. */
+export async function replicaProcess(
+  { env }: Pick<Shared, 'env'>,
+  key: string,
+  program: readonly string[] = ['src/cli/main.ts', 'serve'],
+): Promise<ReplicaProcess> {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
   let child: ChildProcess | undefined
@@ -128,6 +136,7 @@ export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string):
     ...replicaCalls(url, key),
     log: () => output,
     isRunning,
+    pid: () => child!.pid!,
     replica: () => [...output.matchAll(/"replica":"([a-z0-9]{24})","taken"/g)].at(-1)![1]!,
     kill: () => end('SIGKILL'),
     async freeze(ms) {
@@ -135,7 +144,8 @@ export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string):
       await sleep(ms).finally(() => process.kill(child!.pid!, 'SIGCONT'))
     },
     async start() {
-      child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], {
+      child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...program], {
+        cwd: PACKAGE_DIR,
         env: { ...process.env, COB_LOG_LEVEL: 'info', COB_GREETING: '0', ...env, COB_PORT: String(port), COB_API_KEY: key },
         stdio: ['ignore', 'pipe', 'pipe'],
         detached: true,
@@ -158,20 +168,46 @@ export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string):
   }
 }
 
-/** Ends processes that share something, and what they have left. Returns what is wrong then. `before`: the processes before the first one (leaks.ts). */
+/** Resolves with the milliseconds until other replicas have every duty of the `dead` ones, and watch their browsers and runs. */
+export async function takenOver(shared: Pick<Shared, 'query'>, dead: readonly string[]): Promise<number> {
+  const from = performance.now()
+  await until(
+    'every duty to be taken over',
+    TAKEN_MS,
+    async () => {
+      const rows = await shared.query(
+        `select duty from leases where not starts_with(duty, 'replica ') and replica = any($1)
+         union all select id from browsers where state <> 'deleted' and coalesce(replica, '') = any($1 || array[''])
+         union all select id from invocations where finished_at is null and coalesce(replica, '') = any($1 || array[''])`,
+        [[...dead]],
+      )
+      return rows.length === 0
+    },
+    { everyMs: 20 },
+  )
+  return performance.now() - from
+}
+
+/**
+ * Ends processes that share something, and what they have left. Returns what is wrong then. `before`: the processes before the first one (leaks.ts); `program`: as theirs;
+ * `instances`: what holds their instances besides.
+ */
 export async function endReplicas(
   shared: Shared,
   replicas: readonly ReplicaProcess[],
   key: string,
   before: Parameters<typeof leftovers>[1],
+  program?: readonly string[],
+  instances?: AsyncDisposable,
 ): Promise<unknown[]> {
   const codes = await Promise.all(replicas.map((replica) => replica.stop()))
   // Replicas leave what runs to the next one. A service with the scope for itself takes it over, and ends it.
   const { COB_REPLICAS: _, ...env } = shared.env
-  const last = await replicaProcess({ env: { ...env, COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' } }, key)
+  const last = await replicaProcess({ env: { ...env, COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' } }, key, program)
   await last.start()
   const failed = replicas.filter((_replica, at) => codes[at] !== 0)
   if ((await last.stop()) !== 0) failed.push(last)
+  await instances?.[Symbol.asyncDispose]()
   await shared.stopPostgres()
   const left = await leftovers(shared.paths.root, before)
   await shared[Symbol.asyncDispose]()

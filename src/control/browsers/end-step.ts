@@ -25,9 +25,9 @@ export interface EndStep {
   /** Whether callers who end a session wait for this step, and for those after it, only when they ask for that. */
   isBehind?: boolean
   /**
-   * Does the step. A step that returns no promise had nothing to wait for; it is not recorded by a statement of its own, and the next process may run it
-   * again. A step whose work callers need not wait for says so by `outOfUse`, once nobody reaches the session any more and the next service would find that
+   * Does the step. A step that returns no promise had nothing to wait for, and one that resolves with `nothing` has found nothing to do: it is not recorded by a statement of
+   * its own, and the next process may run it again. A step whose work callers need not wait for says so by `outOfUse`, once nobody reaches the session any more and the next service would find that
    * work: callers then get their answer.
    */
-  run(session: EndingSession, signal: AbortSignal, outOfUse: () => void): Promise<void> | undefined
+  run(session: EndingSession, signal: AbortSignal, outOfUse: () => void): Promise<void | 'nothing'> | undefined
 }

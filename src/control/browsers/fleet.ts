@@ -14,7 +14,7 @@ import { readyState, type ReadyState } from './fleet/kinds.ts'
 import type { Standing } from './fleet/registry.ts'
 import { SessionSeats } from './fleet/session-seats.ts'
 import { makeLending, type Lending } from './fleet/lending.ts'
-import { kindAskedFor, oneMoreIn, otherShelves, shelfOf } from './fleet/notices.ts'
+import { endAskedOf, kindAskedFor, oneMoreIn, otherShelves, shelfOf } from './fleet/notices.ts'
 import { Shelf } from './fleet/shelf.ts'
 import type { ShelfState } from './fleet/shelf-state.ts'
 import type { FleetSettings } from './fleet/settings.ts'
@@ -214,12 +214,20 @@ export class Fleet {
   }
 
   /** One takeover at a time. Not awaited by a sweep: an agent that hangs must not keep it from noting which sessions are in use. */
-  #beginTakeOver(): void {
+  async #beginTakeOver(): Promise<boolean> {
     const { log } = this.#settings
-    const take = async () => endLost(await this.#takeOver(), { ...this.#settings, endings: this.#endings })
-    this.#taking ??= take()
+    // The one under way may have read the rows before the last death.
+    if (this.#taking) return false
+    let isDone = false
+    const take = async () => {
+      const lost = await this.#takeOver()
+      isDone = true
+      await endLost(lost, { ...this.#settings, endings: this.#endings })
+    }
+    await (this.#taking = take()
       .catch((err: unknown) => log.error({ err }, 'taking over from dead replicas failed; the next sweep tries again'))
-      .finally(() => (this.#taking = undefined))
+      .finally(() => (this.#taking = undefined)))
+    return isDone
   }
 
   async #find(id: string, standing: Standing): Promise<boolean> {
@@ -294,9 +302,24 @@ export class Fleet {
     const { scope } = this.#settings
     if (text === shelfOf(scope)) return this.#shelf.fill()
     if (text === oneMoreIn(scope)) return this.#shelf.lookAgain()
+    const ends = endAskedOf(text, this.#leases.replica)
+    if (ends !== undefined) return void this.#continueEnd(ends)
     const kind = kindAskedFor(text, scope)
     if (kind !== undefined) return this.#shelf.asked(kind)
     if (text === this.#leases.replica) void this.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'a sweep failed; the next one tries again'))
+  }
+
+  /** Another replica has moved a browser of ours to its end. */
+  async #continueEnd(id: string): Promise<void> {
+    const { db, registry, log } = this.#settings
+    const { isAlive, replica } = this.#leases
+    try {
+      await registry.taken(id)
+      const row = isAlive && this.#endings.isDue(id) ? await watcherOf(db, id) : undefined
+      if (row?.state === 'stopping' && row.replica === replica) await this.#endings.resume(row, 'crashed')
+    } catch (err) {
+      log.warn({ err, browser: id }, 'a browser could not be ended yet; the next sweep tries again')
+    }
   }
 
   #tell(notice: 'look' | 'ended', text: string): void {

@@ -275,7 +275,7 @@ export async function touch(db: Db, ids: readonly string[]): Promise<void> {
     await db
       .updateTable('browsers')
       .set({ last_active_at: sql`now()` })
-      .where('id', 'in', [...ids])
+      .where(sql<SqlBool>`id = any(${[...ids]}::text[])`)
       .where('state', '=', 'running')
       .execute()
 }

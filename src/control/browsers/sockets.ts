@@ -82,7 +82,7 @@ export const closeSockets = (open: OpenSockets, tellOthers?: (id: string, reason
   mayFail: true,
   run({ id, reason }) {
     closeOwnSockets(open, id, reason)
-    return tellOthers?.(id, reason)
+    return tellOthers?.(id, reason).then(() => 'nothing' as const) // it may be told twice
   },
 })
 

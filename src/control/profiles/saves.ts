@@ -101,15 +101,17 @@ export class Saves {
     }
   }
 
-  async #end({ id, reason }: EndingSession, signal: AbortSignal, outOfUse: () => void): Promise<void> {
+  async #end({ id, reason }: EndingSession, signal: AbortSignal, outOfUse: () => void): Promise<void | 'nothing'> {
     // A session that its caller never got has nothing new.
     const row = reason === 'abandoned' ? undefined : await sessionRow(this.#settings.db, id)
-    if (row?.profile_save && row.profile_end === null) {
+    const isToSave = row?.profile_save && row.profile_end === null
+    if (isToSave) {
       outOfUse()
       await this.#save(row, reason, signal)
     }
     this.#known.delete(id)
     this.#tried.delete(id)
+    return isToSave ? undefined : 'nothing'
   }
 
   /** @throws what keeps the session from being saved now, and may be over later */

@@ -34,6 +34,7 @@ import {
   removeReplay,
   takeOverReplays,
   unfinishedReplays,
+  type UnfinishedReplay,
   type ReplayRow,
 } from './rows.ts'
 import { Transfer } from './transfer.ts'
@@ -218,12 +219,14 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   }
 
   /** Continues recordings that an earlier service, or another replica, has begun. */
-  async function continueAll(rows: readonly ReplayRow[]): Promise<void> {
+  async function continueAll(rows: readonly UnfinishedReplay[]): Promise<void> {
     const unfinished = new Set(rows.map(({ id }) => id))
     for (const id of tried) if (!unfinished.has(id) && !transfers.has(id)) tried.delete(id)
     for (const id of begun.keys()) if (!unfinished.has(id)) begun.delete(id)
     for (const row of rows.filter(({ id }) => !tried.has(id) && !starting.has(id))) {
       const endpoint = endpointOf(row.browser_id)
+      // Its session is just being taken over, or will be found to have ended: the next look knows which.
+      if (!endpoint && row.isLive && !leases.isAlone) continue
       if (row.state !== 'starting') {
         // Until there was a spool, recordings grew among the objects.
         const isHere = earlierDir === undefined || (await broughtFrom(join(earlierDir, row.object), row.id))

@@ -86,10 +86,16 @@ export async function listReplays(db: Db, browserId: string): Promise<ReplayRow[
 }
 
 /** Unfinished replays of the sessions that this replica watches, or has watched; alone, all. */
-export async function unfinishedReplays(db: Db, scope: string, { isAlone, replica }: Pick<Leases, 'isAlone' | 'replica'>): Promise<ReplayRow[]> {
-  const unfinished = ofScope(db, scope).where('replays.state', '<>', 'ready')
-  return (await (isAlone ? unfinished : unfinished.where('browsers.replica', '=', replica)).execute()).map(one)
+export async function unfinishedReplays(db: Db, scope: string, { isAlone, replica }: Pick<Leases, 'isAlone' | 'replica'>): Promise<UnfinishedReplay[]> {
+  const unfinished = ofScope(db, scope)
+    .where('replays.state', '<>', 'ready')
+    .select(sql<boolean>`browsers.deleted_at is null`.as('isLive'))
+  const rows = await (isAlone ? unfinished : unfinished.where('browsers.replica', '=', replica)).execute()
+  return rows.map((row) => ({ ...one(row), isLive: row.isLive }))
 }
+
+/** `isLive`: the row of its session does not say that it has ended. */
+export type UnfinishedReplay = ReplayRow & { isLive: boolean }
 
 /**
  * Makes this replica the one that finishes the replays of ended sessions that dead replicas have watched. Those of live sessions come with their

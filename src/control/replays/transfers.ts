@@ -28,7 +28,12 @@ export const endRecordings = (transfers: Transfers, hasInstance: (browserId: str
   limitMs: END_MS,
   mayFail: true,
   run({ id }) {
-    const end = async () => void (await Promise.all(transfers.of(id).map((one) => one.end(FETCH_MS))))
+    const end = async () => {
+      const own = transfers.of(id)
+      if (own.length === 0) return 'nothing' as const
+      await Promise.all(own.map((one) => one.end(FETCH_MS)))
+      return undefined
+    }
     if (!hasInstance(id)) return undefined
     if (look)
       return look()

@@ -212,10 +212,10 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
       },
     )
 
-  async function end(id: string, signal: AbortSignal): Promise<void> {
+  async function end(id: string, signal: AbortSignal): Promise<void | 'nothing'> {
     const known = (await beginning.get(id)?.work) ?? sessions.get(id) ?? (await found(id))
     const kept = sessions.get(id) ?? known
-    if (!kept) return
+    if (!kept) return 'nothing'
     const { intake } = kept
     sessions.set(id, kept)
     kept.isEnding = true
@@ -229,6 +229,7 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
     ended.add(id)
     await writer.flush(signal)
     letGo(id)
+    return undefined
   }
 
   async function look(): Promise<void> {

@@ -2,7 +2,7 @@
 import { EventEmitter, once } from 'node:events'
 import { mkdirSync, readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { WebSocketServer } from 'ws'
@@ -25,6 +25,7 @@ import type { ProcessTable } from '../../agent/process/handlers.ts'
 import { serveAgent } from '../../agent/serve.ts'
 import { Journal } from '../../agent/telemetry/journal.ts'
 import { makeSecrets } from '../../agent/telemetry/redact.ts'
+import type { ServerKeys } from '../../base/access.ts'
 import type { Lease } from '../../base/lease.ts'
 import { silentLog } from '../../base/log.ts'
 import type { DataPaths } from '../../base/paths.ts'
@@ -80,11 +81,35 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
   const dir = paths.instance(spec.id)
   mkdirSync(dir, { recursive: true })
   scope.defer(() => rm(dir, { recursive: true, force: true }))
+  const keys = overTls ? await makeAgentKeys() : undefined
+  const server = await fakeAgent(spec, dir, keys?.server, scope)
+  const socketPath = join(dir, 'agent.sock')
+  if (keys) server.listen(0, '127.0.0.1')
+  else server.listen(socketPath)
+  await once(server, 'listening')
+  const agent = keys ? { host: '127.0.0.1', port: (server.address() as AddressInfo).port, ...keys.pinned } : { socketPath }
+  const exited = Promise.withResolvers<Exit>()
+  scope.defer(async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+    onEnd()
+    exited.resolve({ reason: 'ended' })
+  })
+  const owner = scope.move()
+  return { id: spec.id, agent, exited: exited.promise, kill: () => server.closeAllConnections(), [Symbol.asyncDispose]: () => owner.disposeAsync() }
+}
+
+/** The server of a fake instance, not yet listening. `dir` is its folder; what else it has ends with `scope`. */
+export async function fakeAgent(
+  spec: Pick<InstanceSpec, 'id' | 'viewport'>,
+  dir: string,
+  keys: ServerKeys | undefined,
+  scope: AsyncDisposableStack,
+): Promise<Server> {
   const cdp = await pretendChromium(scope)
   const recordings = scope.use(pretendRecordings(dir))
   const memory: Memory = { text: '' }
-  const keys = overTls ? await makeAgentKeys() : undefined
-  const server = await serveAgent(
+  return serveAgent(
     {
       keeper: cdp,
       window: pretendWindow,
@@ -109,23 +134,9 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
       lease: pretendLease(),
       ready: Promise.resolve(),
     },
-    keys?.server,
+    keys,
     silentLog,
   )
-  const socketPath = join(dir, 'agent.sock')
-  if (keys) server.listen(0, '127.0.0.1')
-  else server.listen(socketPath)
-  await once(server, 'listening')
-  const agent = keys ? { host: '127.0.0.1', port: (server.address() as AddressInfo).port, ...keys.pinned } : { socketPath }
-  const exited = Promise.withResolvers<Exit>()
-  scope.defer(async () => {
-    server.closeAllConnections()
-    await new Promise((resolve) => server.close(resolve))
-    onEnd()
-    exited.resolve({ reason: 'ended' })
-  })
-  const owner = scope.move()
-  return { id: spec.id, agent, exited: exited.promise, kill: () => server.closeAllConnections(), [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
 // Tests must not run programs or read files of this machine, so every one of them is reported as missing.
@@ -192,7 +203,7 @@ function pretendProxy(): BrowserProxy {
 const noLogs: Logs = { file: (path) => absent('file', path), program: (name) => absent('log', name) }
 
 /** Fake input devices: a pointer that stays where it is put, a keyboard that has every key, a clipboard that keeps its text. */
-function pretendDesk(spec: InstanceSpec, memory: Memory): Computer {
+function pretendDesk(spec: Pick<InstanceSpec, 'viewport'>, memory: Memory): Computer {
   let pointer: Point = [0, 0]
   return {
     screen: pretendScreen(spec),
@@ -210,7 +221,7 @@ function pretendDesk(spec: InstanceSpec, memory: Memory): Computer {
   }
 }
 
-function pretendScreen(spec: InstanceSpec): Screen {
+function pretendScreen(spec: Pick<InstanceSpec, 'viewport'>): Screen {
   let viewport = spec.viewport
   let version = 0
   let hidden = false

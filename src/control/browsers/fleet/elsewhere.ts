@@ -5,6 +5,7 @@ import { notify, type EventBells } from '../../../store/events.ts'
 import type { EndReason } from '../end-step.ts'
 import { ended, moveBrowser } from '../lifecycle.ts'
 import { watcherOf } from '../rows.ts'
+import { endAt } from './notices.ts'
 
 /** How long a caller waits. A replica that was just killed is replaced within 5 s; an end that takes longer goes on without its caller. */
 const ENDED_MS = 15_000
@@ -26,7 +27,7 @@ export async function endElsewhere(db: Db, bells: EventBells, id: string, reason
     // Also when its end has begun before: then this waits for it.
     const watcher = await watcherOf(db, id)
     if (!watcher) return false
-    if (watcher.replica !== null) await notify(db, 'look', watcher.replica)
+    if (watcher.replica !== null) await notify(db, 'look', endAt(watcher.replica, id))
     const isGone = until('the end of a browser', ENDED_MS, async () => (await watcherOf(db, id)) === undefined, { everyMs: LOOK_AGAIN_MS, signal: over.signal })
     isGone.catch(() => {})
     await within('the end of a browser', ENDED_MS, Promise.race([heard.promise, isGone.then(() => {})]))

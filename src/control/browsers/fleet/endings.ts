@@ -19,7 +19,7 @@ interface Ending {
   /** The steps that are done; undefined until they have been read from the row of an end that another process began. */
   done: Set<string> | undefined
   /** Steps that have exceeded their limit and still run. The next attempt waits for them and does not begin them twice. */
-  underWay: Map<string, Promise<void>>
+  underWay: Map<string, Promise<void | 'nothing'>>
   /** The present attempt. Resolves with true when nothing is left. */
   attempt: Promise<boolean> | undefined
   /** Resolves when the steps that callers wait for are done, or the first attempt is over. */
@@ -132,8 +132,8 @@ export class Endings {
     await this.#closeRow(id, reason)
   }
 
-  #closeRow(id: string, reason: EndReason) {
-    return moveBrowser(this.#settings.db, id, 'deleted', reason, ended(reason))
+  #closeRow(id: string, reason: EndReason, done?: ReadonlySet<string>) {
+    return moveBrowser(this.#settings.db, id, 'deleted', reason, { ...ended(reason), ...(done && { ended_steps: [...done] }) })
   }
 
   /** One attempt to end a browser whose row says so; otherwise the sweep retries. `isNew`: no step of it can have been done. */
@@ -164,7 +164,7 @@ export class Endings {
         }
         if (!ending.done.has(step.name)) await this.#take(step, id, ending, ending.done)
       }
-      await this.#closeRow(id, ending.reason)
+      await this.#closeRow(id, ending.reason, ending.done)
     } catch (err) {
       log.error({ err, browser: id, retryMs: ending.retryMs }, 'a browser could not be ended yet')
       ending.retryAt = performance.now() + ending.retryMs
@@ -184,19 +184,22 @@ export class Endings {
   }
 
   async #take(step: EndStep, id: string, ending: Ending, done: Set<string>): Promise<void> {
-    const { db, log } = this.#settings
+    const { db, steps, log } = this.#settings
     const { reason, underWay } = ending
     try {
       const work = underWay.get(step.name) ?? step.run({ id, reason }, AbortSignal.timeout(step.limitMs), () => this.#outOfUse(id, ending))
       if (work === undefined) return void done.add(step.name)
       underWay.set(step.name, work)
       work.catch(() => underWay.delete(step.name))
-      await within(`the step "${step.name}" of an end`, step.limitMs, work)
+      const found = await within(`the step "${step.name}" of an end`, step.limitMs, work)
+      if (found === 'nothing') return void done.add(step.name)
     } catch (err) {
       if (!step.mayFail) throw err
       log.error({ err, browser: id, step: step.name }, 'a step of an end failed; the end continues without it')
     }
     done.add(step.name)
+    // The last one is recorded when the row is closed, which is next.
+    if (step === steps.at(-1)) return
     // Without the record the next service would repeat the step. That is no reason to keep what the following steps remove.
     await recordEndedSteps(db, id, [...done]).catch((err: unknown) => log.warn({ err, browser: id, step: step.name }, 'a step of an end could not be recorded'))
   }

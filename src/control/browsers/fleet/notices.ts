@@ -14,6 +14,15 @@ const askedFor = (kind: string, scope: string): string => ASKED + kind + ofScope
 export const kindAskedFor = (text: string, scope: string): string | undefined =>
   text.startsWith(ASKED) && text.endsWith(ofScope(scope)) ? text.slice(ASKED.length, -ofScope(scope).length) : undefined
 
+const ENDS = ' ends'
+
+/** A browser that a replica watches is to be ended, and its row says so. A replica of an earlier version does not know this notice, and looks by itself. */
+export const endAt = (replica: string, id: string): string => `${replica} ${id}${ENDS}`
+
+/** The browser that the replica is to end; undefined for other notices. */
+export const endAskedOf = (text: string, replica: string): string | undefined =>
+  text.startsWith(`${replica} `) && text.endsWith(ENDS) ? text.slice(replica.length + 1, -ENDS.length) : undefined
+
 /** There is one more on the shelf. */
 export const oneMoreIn = (scope: string): string => `one more is ready${ofScope(scope)}`
 

@@ -7,14 +7,17 @@ import { timedOut, watchedBrowsers, type LiveRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
 import type { Registry, Standing } from './registry.ts'
 
+/** Browsers of dead replicas are looked for when one has died, and otherwise so often: one that was only slow may have written rows after its death. */
+const LOOK_ANYWAY_MS = 10_000
+
 interface SweepSettings {
   db: Db
   scope: string
   leases: Leases
   registry: Registry
   endings: Endings
-  /** Begins to take over from dead replicas, and to end what cannot go on. */
-  takeOver: () => void
+  /** Takes over from dead replicas, and ends what cannot go on; resolves with false when that has to be tried again. */
+  takeOver: () => Promise<boolean>
   /** Looks for an instance that a row of ours names and that we do not know; false when there is none. */
   find: (id: string, standing: Standing) => Promise<boolean>
   /** Has ready instances replaced that have ended. */
@@ -29,6 +32,9 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
   /** Rows that had nothing behind them at the last sweep. */
   let missing = new Set<string>()
   let hadShelf = false
+  /** Which replicas lived when this one last looked for browsers of dead ones, and when that was, by performance.now(). */
+  let living = ''
+  let lookedAt = -Infinity
   const watched = { scope, replica: leases.replica }
   const begin = (id: string, work: Promise<unknown>) =>
     void work.catch((err: unknown) => log.error({ err, browser: id }, 'a browser could not be ended yet; the next sweep tries again'))
@@ -64,7 +70,15 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
     if (!leases.isAlone) {
       // What is ours may belong to another replica by now. The next renewal shows it.
       if (!leases.isAlive) return
-      if (leases.mayTakeOver) takeOver()
+      if (leases.mayTakeOver) {
+        // Looking for browsers of dead replicas reads all rows of the scope.
+        const now = await leases.living()
+        if (now !== living || performance.now() - lookedAt > LOOK_ANYWAY_MS) {
+          living = now
+          lookedAt = performance.now()
+          void takeOver().then((isDone) => isDone || (lookedAt = -Infinity))
+        }
+      }
     }
     // After a time without a database, uses at other replicas have to be recorded first.
     if (leases.mayTakeOver) for (const { id, state } of await timedOut(db, watched)) begin(id, endings.end(id, state === 'releasing' ? 'released' : 'timeout'))
