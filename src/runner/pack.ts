@@ -64,7 +64,7 @@ export async function openPacked(path: string): Promise<{ bytes: number; content
 /** Unpacks what {@link packFolder} has made into the empty folder `app`. Set-uid bits are dropped. @throws CannotPack */
 export async function unpackFolder(packed: Readable, app: string): Promise<void> {
   // The folder itself stays as it is: in a pod it belongs to root.
-  const form = ['--extract', '--no-overwrite-dir', '--file=-', '--no-same-owner', '--no-same-permissions', '--directory', app]
+  const form = ['--extract', '--skip-old-files', '--file=-', '--no-same-owner', '--no-same-permissions', '--directory', app]
   const tar = spawn('/bin/sh', [...TAR, ...form], { env: ENVIRONMENT, detached: true, stdio: ['pipe', 'ignore', 'pipe'] })
   const ended = endOf(tar)
   const broken = await pipeline(packed, createZstdDecompress(), tar.stdin).then(

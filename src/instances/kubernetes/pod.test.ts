@@ -118,7 +118,11 @@ test.each<[string, V1Pod, object]>([
     withState({}, { phase: 'Failed', reason: 'Evicted', message: 'disk pressure' }),
     { state: 'ended', why: 'its pod failed: Evicted: disk pressure' },
   ],
-  ['is deleted', { ...withState({ running: {} }), metadata: { deletionTimestamp: new Date() } }, { state: 'ended', why: expect.stringContaining('drained') }],
+  [
+    'is deleted',
+    Object.assign(withState({ running: {} }), { metadata: { deletionTimestamp: new Date() } }),
+    { state: 'ended', why: expect.stringContaining('drained') },
+  ],
   [
     'is on a lost node',
     withState({ running: {} }, { conditions: [{ type: 'Ready', status: 'False', reason: 'NodeNotReady' }] }),
