@@ -86,7 +86,8 @@ export function reachOf(rows: readonly Row[]): Reach[] {
   upTo('telemetry_idle_default', 'telemetry, default set: an idle page costs <= 1 % of a core more', 1, added, (value) => `${value.toFixed(1)} %`)
   upTo('telemetry_heavy_default', 'telemetry, default set: a heavy page costs <= 1.05 x', 1.05, ratio, times)
   upTo('many_creates', `${find('many_creates')?.what} p99 <= 50 ms`, 50, ({ cob }) => cob.p99, ms)
-  for (const { id, what } of rows.filter((one) => one.beside && /^many_(get|list|click|cdp)_cpu_/.test(one.id))) upTo(id, `${what} <= 1.2 x that of 10`, 1.2, ratio, times)
+  for (const { id, what } of rows.filter((one) => one.beside && /^many_(get|list|click|cdp)_cpu_/.test(one.id)))
+    upTo(id, `${what} <= 1.2 x that of 10`, 1.2, ratio, times)
   upTo('round_trip_tls', 'CDP p50 through an agent reached by TLS <= direct + 0.3 ms', 0.3, added, (value) => `${value < 0 ? '' : '+'}${value.toFixed(3)} ms`)
   faster('move_event', 'pointer move in a batch p50 than xdotool', 100)
   return reaches
