@@ -5,14 +5,16 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 const CALL_MS = 60_000
+/** The end of a namespace waits for the ends of its pods. */
+const SOON_MS = 240_000
 const run = promisify(execFile)
 
 const folder = (): string => process.env.COB_TEST_CLUSTER!
 const asAdmin = () => ({ encoding: 'utf8' as const, timeout: CALL_MS, env: { ...process.env, KUBECONFIG: join(folder(), 'admin.yaml') } })
 
-/** Runs kubectl in the namespace of sessions. @throws when it fails */
+/** Runs kubectl in the namespace of sessions, or in that of its arguments. What this process serves stands still meanwhile. @throws when it fails */
 export const kubectl = (...args: string[]): string => execFileSync('kubectl', ['--namespace', 'sessions', ...args], asAdmin())
-export const kubectlSoon = async (...args: string[]): Promise<string> => (await run('kubectl', ['--namespace', 'sessions', ...args], asAdmin())).stdout
+export const kubectlSoon = async (...args: string[]): Promise<string> => (await run('kubectl', ['--namespace', 'sessions', ...args], { ...asAdmin(), timeout: SOON_MS })).stdout
 
 /** A program of the cluster: `kubelet1`, `containerd2`, `apiserver` … */
 export const pidOf = (program: string): number => Number(readFileSync(join(folder(), 'pids', program), 'utf8'))
