@@ -58,91 +58,94 @@ const bothReady = () =>
   )
 const clientOf = (ip: string) => new Kernel({ baseURL: `http://${ip}:2627`, apiKey: key })
 
-beforeAll(async () => {
-  const { host } = await ownPostgres('chart', ended)
-  const server = createServer((socket) => {
-    const postgres = connect(join(host, '.s.PGSQL.5432'))
-    for (const end of [socket, postgres]) end.on('error', () => {}).on('close', () => (socket.destroy(), postgres.destroy()))
-    socket.pipe(postgres).pipe(socket)
+// Without Go, script/kubernetes-binaries has built no Helm.
+describe.skipIf(!existsSync(HELM))('the chart', () => {
+  beforeAll(async () => {
+    const { host } = await ownPostgres('chart', ended)
+    const server = createServer((socket) => {
+      const postgres = connect(join(host, '.s.PGSQL.5432'))
+      for (const end of [socket, postgres]) end.on('error', () => {}).on('close', () => (socket.destroy(), postgres.destroy()))
+      socket.pipe(postgres).pipe(socket)
+    })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    ended.defer(() => void server.close())
+    const s3 = ended.use(await s3Server())
+    kubectl('create', 'namespace', 'cob')
+    kubectl('create', 'namespace', SESSIONS)
+    ended.defer(async () => void (await kubectlSoon('delete', 'namespace', 'cob', SESSIONS)))
+    const secret = (name: string, entries: Record<string, string>) =>
+      inCob('create', 'secret', 'generic', name, ...Object.entries(entries).map(([entry, value]) => `--from-literal=${entry}=${value}`))
+    secret('cob-keys', { COB_SECRET_KEY: randomBytes(32).toString('hex'), COB_API_KEY: key })
+    secret('cob-database', { DATABASE_URL: `postgres://cob@${HERE}:${(server.address() as AddressInfo).port}/postgres` })
+    secret('cob-objects', { COB_S3_ACCESS_KEY_ID: KEYS.accessKeyId, COB_S3_SECRET_ACCESS_KEY: KEYS.secretAccessKey })
+    const folder = scratchDir('cob-chart-')
+    chart = join(folder, 'cob')
+    cpSync(join(PACKAGE_DIR, 'charts/cob'), chart, { recursive: true })
+    values = join(folder, 'values.json')
+    mkdirSync(join(profiles, 'cob'), { recursive: true })
+    const wanted = {
+      image: { tag: 'latest' },
+      database: { existingSecret: 'cob-database' },
+      keys: { existingSecret: 'cob-keys' },
+      objects: { existingSecret: 'cob-objects', bucket: 'logs', endpoint: s3.url.replace('127.0.0.1', HERE), region: 'us-east-1' },
+      sessions: { namespace: SESSIONS, image: 'cob-instance' },
+      scope: 'chart',
+      // A kubelet of this cluster looks elsewhere, where the same file lies.
+      seccomp: { folder: profiles },
+      settings: { COB_KUBERNETES_ALLOW_OPEN_NETWORK: 1, COB_WARM_BROWSERS: 1 },
+      resources: { requests: { cpu: '100m' } },
+    }
+    writeFileSync(values, JSON.stringify(wanted))
+    await helm('install', 'cob', chart, '--values', values)
+    ended.defer(async () => void (await helm('uninstall', 'cob')))
+    await bothReady()
+  }, CALL_MS)
+  afterAll(() => ended.disposeAsync(), CALL_MS)
+
+  test('a session that one replica makes is used by the other one, and goes on when all replicas are replaced', { timeout: CALL_MS }, async () => {
+    const [one, two] = pods()
+    const { session_id: id } = await clientOf(one!.ip).browsers.create({ timeout_seconds: 600 })
+    const { cdp_ws_url: url } = await clientOf(two!.ip).browsers.retrieve(id)
+    const connected = await chromium.connectOverCDP(url)
+    await (await connected.contexts()[0]!.newPage()).setContent('<title>kept</title>')
+    await connected.close()
+    // A change of settings replaces one replica after the other.
+    await helm('upgrade', 'cob', chart, '--values', values, '--set-string', 'settings.COB_LOG_LEVEL=debug')
+    const before = new Set([one!.name, two!.name])
+    await until(
+      'new replicas',
+      CALL_MS,
+      () => {
+        const found = pods()
+        return found.length === 2 && found.every(({ name, ready }) => ready && !before.has(name))
+      },
+      { everyMs: 1_000 },
+    )
+    const client = clientOf(pods()[0]!.ip)
+    const again = await chromium.connectOverCDP((await client.browsers.retrieve(id)).cdp_ws_url)
+    expect(
+      await Promise.all(
+        again
+          .contexts()[0]!
+          .pages()
+          .map((page) => page.title()),
+      ),
+    ).toContain('kept')
+    await again.close()
+    await client.browsers.deleteByID(id)
+    await until(
+      'the pod to be gone',
+      CALL_MS,
+      async () => (await kubectlSoon('--namespace', SESSIONS, 'get', 'pods', '--selector', `cob.id=${id}`, '--output', 'name')) === '',
+      {
+        everyMs: 500,
+      },
+    )
   })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  ended.defer(() => void server.close())
-  const s3 = ended.use(await s3Server())
-  kubectl('create', 'namespace', 'cob')
-  kubectl('create', 'namespace', SESSIONS)
-  ended.defer(async () => void (await kubectlSoon('delete', 'namespace', 'cob', SESSIONS)))
-  const secret = (name: string, entries: Record<string, string>) =>
-    inCob('create', 'secret', 'generic', name, ...Object.entries(entries).map(([entry, value]) => `--from-literal=${entry}=${value}`))
-  secret('cob-keys', { COB_SECRET_KEY: randomBytes(32).toString('hex'), COB_API_KEY: key })
-  secret('cob-database', { DATABASE_URL: `postgres://cob@${HERE}:${(server.address() as AddressInfo).port}/postgres` })
-  secret('cob-objects', { COB_S3_ACCESS_KEY_ID: KEYS.accessKeyId, COB_S3_SECRET_ACCESS_KEY: KEYS.secretAccessKey })
-  const folder = scratchDir('cob-chart-')
-  chart = join(folder, 'cob')
-  cpSync(join(PACKAGE_DIR, 'charts/cob'), chart, { recursive: true })
-  values = join(folder, 'values.json')
-  mkdirSync(join(profiles, 'cob'), { recursive: true })
-  const wanted = {
-    image: { tag: 'latest' },
-    database: { existingSecret: 'cob-database' },
-    keys: { existingSecret: 'cob-keys' },
-    objects: { existingSecret: 'cob-objects', bucket: 'logs', endpoint: s3.url.replace('127.0.0.1', HERE), region: 'us-east-1' },
-    sessions: { namespace: SESSIONS, image: 'cob-instance' },
-    scope: 'chart',
-    // A kubelet of this cluster looks elsewhere, where the same file lies.
-    seccomp: { folder: profiles },
-    settings: { COB_KUBERNETES_ALLOW_OPEN_NETWORK: 1, COB_WARM_BROWSERS: 1 },
-    resources: { requests: { cpu: '100m' } },
-  }
-  writeFileSync(values, JSON.stringify(wanted))
-  await helm('install', 'cob', chart, '--values', values)
-  ended.defer(async () => void (await helm('uninstall', 'cob')))
-  await bothReady()
-}, CALL_MS)
-afterAll(() => ended.disposeAsync(), CALL_MS)
 
-test('a session that one replica makes is used by the other one, and goes on when all replicas are replaced', { timeout: CALL_MS }, async () => {
-  const [one, two] = pods()
-  const { session_id: id } = await clientOf(one!.ip).browsers.create({ timeout_seconds: 600 })
-  const { cdp_ws_url: url } = await clientOf(two!.ip).browsers.retrieve(id)
-  const connected = await chromium.connectOverCDP(url)
-  await (await connected.contexts()[0]!.newPage()).setContent('<title>kept</title>')
-  await connected.close()
-  // A change of settings replaces one replica after the other.
-  await helm('upgrade', 'cob', chart, '--values', values, '--set-string', 'settings.COB_LOG_LEVEL=debug')
-  const before = new Set([one!.name, two!.name])
-  await until(
-    'new replicas',
-    CALL_MS,
-    () => {
-      const found = pods()
-      return found.length === 2 && found.every(({ name, ready }) => ready && !before.has(name))
-    },
-    { everyMs: 1_000 },
-  )
-  const client = clientOf(pods()[0]!.ip)
-  const again = await chromium.connectOverCDP((await client.browsers.retrieve(id)).cdp_ws_url)
-  expect(
-    await Promise.all(
-      again
-        .contexts()[0]!
-        .pages()
-        .map((page) => page.title()),
-    ),
-  ).toContain('kept')
-  await again.close()
-  await client.browsers.deleteByID(id)
-  await until(
-    'the pod to be gone',
-    CALL_MS,
-    async () => (await kubectlSoon('--namespace', SESSIONS, 'get', 'pods', '--selector', `cob.id=${id}`, '--output', 'name')) === '',
-    {
-      everyMs: 500,
-    },
-  )
-})
-
-test("each node gets the profile of sessions' system calls", async () => {
-  const file = join(profiles, 'cob/instance.json')
-  await until('the profile', CALL_MS, () => existsSync(file))
-  expect(readFileSync(file, 'utf8')).toBe(readFileSync(join(process.env.COB_TEST_CLUSTER!, 'kubelet1/seccomp/cob/instance.json'), 'utf8'))
+  test("each node gets the profile of sessions' system calls", async () => {
+    const file = join(profiles, 'cob/instance.json')
+    await until('the profile', CALL_MS, () => existsSync(file))
+    expect(readFileSync(file, 'utf8')).toBe(readFileSync(join(process.env.COB_TEST_CLUSTER!, 'kubelet1/seccomp/cob/instance.json'), 'utf8'))
+  })
 })

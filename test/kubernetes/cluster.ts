@@ -14,7 +14,8 @@ const asAdmin = () => ({ encoding: 'utf8' as const, timeout: CALL_MS, env: { ...
 
 /** Runs kubectl in the namespace of sessions, or in that of its arguments. What this process serves stands still meanwhile. @throws when it fails */
 export const kubectl = (...args: string[]): string => execFileSync('kubectl', ['--namespace', 'sessions', ...args], asAdmin())
-export const kubectlSoon = async (...args: string[]): Promise<string> => (await run('kubectl', ['--namespace', 'sessions', ...args], { ...asAdmin(), timeout: SOON_MS })).stdout
+export const kubectlSoon = async (...args: string[]): Promise<string> =>
+  (await run('kubectl', ['--namespace', 'sessions', ...args], { ...asAdmin(), timeout: SOON_MS })).stdout
 
 /** A program of the cluster: `kubelet1`, `containerd2`, `apiserver` … */
 export const pidOf = (program: string): number => Number(readFileSync(join(folder(), 'pids', program), 'utf8'))
