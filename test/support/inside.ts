@@ -21,6 +21,9 @@ export interface Found {
   status: string
 }
 
+/** Whether sessions are containers or pods here, whose user, first process and addresses are others than those of the local driver's. */
+export const areContainers = process.env.COB_DRIVER === 'docker' || process.env.COB_DRIVER === 'kubernetes'
+
 /** The container or the pod of a session. */
 const containerOf = (id: string): string => `cob-browser-${id}`
 
