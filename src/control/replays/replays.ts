@@ -130,6 +130,8 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     const pace = transfers.of(row.browser_id)[0]?.pace ?? new Pace()
     const made = new Transfer({ db, objects, spool, log, row, endpoint, pace, storing, reading, freshMs, fullDisk, isOurs: () => isOurs(row.id) })
     transfers.set(row.id, made)
+    // A look that was under way when the service began to stop: it is the next start's, or another replica's.
+    if (stop.signal.aborted) made.quit()
     tried.add(row.id)
     confirmed.set(row.id, leases.epoch)
     void made.done.then(() => {

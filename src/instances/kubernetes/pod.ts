@@ -78,7 +78,6 @@ export function shared({ kubernetes }: PodSettings['config']): Omit<NonNullable<
       runAsNonRoot: true,
       runAsUser: USER,
       runAsGroup: USER,
-      fsGroup: USER,
       // The usual profile has no user namespaces, which the sandbox of Chromium is made of (containers/seccomp.ts).
       seccompProfile: { type: 'Localhost', localhostProfile: kubernetes.seccomp },
     },
