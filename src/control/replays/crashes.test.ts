@@ -234,3 +234,17 @@ test('a recording that waits for its row for long is stored again, so that no sw
   expect(made()).toContain(`${object.slice('replays/'.length)}.head`)
   expect(await findMissing(objects, [replayObjects(db, 'elsewhere')], signal)).toEqual([])
 })
+
+test('a recording that is found while the service stops is left to the next one', async () => {
+  const [objects, spool] = [fileObjects(join(dir, 'objects')), makeSpool(join(dir, 'spool'))]
+  const id = await leftBehind(spool)
+  const transfers = new Transfers()
+  const stopping = service(objects, spool, { transfers })
+  await stopping[Symbol.asyncDispose]()
+  await stopping.adopt()
+  await until('it to be left', NOTICE_MS, () => transfers.size === 0)
+  expect((await findReplay(db, 'elsewhere', id))?.state).toBe('recording')
+  await using next = service(objects, spool)
+  await next.adopt()
+  await becomesFilm(id)
+})
