@@ -128,7 +128,8 @@ test('programs of a session have no keys, no mounts, no io_uring, and no sockets
   expect(open.filter((line) => !line.includes(' done'))).toEqual([])
 })
 
-describe('a program in a session reaches its own browser', () => {
+// At port 80, which containerd 1.6 keeps from programs that are not root (docs/kubernetes.md).
+describe.skipIf(process.env.COB_DRIVER === 'kubernetes')('a program in a session reaches its own browser', () => {
   const direct = () => made.cdp_ws_url.replace('localhost', `127.0.0.1:${new URL(cloud.url).port}`)
 
   /** The answer to a program inside at a WebSocket's address: the browser's name, or the status of the refusal. */
