@@ -4,13 +4,11 @@ import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { statSync } from 'node:fs'
-import { connect, createServer, type AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { ownPostgres } from '../support/postgres.ts'
+import { overTcp, ownPostgres } from '../support/postgres.ts'
 
 const CALL_MS = 120_000
 const HEALTHY_MS = 60_000
@@ -29,16 +27,10 @@ beforeAll(async () => {
   await docker('volume', 'create', name)
   ended.defer(async () => void (await docker('volume', 'rm', name)))
   const { host } = await ownPostgres('service', ended)
-  const server = createServer((socket) => {
-    const postgres = connect(join(host, '.s.PGSQL.5432'))
-    for (const end of [socket, postgres]) end.on('error', () => {}).on('close', () => (socket.destroy(), postgres.destroy()))
-    socket.pipe(postgres).pipe(socket)
-  })
   // script/test-docker sends here what comes to the bridge's own address.
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  ended.defer(() => void server.close())
+  const port = await overTcp(host, ended)
   const gateway = await docker('network', 'inspect', name, '--format', '{{(index .IPAM.Config 0).Gateway}}')
-  database = `postgres://cob@${gateway}:${(server.address() as AddressInfo).port}/postgres`
+  database = `postgres://cob@${gateway}:${port}/postgres`
   ended.defer(async () => {
     const left = (await docker('ps', '-aq', '--filter', `label=cob.scope=${scope}`)).split('\n').filter(Boolean)
     await docker('rm', '--force', name, ...left)

@@ -2,16 +2,14 @@
 import Kernel from '@onkernel/sdk'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { connect, createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
-import { ownPostgres } from '../support/postgres.ts'
+import { overTcp, ownPostgres } from '../support/postgres.ts'
 import { KEYS, s3Server } from '../support/s3.ts'
 import { scratchDir } from '../support/scratch.ts'
 import { kubectl, kubectlSoon } from './cluster.ts'
@@ -62,13 +60,7 @@ const clientOf = (ip: string) => new Kernel({ baseURL: `http://${ip}:2627`, apiK
 describe.skipIf(!existsSync(HELM))('the chart', () => {
   beforeAll(async () => {
     const { host } = await ownPostgres('chart', ended)
-    const server = createServer((socket) => {
-      const postgres = connect(join(host, '.s.PGSQL.5432'))
-      for (const end of [socket, postgres]) end.on('error', () => {}).on('close', () => (socket.destroy(), postgres.destroy()))
-      socket.pipe(postgres).pipe(socket)
-    })
-    await once(server.listen(0, '127.0.0.1'), 'listening')
-    ended.defer(() => void server.close())
+    const port = await overTcp(host, ended)
     const s3 = ended.use(await s3Server())
     kubectl('create', 'namespace', 'cob')
     kubectl('create', 'namespace', SESSIONS)
@@ -76,7 +68,7 @@ describe.skipIf(!existsSync(HELM))('the chart', () => {
     const secret = (name: string, entries: Record<string, string>) =>
       inCob('create', 'secret', 'generic', name, ...Object.entries(entries).map(([entry, value]) => `--from-literal=${entry}=${value}`))
     secret('cob-keys', { COB_SECRET_KEY: randomBytes(32).toString('hex'), COB_API_KEY: key })
-    secret('cob-database', { DATABASE_URL: `postgres://cob@${HERE}:${(server.address() as AddressInfo).port}/postgres` })
+    secret('cob-database', { DATABASE_URL: `postgres://cob@${HERE}:${port}/postgres` })
     secret('cob-objects', { COB_S3_ACCESS_KEY_ID: KEYS.accessKeyId, COB_S3_SECRET_ACCESS_KEY: KEYS.secretAccessKey })
     const folder = scratchDir('cob-chart-')
     chart = join(folder, 'cob')

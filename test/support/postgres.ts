@@ -1,5 +1,8 @@
 // A Postgres of a test's own, as the service starts it, from the template of all data directories.
+import { once } from 'node:events'
 import { rmSync } from 'node:fs'
+import { connect, createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { silentLog } from '../../src/base/log.ts'
 import { dataPaths } from '../../src/base/paths.ts'
 import { startPostgres, type EmbeddedPostgres } from '../../src/store/embedded.ts'
@@ -16,4 +19,16 @@ export async function ownPostgres(name: string, scope: AsyncDisposableStack): Pr
   const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
   scope.defer(() => postgres.stop())
   return Object.assign(postgres, { host: paths.postgresSocket })
+}
+
+/** The port on this machine's loopback at which the Postgres of a socket's folder is reached by TCP, for containers and pods; until `scope` ends. */
+export async function overTcp(host: string, scope: AsyncDisposableStack): Promise<number> {
+  const server = createServer((socket) => {
+    const postgres = connect(join(host, '.s.PGSQL.5432'))
+    for (const end of [socket, postgres]) end.on('error', () => {}).on('close', () => (socket.destroy(), postgres.destroy()))
+    socket.pipe(postgres).pipe(socket)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  scope.defer(() => void server.close())
+  return (server.address() as AddressInfo).port
 }

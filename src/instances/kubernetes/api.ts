@@ -8,6 +8,7 @@ import {
   ServerConfiguration,
   type RequestContext,
   type ResponseContext,
+  type V1Pod,
 } from '@kubernetes/client-node'
 import { existsSync, readFileSync } from 'node:fs'
 import { NoRoom } from '../driver.ts'
@@ -73,4 +74,37 @@ export function failed(what: string, error: unknown): Error {
   const said = saidBy(error)
   if (hasStatus(error, 403) && said.includes('exceeded quota')) return new NoRoom(`the quota of the cluster's namespace is used up: ${said}`, { cause: error })
   return new Error(`${what}: ${said}`, { cause: error instanceof ApiException ? undefined : error })
+}
+
+/** A pod as the API has it; undefined when there is none. @throws when the cluster does not answer */
+export async function readPod({ core, namespace }: Cluster, name: string): Promise<V1Pod | undefined> {
+  try {
+    return await core.readNamespacedPod({ namespace, name })
+  } catch (error) {
+    if (hasStatus(error, 404)) return undefined
+    throw failed('asking for a pod', error)
+  }
+}
+
+/** Has a pod deleted, after so many seconds at most; with 0, it is gone at once. False when there is none. @throws when the cluster does not answer */
+export async function deletePod({ core, namespace }: Cluster, name: string, gracePeriodSeconds: number): Promise<boolean> {
+  try {
+    await core.deleteNamespacedPod({ namespace, name, gracePeriodSeconds })
+    return true
+  } catch (error) {
+    if (hasStatus(error, 404)) return false
+    throw failed('deleting a pod', error)
+  }
+}
+
+/** All pods with these labels. @throws when the cluster does not answer */
+export async function listPods({ core, namespace }: Cluster, labels: Record<string, string>): Promise<V1Pod[]> {
+  const labelSelector = Object.entries(labels)
+    .map((pair) => pair.join('='))
+    .join(',')
+  try {
+    return (await core.listNamespacedPod({ namespace, labelSelector })).items
+  } catch (error) {
+    throw failed('listing pods', error)
+  }
 }

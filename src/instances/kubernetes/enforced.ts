@@ -5,7 +5,7 @@ import type { Log } from '../../base/log.ts'
 import { until } from '../../base/wait.ts'
 import { PROGRAM_PORT } from '../containers/engine.ts'
 import { HELPER, LABELS } from '../containers/labels.ts'
-import { failed, hasStatus, type Cluster } from './api.ts'
+import { deletePod, failed, listPods, type Cluster } from './api.ts'
 import { addressOf, container, shared, type PodSettings } from './pod.ts'
 import type { Pods } from './pods.ts'
 
@@ -69,20 +69,12 @@ export async function assertEnforced({ cluster, config, scope, pods, log }: Tria
     await until('a pod to be reached', LISTENS_MS, () => reaches(host, PROGRAM_PORT, CONNECT_MS), { everyMs: 100, signal })
     if (await reaches(host, OTHER_PORT, CLOSED_MS)) throw new OpenNetwork()
   } finally {
-    await remove(name).catch((err: unknown) => log.warn({ err }, 'a pod that tried the network was not removed; the next trial does'))
+    await deletePod(cluster, name, 0).catch((err: unknown) => log.warn({ err }, 'a pod that tried the network was not removed; the next trial does'))
   }
 
-  async function remove(pod: string): Promise<void> {
-    await core.deleteNamespacedPod({ namespace, name: pod, gracePeriodSeconds: 0 }).catch((error: unknown) => {
-      if (!hasStatus(error, 404)) throw failed('deleting a pod', error)
-    })
-  }
   async function sweep(): Promise<void> {
-    const labelSelector = Object.entries(labels)
-      .map((pair) => pair.join('='))
-      .join(',')
-    const { items } = await core.listNamespacedPod({ namespace, labelSelector })
-    for (const { metadata } of items) if (Date.now() - new Date(metadata!.creationTimestamp!).getTime() > LEFT_MS) await remove(metadata!.name!)
+    for (const { metadata } of await listPods(cluster, labels))
+      if (Date.now() - new Date(metadata!.creationTimestamp!).getTime() > LEFT_MS) await deletePod(cluster, metadata!.name!, 0)
   }
 }
 

@@ -11,7 +11,7 @@ import { until, WaitTimeout, within } from '../../base/wait.ts'
 import type { Address, Engine } from '../containers/engine.ts'
 import { LABELS, labelsOf, nameOf } from '../containers/labels.ts'
 import { NoRoom } from '../driver.ts'
-import { CALL_MS, failed, hasStatus, openCluster } from './api.ts'
+import { CALL_MS, deletePod, failed, listPods, openCluster, readPod } from './api.ts'
 import { addressOf, CONTAINER, hasStopped, podOf, standingOf } from './pod.ts'
 import { watchPods } from './pods.ts'
 import { makeWalls } from './walls.ts'
@@ -107,23 +107,13 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
       return address
     },
     async found(kind) {
-      const labelSelector = Object.entries(labelsOf(scope, kind))
-        .map((pair) => pair.join('='))
-        .join(',')
-      const { items } = await core.listNamespacedPod({ namespace, labelSelector }).catch((error: unknown) => {
-        throw failed('listing pods', error)
-      })
-      return items.map(({ metadata }) => ({ id: metadata!.labels![LABELS.id]!, replica: metadata!.annotations?.[LABELS.replica] }))
+      const found = await listPods(cluster, labelsOf(scope, kind))
+      return found.map(({ metadata }) => ({ id: metadata!.labels![LABELS.id]!, replica: metadata!.annotations?.[LABELS.replica] }))
     },
     async running(kind, id) {
-      try {
-        const pod = await core.readNamespacedPod({ namespace, name: nameOf(kind, id) })
-        const address = addressOf(pod)
-        return standingOf(pod).state === 'running' && address ? { note: pod.metadata?.annotations?.[LABELS.note] ?? '', address } : undefined
-      } catch (error) {
-        if (hasStatus(error, 404)) return undefined
-        throw failed('asking for a pod', error)
-      }
+      const pod = await readPod(cluster, nameOf(kind, id))
+      const address = pod && addressOf(pod)
+      return address && standingOf(pod).state === 'running' ? { note: pod.metadata?.annotations?.[LABELS.note] ?? '', address } : undefined
     },
     async whyEnded(kind, id) {
       const standing = await pods.look(nameOf(kind, id))
@@ -137,35 +127,18 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
     },
     async remove(kind, id) {
       const name = nameOf(kind, id)
-      /** False when it is gone. */
-      const order = async (gracePeriodSeconds: number): Promise<boolean> => {
-        try {
-          await core.deleteNamespacedPod({ namespace, name, gracePeriodSeconds })
-          return true
-        } catch (error) {
-          if (hasStatus(error, 404)) return false
-          throw failed('deleting a pod', error)
-        }
-      }
-      const asked = async () => {
-        try {
-          return await core.readNamespacedPod({ namespace, name })
-        } catch (error) {
-          if (hasStatus(error, 404)) return undefined
-          throw failed('asking for a pod', error)
-        }
-      }
-      if (!(await order(1))) return
+      if (!(await deletePod(cluster, name, 1))) return
       // When its container has ended, what is left is the kubelet's cleaning, which takes seconds that a caller with a full quota would wait for.
       const hasEnded = async () => {
-        const pod = await asked()
+        const pod = await readPod(cluster, name)
         return pod === undefined || hasStopped(pod)
       }
       await until('a pod to end', ENDED_MS, hasEnded, { everyMs: LOOK_MS }).catch((err: unknown) => {
         if (!(err instanceof WaitTimeout)) throw err
         log.warn({ pod: name }, 'a node has not ended a pod in time; it is deleted by force, and the node ends it when it can')
       })
-      if (await order(0)) await until('a pod to be deleted', FORCED_MS, async () => (await asked()) === undefined, { everyMs: LOOK_MS })
+      if (await deletePod(cluster, name, 0))
+        await until('a pod to be deleted', FORCED_MS, async () => (await readPod(cluster, name)) === undefined, { everyMs: LOOK_MS })
     },
     [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
   }

@@ -4,7 +4,7 @@ import { Bell } from '../../base/bell.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import { LABELS } from '../containers/labels.ts'
-import { failed, hasStatus, type Cluster } from './api.ts'
+import { failed, readPod, type Cluster } from './api.ts'
 import { standingOf, type Standing } from './pod.ts'
 
 /** Time until the watch is begun again after an error, and how often what the watch has not told is asked for. */
@@ -15,9 +15,7 @@ const MAX_GONE = 1_000
 const GONE: Standing = { state: 'ended', why: 'its pod is gone: somebody has deleted it, or its node is gone' }
 
 export interface Pods extends AsyncDisposable {
-  /** How a pod stands, as the watch has told it last. Undefined for one of which it has told nothing. */
-  standing(name: string): Standing | undefined
-  /** The same, but asks when the watch has told nothing. @throws when the cluster does not answer */
+  /** How a pod stands, as the watch has told it last; asks when it has told nothing. @throws when the cluster does not answer */
   look(name: string): Promise<Standing>
   /**
    * Resolves with what `found` returns as soon as that is something, for the pod and how it stands.
@@ -26,7 +24,8 @@ export interface Pods extends AsyncDisposable {
   when<T>(name: string, found: (standing: Standing, pod: V1Pod | undefined) => T | undefined, signal: AbortSignal): Promise<T>
 }
 
-export function watchPods({ config, core, namespace }: Cluster, scope: string, log: Log): Pods {
+export function watchPods(cluster: Cluster, scope: string, log: Log): Pods {
+  const { config, core, namespace } = cluster
   const labelSelector = `${LABELS.scope}=${scope}`
   const changed = new Bell()
   const stop = new AbortController()
@@ -64,21 +63,11 @@ export function watchPods({ config, core, namespace }: Cluster, scope: string, l
     return pod ? standingOf(pod) : gone.get(name)
   }
 
-  async function asked(name: string): Promise<V1Pod | undefined> {
-    try {
-      return await core.readNamespacedPod({ name, namespace })
-    } catch (error) {
-      if (hasStatus(error, 404)) return undefined
-      throw failed('asking for a pod', error)
-    }
-  }
-
   return {
-    standing,
     async look(name) {
       const known = standing(name)
       if (known) return known
-      const pod = await asked(name)
+      const pod = await readPod(cluster, name)
       return pod ? standingOf(pod) : GONE
     },
     async when(name, found, signal) {
