@@ -41,6 +41,8 @@ export interface Logins {
   credentials: Credentials
   credentialProviders: CredentialProviders
   managedAuth: ManagedAuth
+  /** Begins to work on flows. Not before the service listens: the browsers of logins are told where that is. */
+  start(): void
 }
 
 /** Sessions of flows that have ended: the service was killed after the end of the flow, and before that of its browser. */
@@ -87,7 +89,7 @@ async function proxyReads(db: Db, project: string, id: string): Promise<ProxyRea
   return row.type !== 'custom' ? 'nothing' : row.config.has_ca_bundle ? 'all' : 'plain'
 }
 
-/** Opens them, and begins to work on flows. What is opened is closed by `opened`. */
+/** Opens them. What is opened is closed by `opened`. */
 export function openLogins(settings: LoginsSettings, opened: AsyncDisposableStack): Logins {
   const { db, scope, keys, config, profiles, links, log } = settings
   const credentials = makeCredentials({ db, sealerOf: (project) => makeSealer(keys, purposeOf(project)) })
@@ -108,7 +110,7 @@ export function openLogins(settings: LoginsSettings, opened: AsyncDisposableStac
     }),
   )
   // Tests over the fake driver have no page to log in at: they play the worker.
-  if (config.driver === 'fake') return { credentials, credentialProviders, managedAuth }
+  if (config.driver === 'fake') return { credentials, credentialProviders, managedAuth, start() {} }
   const asked = config.loginModel && makeModelInterpreter(config.loginModel, (reason) => log.warn({ reason }, 'the model for logins did not answer'))
   const engine = makeEngine({
     flows: managedAuth.flows,
@@ -133,6 +135,6 @@ export function openLogins(settings: LoginsSettings, opened: AsyncDisposableStac
     strayBrowsers: () => strayBrowsers(db, scope),
     log,
   })
-  opened.use(engine).start()
-  return { credentials, credentialProviders, managedAuth }
+  opened.use(engine)
+  return { credentials, credentialProviders, managedAuth, start: () => engine.start() }
 }

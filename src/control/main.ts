@@ -304,7 +304,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const shared = { db, scope, keys, leases, bells, config, log }
   const startReplay: typeof replays.start = (...given) => replays.start(...given)
   const ofSessions = { browsers, findSession, startReplay, links, origin: () => inside(bound().port) }
-  const { credentials, credentialProviders, managedAuth } = openLogins({ ...shared, ...ofSessions, profiles, proxies, telemetryExports }, opened)
+  const logins = openLogins({ ...shared, ...ofSessions, profiles, proxies, telemetryExports }, opened)
+  const { credentials, credentialProviders, managedAuth } = logins
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH, HOSTED_PATH] }
@@ -373,6 +374,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   listening.resolve(port)
   fleet.refill()
   deployments.start()
+  logins.start()
   const owner = opened.move()
   return {
     url: config.publicUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,

@@ -89,6 +89,15 @@ test(`${KILLS} time(s) the service is killed at a random moment of a login`, { t
   }
 })
 
+test('the service is killed as soon as a login was asked for: the next one makes its browser and logs in', { timeout: 2 * STEP_MS }, async () => {
+  const { id, before } = await begun('plain')
+  await cloud.kill()
+  await cloud.start()
+  const end = await settled(id)
+  expect([end.flow_status, end.error_code]).toEqual(['SUCCESS', null])
+  await assertRight(id, 'plain', before, end)
+})
+
 test('the service is killed while the site has the password and has not answered: it is not sent again', { timeout: 2 * STEP_MS }, async () => {
   const letGo = site.hold()
   const { id, before } = await begun('plain')
