@@ -13,6 +13,11 @@ import { FRAME_MS, naturalDuration, naturalTotal, smoothPath, straightPath, type
 const BUTTONS = { left: 1, middle: 2, right: 3, back: 8, forward: 9 } as const
 /** What a step without a delay counts, so that a batch cannot have millions of them. */
 const STEP_MS = 0.5
+/**
+ * The pointer rests so long where a drag ends before the button is released. Chromium drops what it carries at the last movement that the page has answered, and forgets
+ * one that the page has not answered yet: a page that is busy gets a drop short of its target. People rest for 100 to 200 ms to see that they are right.
+ */
+const DROP_MS = 150
 /** X reports the wheel as buttons. */
 const WHEEL = { up: 4, down: 5, left: 6, right: 7 } as const
 
@@ -136,7 +141,7 @@ export function pointerPlans(tools: PointerTools) {
       throw fault.field(`${at}steps_per_segment`, `the drag would take longer than ${MAX_ACTION_MS} ms`)
     const pathMs = wanted.smooth ? (wanted.duration_ms ?? naturalTotal(wanted.path)) : (count - 1) * (wanted.step_delay_ms || STEP_MS)
     return {
-      ms: wanted.delay + pathMs + 2 * FRAME_MS,
+      ms: wanted.delay + pathMs + FRAME_MS + DROP_MS,
       async run(grip, signal) {
         all()
         // Only now: the steps of a batch that is about to be refused would not fit into memory.
@@ -152,8 +157,7 @@ export function pointerPlans(tools: PointerTools) {
         await sleep(wanted.delay, signal)
         await follow(grip, steps, signal)
         await grip.settle()
-        // A drop target gets the last movement with the next frame. Release the button only after that.
-        await sleep(wanted.smooth ? FRAME_MS : Math.max(FRAME_MS, wanted.step_delay_ms), signal)
+        await sleep(wanted.smooth ? DROP_MS : Math.max(DROP_MS, wanted.step_delay_ms), signal)
         grip.buttonUp(BUTTONS[wanted.button])
         release()
       },
