@@ -3,7 +3,7 @@ import axe from 'axe-core'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { telemetryFeed, type EventType } from '../../src/agent/telemetry/contract.ts'
-import { until } from '../../src/base/wait.ts'
+import { sleep, until } from '../../src/base/wait.ts'
 import { call } from '../../src/http/client.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import { endpointOf } from '../support/agents.ts'
@@ -155,6 +155,8 @@ test('of thousands of events the newest are kept, and few lines are in the docum
   await toggle(page).click()
   for (let told = 0; told < KEPT + 500; told += AT_ONCE)
     await Promise.all(Array.from({ length: AT_ONCE }, (_, index) => tell('console_log', { text: `line ${told + index}` })))
+  // In one second an agent takes 4,000 at most.
+  await sleep(1_000)
   await tell('console_log', { text: 'the last line' })
   await line(page, 'the last line').waitFor()
   const count = Number(/^\d+/.exec((await page.locator('.ev-status').textContent())!)![0])
