@@ -178,6 +178,7 @@ export const cdpHttp = {
     method: 'GET',
     path: `${PUBLIC_SOCKETS.cdp}/json/version`,
     id: 'cdpVersion',
+    right: 'use',
     summary: 'Get the version of the browser and its CDP address, as Chromium reports them',
     reply: json(
       z.object({
@@ -196,6 +197,7 @@ export const cdpHttp = {
     method: 'GET',
     path: `${PUBLIC_SOCKETS.cdp}/json/list`,
     id: 'cdpList',
+    right: 'use',
     summary: 'List the pages of the browser and their CDP addresses, as Chromium reports them',
     reply: json(z.array(CdpPage)),
     faults: ['not_found', 'unavailable'],
@@ -205,6 +207,7 @@ export const cdpHttp = {
     method: 'GET',
     path: `${PUBLIC_SOCKETS.cdp}/json`,
     id: 'cdpPages',
+    right: 'use',
     summary: 'List the pages of the browser, like /json/list',
     reply: json(z.array(CdpPage)),
     faults: ['not_found', 'unavailable'],
