@@ -218,6 +218,8 @@ describe('searching', () => {
   test('finds sections by their words, titles first, decisions last', async () => {
     const [first] = await search('changing the key', 5)
     expect(first).toMatchObject({ title: 'Credentials', path: '/docs/credentials#changing-the-key', heading: 'Changing the key' })
+    for (const setting of ['COB_PUBLIC_URL', 'COB_REGION', 'public url'])
+      expect([setting, (await search(setting, 4)).map(({ path }) => path.split('#')[0])]).toEqual([setting, expect.arrayContaining(['/docs/settings'])])
     expect((await search('COB_PUBLIC_URL', 20)).map(({ excerpt }) => excerpt).join()).toContain('COB_PUBLIC_URL')
     const found = (await search('profiles', 50)).map(({ path }) => path)
     expect(found[0]).toBe('/docs/profiles')

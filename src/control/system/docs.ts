@@ -30,7 +30,7 @@ const HEADERS = {
 const API_PAGE = `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>API reference · Cob</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/docs/api/swagger-ui.css"></head>
-<body><p><a href="/docs">Cob docs</a></p><div id="ui"></div><script src="/docs/api/swagger-ui-bundle.js"></script><script src="/docs/api/start.js"></script></body>
+<body><p style="margin:16px 20px;font-family:sans-serif"><a href="/docs">Cob docs</a></p><div id="ui"></div><script src="/docs/api/swagger-ui-bundle.js"></script><script src="/docs/api/start.js"></script></body>
 </html>
 `
 const API_START = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#ui', deepLinking: true, tryItOutEnabled: true })\n`

@@ -46,7 +46,8 @@ const open = () => {
 }
 find.addEventListener('click', open)
 document.addEventListener('keydown', (event) => {
-  const isTyping = event.target instanceof HTMLElement && event.target.matches('input, textarea, select, [contenteditable]')
+  // For a moment the field of a closed dialog has the focus still.
+  const isTyping = event.target instanceof HTMLElement && event.target.matches('input, textarea, select, [contenteditable]') && event.target.checkVisibility()
   const isSlash = event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey
   if (isTyping || !(isSlash || (event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey)))) return
   event.preventDefault()

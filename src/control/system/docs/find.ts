@@ -15,17 +15,22 @@ export interface DocsHit {
   /** `/docs/telemetry#the-archive` */
   path: string
   heading: string
-  /** Some words around the first match. */
+  /** Some words around a match. */
   excerpt: string
 }
 
-const OPTIONS: Options<Entry> = { idField: 'path', fields: ['title', 'heading', 'text'], storeFields: ['title', 'heading', 'text'] }
+/** Words, and besides names such as `COB_PORT` and `timeout_seconds` as a whole, so that those who look for one find it first. */
+const tokenize = (text: string): string[] => [...MiniSearch.getDefault('tokenize')(text), ...(text.match(/\w*[^\W_]_[^\W_]\w*/g) ?? [])]
+
+const OPTIONS: Options<Entry> = { idField: 'path', fields: ['title', 'heading', 'text'], storeFields: ['title', 'heading', 'text'], tokenize }
 const SEARCH = {
   boost: { title: 4, heading: 3 },
+  // Most sections with a long text are tables of settings or fields, each row of which stands for itself: length counts less than usual (0.7).
+  bm25: { k: 1.2, b: 0.2, d: 0.5 },
   prefix: (term: string) => term.length > 2,
   fuzzy: (term: string) => (term.length > 4 ? 0.2 : false),
   // Why something was built comes after how it works.
-  boostDocument: (path: unknown) => (String(path).startsWith('/docs/decisions/') ? 0.4 : 1),
+  boostDocument: (path: unknown) => (String(path).startsWith('/docs/decisions/') ? 0.3 : 1),
 } as const
 const MAX_QUERY = 200
 const EXCERPT = 180
@@ -55,8 +60,12 @@ export function openIndex(text: string): (query: string, limit: number) => DocsH
 
 function excerpt(text: string, terms: string[]): string {
   const lower = text.toLowerCase()
-  const places = terms.map((term) => lower.indexOf(term)).filter((at) => at >= 0)
-  const from = Math.max(0, (places.length === 0 ? 0 : Math.min(...places)) - EXCERPT / 3)
+  // The longest term tells most.
+  const place = terms
+    .toSorted((a, b) => b.length - a.length)
+    .map((term) => lower.indexOf(term))
+    .find((at) => at >= 0)
+  const from = Math.max(0, (place ?? 0) - EXCERPT / 3)
   const start = from === 0 ? 0 : text.indexOf(' ', from) + 1
   const cut = text.slice(start, start + EXCERPT)
   const isWhole = start + EXCERPT >= text.length
