@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { fault } from '../../http/fault.ts'
 import type { MountContext } from '../../http/mount.ts'
-import type { BuiltPart } from './docs/build-thread.ts'
+import type { BuiltPart } from './docs/build-program.ts'
 import { ORIGIN } from './docs/build.ts'
 import { site } from './docs/site.ts'
 

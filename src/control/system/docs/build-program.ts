@@ -1,8 +1,7 @@
-// A thread that builds the documentation, so that requests do not wait for it, and ends.
+// A program that builds the documentation, sends it to its parent, and ends.
+import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parentPort } from 'node:worker_threads'
-import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { bundling } from '../../../base/bundler.ts'
 import { PACKAGE_DIR } from '../../../base/paths.ts'
@@ -16,6 +15,8 @@ export interface BuiltPart {
   tag: string
 }
 
+// The service has ended.
+process.once('disconnect', () => process.exit())
 const { outputFiles } = await bundling((esbuild) =>
   esbuild.build({
     entryPoints: { docs: join(import.meta.dirname, 'docs.js'), search: join(import.meta.dirname, 'search.js') },
@@ -39,4 +40,4 @@ const built = [...parts].map(([path, { type, body }]): [string, BuiltPart] => [
   path,
   { type, gzip: gzipSync(body), tag: createHash('sha256').update(body).digest('base64url').slice(0, 22) },
 ])
-parentPort!.postMessage(built)
+process.send!(built, () => process.exit())
