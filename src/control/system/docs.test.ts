@@ -35,11 +35,12 @@ describe('the pages', () => {
   })
 
   test('and a link that leads nowhere is found', () => {
-    const source = '# A\n\n## Part\n\n[1](#part) [2](#parts) [3](b.md) [4](../src/nothing.ts) [5](decisions/0001-one-package.md) [6](security.md#nothing)\n'
+    const source =
+      '# A\n\n## Part\n\n[1](#part) [2](#parts) [3](b.md) [4](../src/nothing.ts) [5](decisions/0001-one-package.md) [6](security.md#nothing) [7](/docs/api)\n'
     const page = { ...renderMarkdown('start', source), file: 'start', markdown: source }
     const all = [...pages.filter(({ file }) => file !== 'start'), page]
     expect(brokenLinks(all, isThere).filter((line) => line.startsWith('docs/start.md:'))).toEqual(
-      ['#parts', 'b.md', '../src/nothing.ts', 'security.md#nothing'].map((href) => `docs/start.md: ${href}`),
+      ['#parts', 'b.md', '../src/nothing.ts', 'security.md#nothing', '/docs/api'].map((href) => `docs/start.md: ${href}`),
     )
   })
 

@@ -106,7 +106,7 @@ function withLinks(file: string, children: Token[], links: Link[]): Token[] {
         continue
       }
       if (link) token.attrSet('href', pathOf(link.file.replace(/(^|\/)README$/, '')) + link.anchor)
-      else if (!href.startsWith('/')) token.attrSet('rel', 'noreferrer')
+      else token.attrSet('rel', 'noreferrer')
     } else if (token.type === 'link_close' && outside !== undefined) {
       const [text] = shown.slice(-1)
       if (text?.content !== outside) shown.push(textToken(token, 'text', ' ('), textToken(token, 'code_inline', outside), textToken(token, 'text', ')'))
@@ -118,15 +118,14 @@ function withLinks(file: string, children: Token[], links: Link[]): Token[] {
   return shown
 }
 
-function textToken(like: Token, type: string, content: string): Token {
-  const token = Object.assign(Object.create(Object.getPrototypeOf(like)) as Token, like, { type, content, nesting: 0, attrs: null, children: null })
-  token.tag = type === 'code_inline' ? 'code' : ''
-  return token
+function textToken(like: Token, type: 'text' | 'code_inline', content: string): Token {
+  const Like = like.constructor as new (type: string, tag: string, nesting: number) => Token
+  return Object.assign(new Like(type, type === 'text' ? '' : 'code', 0), { content })
 }
 
-/** Undefined for addresses: with a scheme, or of the service (`/docs/api`). */
+/** Undefined for addresses with a scheme. */
 function resolveLink(file: string, href: string): Link | undefined {
-  if (/^[a-z][a-z0-9+.-]*:|^\//i.test(href)) return undefined
+  if (/^[a-z][a-z0-9+.-]*:/i.test(href)) return undefined
   const [path = '', anchor] = href.split('#')
   const target = path === '' ? `${file}.md` : posix.normalize(posix.join(posix.dirname(file), decodeURI(path)))
   const isOutside = target.startsWith('../') || !target.endsWith('.md')

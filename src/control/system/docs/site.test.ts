@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../../base/wait.ts'
@@ -15,6 +16,7 @@ afterAll(() => rmSync(dir, { recursive: true }))
 
 const LIMIT_MS = 20_000
 const GONE_MS = 10_000
+const RETRY_MS = 1500
 
 function program(name: string, text: string): URL {
   const file = join(dir, name)
@@ -38,7 +40,7 @@ test('it is built once, and the program has ended then', async () => {
       'good.mjs',
       `import { appendFileSync } from 'node:fs'; appendFileSync(${JSON.stringify(began)}, 'x'); process.send([['/docs', { type: 'a', gzip: new Uint8Array([1]), tag: 't' }]]); setInterval(() => {}, 1000)`,
     ),
-    LIMIT_MS,
+    { limitMs: LIMIT_MS, retryMs: RETRY_MS },
   )
   const [one, two] = await Promise.all([site(), site()])
   expect(one).toBe(two)
@@ -48,21 +50,23 @@ test('it is built once, and the program has ended then', async () => {
   await until('the program to end', GONE_MS, () => !runs('good.mjs'))
 })
 
-test('a build that fails says why, and the next call builds again', async () => {
+test('a build that fails says why, and is tried again only some time later', async () => {
   const mark = join(dir, 'mark')
   const site = makeSite(
     program(
       'bad.mjs',
       `import { existsSync, writeFileSync } from 'node:fs'; if (!existsSync(${JSON.stringify(mark)})) { writeFileSync(${JSON.stringify(mark)}, ''); throw new Error('no such page') } process.send([]); process.disconnect()`,
     ),
-    LIMIT_MS,
+    { limitMs: LIMIT_MS, retryMs: RETRY_MS },
   )
   await expect(site()).rejects.toThrow(/ended with 1: .*no such page/s)
+  await expect(site()).rejects.toThrow('no such page')
+  await setTimeout(RETRY_MS)
   expect(await site()).toEqual(new Map())
 })
 
 test('a build that takes too long is a 503, and ends', async () => {
-  const site = makeSite(program('slow.mjs', 'setInterval(() => {}, 1000)'), 500)
+  const site = makeSite(program('slow.mjs', 'setInterval(() => {}, 1000)'), { limitMs: 500, retryMs: RETRY_MS })
   await expect(site()).rejects.toMatchObject({ name: 'Unavailable', retryAfterSeconds: 5 })
   await until('the program to end', GONE_MS, () => !runs('slow.mjs'))
 })

@@ -11,15 +11,15 @@ const MAX_PRINTED = 4096
 
 export type Site = ReadonlyMap<string, BuiltPart>
 
-/** What is served, by path. The first call builds it; a build that fails is tried again by the next call. @throws Unavailable when it takes too long */
-export const site = makeSite(new URL('build-program.ts', import.meta.url), BUILD_MS)
+/** What is served, by path. The first call builds it; a build that has failed is tried again some seconds later. @throws Unavailable when it takes too long */
+export const site = makeSite(new URL('build-program.ts', import.meta.url), { limitMs: BUILD_MS, retryMs: RETRY_SECONDS * 1000 })
 
-/** `program` sends the parts of a site to its parent. */
-export function makeSite(program: URL, limitMs: number): () => Promise<Site> {
+/** `program` sends the parts of a site to its parent. Those who ask within `retryMs` after a failure get that failure: anybody may ask, and each build costs. */
+export function makeSite(program: URL, { limitMs, retryMs }: { limitMs: number; retryMs: number }): () => Promise<Site> {
   let kept: Promise<Site> | undefined
   return () =>
     (kept ??= build(program, limitMs).catch((error: unknown) => {
-      kept = undefined
+      setTimeout(() => (kept = undefined), retryMs).unref()
       throw error
     }))
 }
