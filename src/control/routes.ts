@@ -142,7 +142,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
     }),
   )
   serveHome(context)
-  serveDocs(app)
+  serveDocs(context)
   servePlayer(app, replays, parts.replayEvents, context.log)
   live.mount(app, context.known)
   serveHostedPage(app)
