@@ -6,7 +6,7 @@ import type { Objects } from './objects.ts'
 
 const LOCK = 'cob:backup'
 /** Limit on the wait for the lock: its other users hold it for one statement. */
-const LOCK_MS = 10_000
+const LOCK_MS = 3_000
 
 /**
  * The same objects, of which none is removed while a backup runs; the sweep removes them later. Whoever removes an object has removed its row before, so a

@@ -31,7 +31,7 @@ export async function* readArchive(file: string, signal: AbortSignal, onEnd: (ma
   const bad = (what: string): BadBackup => new BadBackup(`${file} cannot be restored: ${what}`)
   /** The reader of tar files says what is wrong with one by messages only. */
   const inWords = (error: unknown): unknown =>
-    error instanceof Error && /^(Invalid tar header|Unexpected end of data)/.test(error.message)
+    error instanceof Error && /^(Invalid (tar )?header|Unexpected end of data|Header exceeds)/.test(error.message)
       ? bad(head ? `it is damaged, or was not completed (${error.message})` : 'it is not a backup of Cob')
       : error
   try {

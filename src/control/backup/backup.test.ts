@@ -4,7 +4,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statS
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { bucketOf, CANARY, expectAll, fill, run, serviceOn, start, type Env, type Filled, type Running } from '../../../test/support/migrating.ts'
+import { bucketOf, CANARY, expectAll, fill, run, serviceOn, start, type Ended, type Env, type Filled, type Running } from '../../../test/support/migrating.ts'
 import { ownPostgres } from '../../../test/support/postgres.ts'
 import { s3Server, type S3Server } from '../../../test/support/s3.ts'
 import { scratchDir } from '../../../test/support/scratch.ts'
@@ -24,6 +24,7 @@ let live: string
 /** A backup without its keys, and one with them. */
 let plain: string
 let withKeys: string
+let said: { plain: Ended; withKeys: Ended }
 /** For backups and restored services. */
 let folder: string
 let s3: S3Server
@@ -63,12 +64,13 @@ beforeAll(async () => {
   scope.defer(() => admin.end())
   plain = join(folder, 'plain.tar')
   withKeys = join(folder, 'with-keys.tar')
+  said = { plain: await backup(plain), withKeys: await backup(withKeys, '--with-keys') }
 }, COMMANDS_MS)
 afterAll(() => scope.disposeAsync())
 
 describe('a backup of a running service', () => {
   test('says that keys are not in it, and has none; a tar program and sha256sum read it', async () => {
-    const { out, err } = await backup(plain)
+    const { out, err } = said.plain
     expect([out, err]).toEqual(['', expect.stringContaining('WARNING: the keys are NOT in it. Keep ')])
     expect(statSync(plain).mode & 0o777).toBe(0o600)
     const into = newDir()
@@ -81,8 +83,8 @@ describe('a backup of a running service', () => {
     for (const secret of [key.toString().trim(), source.key, CANARY.password, CANARY.totp]) expect(readFileSync(plain).includes(secret)).toBe(false)
   })
 
-  test('with --with-keys has them, and says so', async () => {
-    const { err } = await backup(withKeys, '--with-keys')
+  test('with --with-keys has them, and says so', () => {
+    const { err } = said.withKeys
     expect(err).toContain('WARNING: the keys are in it (secret-key, api-key): whoever has this file')
     expect(readFileSync(withKeys).includes(readFileSync(source.paths.secretKey, 'utf8').trim())).toBe(true)
   })
