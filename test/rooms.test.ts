@@ -141,6 +141,7 @@ const RULES: Rule[] = [
       'control/api.ts',
       'control/doctor.ts',
       'control/backup/{backup,restore}.ts',
+      'control/key-commands.ts',
       'control/migrate.ts',
       'control/rotation.ts',
       'control/service-keys.ts',
