@@ -42,16 +42,24 @@ export async function keyCommands(db: Db, scope: string, signal: AbortSignal): P
     async create(name, { project, days }) {
       const projectId = project === undefined ? undefined : await projectOf(db, project)
       const body = { name, ...(projectId !== undefined && { project_id: projectId }), ...(days !== undefined && { days_to_expire: days }) }
-      return handlers.createApiKey({ ...call, body: apiKeys.createApiKey.body.parse(body) })
+      return handlers.createApiKey({ ...call, body: checked(apiKeys.createApiKey.body, body) })
     },
     rotate(id, { days, oldDays }) {
       const body = { ...(days !== undefined && { days_to_expire: days }), ...(oldDays !== undefined && { expire_in_days: oldDays }) }
-      return Promise.resolve(handlers.rotateApiKey({ ...call, params: { id }, body: apiKeys.rotateApiKey.body.parse(body) }))
+      return Promise.resolve(handlers.rotateApiKey({ ...call, params: { id }, body: checked(apiKeys.rotateApiKey.body, body) }))
     },
     async remove(id) {
       await handlers.deleteApiKey({ ...call, params: { id } })
     },
   }
+}
+
+/** @throws with the first field that is wrong */
+function checked<T extends z.ZodType>(schema: T, given: unknown): z.output<T> {
+  const { data, error } = schema.safeParse(given)
+  if (!error) return data as z.output<T>
+  const [issue] = error.issues
+  throw new Error(`${issue!.path.join('.')}: ${issue!.message}`)
 }
 
 /** @throws when there is no active project with that id or name */
