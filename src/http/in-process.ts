@@ -34,13 +34,21 @@ export function requestInProcess(
   near.on('error', () => {}).on('close', () => far.destroy())
   far.on('error', () => {}).on('close', () => near.destroy())
   server.emit('connection', Object.assign(far, socketParts(remoteAddress)))
-  // Without an agent, which would keep the pipe for another request.
-  const request = httpRequest({ method, path, headers: { ...headers, connection: 'close' }, createConnection: () => Object.assign(near, socketParts('')) })
+  // As bytes: Node would send a text together with the head, and both as UTF-8.
+  const bytes = body === undefined ? undefined : Buffer.from(body)
+  const request = httpRequest({
+    method,
+    path,
+    // Node gives a DELETE no length by itself.
+    headers: { ...headers, connection: 'close', ...(bytes && { 'content-length': bytes.length }) },
+    // Without an agent, which would keep the pipe for another request.
+    createConnection: () => Object.assign(near, socketParts('')),
+  })
   const onAbort = () => request.destroy(signal.reason instanceof Error ? signal.reason : undefined)
   signal.addEventListener('abort', onAbort, { once: true })
   request.on('close', () => signal.removeEventListener('abort', onAbort))
   request.on('response', resolve)
   request.on('error', reject)
-  request.end(body)
+  request.end(bytes)
   return promise
 }

@@ -1,6 +1,6 @@
 // POST /mcp: who may ask, and from which page; the rest is the SDK's. Nothing is kept between requests, so that every replica can answer each.
 import type { McpHttpHandler } from '@modelcontextprotocol/server'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Readable } from 'node:stream'
 import type { SearchDocs } from '../../base/docs-search.ts'
 import type { McpToolset } from '../../base/mcp-toolsets.ts'
@@ -56,11 +56,22 @@ export function mountMcp(context: MountContext, { searchDocs, hidden, publicUrl 
     if (/^\s*\[/.test(body.toString('utf8', 0, 1024))) throw fault.field('body', 'must be one JSON-RPC message; batches are not taken')
     const headers = Object.entries(request.headers).filter(([name, value]) => isOfProtocol(name) && typeof value === 'string') as [string, string][]
     const apiUntil: UntilSignal = (until) => apiFor(context.app.server, request, AbortSignal.any([signal, until]))
-    const message = new Request(`${context.origin(request, undefined)}/mcp`, { method: 'POST', headers, body: body.toString(), signal })
+    const message = new Request(`${context.origin(request, undefined)}/mcp`, { method: 'POST', headers, body: body.toString(), signal: left(reply) })
     const answer = await (await handler()).fetch(message, { authInfo: { token: '', clientId: '', scopes: [], extra: { apiUntil } } })
     void reply.code(answer.status).headers({ ...Object.fromEntries(answer.headers), 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
     return reply.send(answer.body ? Readable.fromWeb(answer.body as never) : undefined)
   })
+}
+
+/**
+ * Aborts when the client has left. When its key is deleted, calls end by the request's own signal, with an error that is still sent: an exchange that is
+ * aborted ends without one, and clients would wait for it.
+ */
+function left({ raw }: FastifyReply): AbortSignal {
+  const leaving = new AbortController()
+  raw.once('close', () => leaving.abort(fault.clientClosed()))
+  if (raw.closed) leaving.abort(fault.clientClosed())
+  return leaving.signal
 }
 
 /** Refuses pages of other origins before it looks at the credential, and says to callers without one where to get it (RFC 9728). */
