@@ -61,7 +61,7 @@ function context(name: string, without: string[]): string {
   copyFileSync(join(PACKAGE_DIR, `images/${name}.Dockerfile`), join(folder, 'Dockerfile'))
   copyFileSync(join(PACKAGE_DIR, `images/${name}-packages.txt`), join(folder, 'packages.txt'))
   copyFileSync(process.execPath, join(folder, 'node'))
-  for (const file of ['package.json', 'src', 'bin', 'openapi.json'])
+  for (const file of ['package.json', 'src', 'bin', 'openapi.json', ...(name === 'service' ? ['docs'] : [])])
     cpSync(join(PACKAGE_DIR, file), join(folder, 'cob', file), { recursive: true, filter: (path) => !/\.(test|suite)\.ts$/.test(path) })
   cpSync(packages(), join(folder, 'cob/node_modules'), { recursive: true })
   for (const each of without) rmSync(join(folder, 'cob/node_modules', each), { recursive: true, force: true })

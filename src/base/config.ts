@@ -12,6 +12,7 @@ import {
   type KubernetesSettings,
 } from './container-settings.ts'
 import { oidcSettings, type OidcSettings } from './oidc-settings.ts'
+import { mcpToolsets, type McpToolset } from './mcp-toolsets.ts'
 import { parseProxyUrl, type NamedProxy } from './proxy-url.ts'
 import { isRoot } from './user.ts'
 import { address, ConfigError, flag, integer, needed, oneOf, origin } from './setting.ts'
@@ -136,6 +137,8 @@ export interface Config {
   chromium: string
   /** The region that sessions report: only a name, for clients that ask. */
   region: (typeof REGIONS)[number]
+  /** Families of MCP tools that are not offered. */
+  mcpDisabledToolsets: McpToolset[]
   logLevel: string
   /** Prints the address, the key and three lines to copy on standard error after the start. */
   greeting: boolean
@@ -263,6 +266,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     loginModel: loginModel(env),
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
     region: oneOf(env, 'COB_REGION', 'us-east', REGIONS),
+    mcpDisabledToolsets: mcpToolsets(env, 'COB_MCP_DISABLED_TOOLSETS'),
     logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),
     greeting: flag(env, 'COB_GREETING', '1'),
   }
