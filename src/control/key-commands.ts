@@ -27,7 +27,7 @@ export async function keyCommands(db: Db, scope: string, signal: AbortSignal): P
   if (!key) throw new ConfigError('COB_SCOPE', `no service with the scope ${scope} has used this database; start it once`)
   const principal: Principal = { by: { kind: 'key', id: key.id, project: undefined, deployment: undefined }, project: DEFAULT_PROJECT }
   const handlers = apiKeyHandlers(db)
-  const call = { params: {}, query: {}, body: undefined, headers: {}, signal, log: silentLog, principal, origin: '' }
+  const call = { params: {}, query: {}, body: undefined, headers: {}, signal, log: silentLog, principal, origin: '', address: '', identified: () => {} }
   return {
     async list() {
       const all: ApiKey[] = []
