@@ -44,7 +44,6 @@ export const CONTENTS: readonly Group[] = [
   {
     name: 'Automate',
     pages: [
-      ['mcp', 'Tools for agents by the Model Context Protocol, at /mcp.'],
       ['apps', 'Your own code next to the browsers: deploy, invoke, follow logs.'],
       ['managed-auth', 'Profiles that stay logged in at a site.'],
       ['hosted-login', 'The page on which people log in.'],
