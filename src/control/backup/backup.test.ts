@@ -89,7 +89,7 @@ describe('a backup of a running service', () => {
     expect(readFileSync(withKeys).includes(readFileSync(source.paths.secretKey, 'utf8').trim())).toBe(true)
   })
 
-  test('goes to standard output with -, and to a folder under a name with its time', async () => {
+  test('goes to standard output with -, and to a folder under a name with its time', { timeout: COMMANDS_MS }, async () => {
     const piped = spawnSync('sh', ['-c', 'bin/cob backup - > "$1"', 'sh', join(folder, 'piped.tar')], {
       env: { PATH: process.env.PATH, ...env },
       encoding: 'utf8',
@@ -103,7 +103,7 @@ describe('a backup of a running service', () => {
     expect([done.code, done.err]).toEqual([0, expect.any(String)])
   })
 
-  test('refuses a file that is there, and a folder that is not', async () => {
+  test('refuses a file that is there, and a folder that is not', { timeout: COMMANDS_MS }, async () => {
     expect(await run([withKeys], env, 'backup')).toMatchObject({ code: 1, err: expect.stringContaining('is there already') as string })
     expect(await run(['/nowhere/x.tar'], env, 'backup')).toMatchObject({ code: 1, err: 'cob: there is no folder /nowhere\n' })
   })
@@ -145,13 +145,13 @@ describe('a restore', () => {
     ['it was cut within an entry', (bytes) => bytes.subarray(0, bytes.indexOf('objects/') + 700), 'not completed'],
     ['it is empty', () => Buffer.alloc(0), 'not a backup of Cob'],
     ['it is something else', () => Buffer.alloc(4096, 'x'), 'not a backup of Cob'],
-  ])('is refused before the first write when %s', async (_, change, why) => {
+  ])('is refused before the first write when %s', { timeout: COMMANDS_MS }, async (_, change, why) => {
     const to = { COB_DATA_DIR: newDir() }
     expect(await restore(changed('bad', change), to)).toMatchObject({ code: 1, out: '', err: expect.stringContaining(why) as string })
     expect(existsSync(to.COB_DATA_DIR)).toBe(false)
   })
 
-  test('is refused into a data directory that has something, or of a service that runs', async () => {
+  test('is refused into a data directory that has something, or of a service that runs', { timeout: COMMANDS_MS }, async () => {
     const dir = newDir()
     mkdirSync(join(dir, 'objects'), { recursive: true })
     const full = await restore(withKeys, { COB_DATA_DIR: dir })
@@ -186,10 +186,10 @@ describe('a restore', () => {
       await restore(withKeys, { COB_DATA_DIR: newDir() })
       const wholeMs = performance.now() - began
       let incomplete = 0
-      for (let round = 1; round <= 6; round++) {
+      for (let round = 1; round <= 4; round++) {
         const to = { COB_DATA_DIR: newDir(), ...(round % 2 === 0 && { DATABASE_URL: await newDatabase(), ...bucketOf(s3, `k${++count}`) }) }
         const { child, ended } = start([withKeys], to, 'restore')
-        await sleep((wholeMs * (round + 1)) / 8)
+        await sleep((wholeMs * (round + 1)) / 6)
         child.kill('SIGKILL')
         await ended
         if (existsSync(join(to.COB_DATA_DIR, 'restoring'))) {
