@@ -145,6 +145,7 @@ const RULES: Rule[] = [
       'control/migrate.ts',
       'control/rotation.ts',
       'control/service-keys.ts',
+      'control/service-status.ts',
       'control/with-database.ts',
       'instances/local/**',
       'instances/{docker,kubernetes}/doctor.ts',
