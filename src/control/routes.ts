@@ -38,6 +38,7 @@ import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import type { Invocations } from './invocations/invocations.ts'
 import type { LiveViews } from './live/routes.ts'
+import { mountOAuth, type OAuthParts } from './oauth/mount.ts'
 import { assertOrganization, mountOrganization, type OrganizationSettings } from './org/mount.ts'
 import { profiles as profilesContract } from './profiles/contract.ts'
 import { profileHandlers } from './profiles/handlers.ts'
@@ -94,6 +95,7 @@ interface Parts {
   metrics: Metrics
   audit: AuditSettings
   signInSettings: SignInSettings
+  oauth: OAuthParts
   organization: Pick<OrganizationSettings, 'resolve' | 'caps' | 'holdings' | 'trail' | 'exportTarget'>
 }
 
@@ -118,6 +120,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   mount(context, extensionsContract, extensionHandlers(extensions, chromeStore(config.chromeStoreUrl)))
   mount(context, signIn, signInHandlers(parts.signInSettings))
+  mountOAuth(context, parts.oauth)
   mountOrganization(context, {
     ...parts.organization,
     db,
