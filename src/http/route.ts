@@ -259,6 +259,8 @@ export interface ByKey {
   deployment: string | undefined
   /** The sign-in that acts with the key's rights; undefined: the key itself was shown. */
   via?: SignIn | undefined
+  /** The most that the sign-in was allowed. */
+  role?: Role | undefined
 }
 
 /** A person who has signed in. */
@@ -270,6 +272,8 @@ export interface ByUser {
   via: SignIn
   /** What they may do in the project in effect. */
   role: Role
+  /** The most that the sign-in was allowed. */
+  most?: Role | undefined
   /** Their only project for this request; undefined: their role is for all. As for {@link ByKey}. */
   project: string | undefined
   /** Other projects that they may name. */
@@ -286,6 +290,8 @@ export const isAccount = (by: Principal['by']): by is ByAccount => by.kind === '
 export interface SignIn {
   kind: 'dashboard' | 'oauth'
   id: string
+  /** The only project that it was given for; undefined: all of its key or person. */
+  project?: string | undefined
 }
 
 /** What a person is in a project, or in all of them. */
@@ -297,7 +303,7 @@ export const RIGHTS = ['view', 'use', 'own'] as const
 export type Right = (typeof RIGHTS)[number]
 
 /** Keys have all rights in their projects; what else they may not do is said by the calls. Tokens act in their own session or login. */
-export const roleOf = ({ by }: Pick<Principal, 'by'>): Role => (by.kind === 'user' ? by.role : by.kind === 'key' ? 'owner' : 'member')
+export const roleOf = ({ by }: Pick<Principal, 'by'>): Role => (by.kind === 'user' ? by.role : by.kind === 'key' ? (by.role ?? 'owner') : 'member')
 
 /** Whether a role includes a right. */
 export const includes = (role: Role, right: Right): boolean => ROLES.indexOf(role) >= RIGHTS.indexOf(right)

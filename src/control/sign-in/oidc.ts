@@ -91,12 +91,18 @@ export function makeOidcClient(settings: OidcSettings): OidcClient {
         subject,
         email: text('email'),
         // Some providers send it as text.
-        isEmailVerified: claims.email_verified === true || claims.email_verified === 'true',
+        isEmailVerified: claims.email_verified === true || claims.email_verified === 'true' || (settings.trustsEmail && claims.email_verified === undefined),
         name: text('name') ?? text('preferred_username'),
         roles: [claimOf(claims, settings.roleClaim)].flat().filter((value) => typeof value === 'string'),
       }
     },
   }
+}
+
+/** What may be logged of an error: those of the library also hold what the provider has sent, with tokens. */
+export function problemOf(error: unknown): { problem: string; code: string | undefined; because: string | undefined } {
+  const { message, code, cause } = error as { message?: string; code?: string; cause?: unknown }
+  return { problem: message ?? 'unknown', code, because: cause instanceof Error ? cause.message : undefined }
 }
 
 /** A claim by its name, or inside others: `realm_access.roles`. */
