@@ -1,4 +1,6 @@
 // Every action of every tool, over the real routes with fake browsers: each reaches its route, with its fields where the route wants them.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId } from '../../base/ids.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
@@ -228,13 +230,18 @@ test('manage_credentials: create, list, get, totp_code, update, delete; no value
 
 test('manage_credential_providers: create, list, get, update, test, list_items, delete', async () => {
   const of = (action: string, more: object = {}) => json('manage_credential_providers', { action, ...more })
-  const token = JSON.stringify({ address: 'https://vault.invalid', token: 't' })
-  const { id } = await of('create', { name: 'store', provider_type: 'vault', token, cache_ttl_seconds: 0 })
-  expect((await of('list')).items).toMatchObject([{ id, provider_type: 'vault' }])
-  expect(await of('update', { id, name: 'other', enabled: false, priority: 3 })).toMatchObject({ name: 'other', enabled: false, priority: 3 })
+  const folder = join(cloud.paths.root, 'credential-files')
+  mkdirSync(folder, { recursive: true })
+  const item = { title: 'Site', urls: ['https://site.example.com'], values: { username: 'kim', password: 'a secret value' } }
+  writeFileSync(join(folder, 'items.json'), JSON.stringify({ items: [item] }), { mode: 0o600 })
+  const { id } = await of('create', { name: 'store', provider_type: 'file', token: '{"file":"items.json"}', cache_ttl_seconds: 0 })
+  expect((await of('list')).items).toMatchObject([{ id, provider_type: 'file' }])
+  expect(await of('update', { id, name: 'other', enabled: true, priority: 3 })).toMatchObject({ name: 'other', enabled: true, priority: 3 })
   expect(await of('get', { id })).toMatchObject({ name: 'other' })
-  expect(await of('test', { id })).toMatchObject({ success: false })
-  expect(await refused('manage_credential_providers', { action: 'list_items', id })).toMatch(/\[code: (bad_gateway|unavailable|bad_request|conflict)\]$/)
+  expect(await of('test', { id })).toMatchObject({ success: true })
+  const { items } = await of('list_items', { id })
+  expect(items).toMatchObject([{ title: 'Site' }])
+  expect(JSON.stringify(items)).not.toContain('a secret value')
   expect(await said('manage_credential_providers', { action: 'delete', id })).toMatch(DONE)
 })
 
