@@ -1,0 +1,4 @@
+// One session.
+export default function SessionPage() {
+  return null
+}
