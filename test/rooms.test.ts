@@ -194,6 +194,11 @@ const ARROWS: { files: string; may: string; why: string }[] = [
     why: 'the browser of a login is a session, which may be recorded (types only)',
   },
   {
+    files: 'control/sign-in/**',
+    may: 'control/org/members/person.ts',
+    why: 'a sign-in is that of a person, who has roles',
+  },
+  {
     files: 'control/live/routes.ts',
     may: 'control/browsers/sockets.ts',
     why: 'a viewer is one of the sockets of a session, and closed with them (types only)',

@@ -56,6 +56,8 @@ export interface Config {
   maxAnonymousConnections: number
   /** Most requests that one key may make within a minute, of this replica; 0: no limit. */
   rateLimitPerMinute: number
+  /** How long a sign-in of a web browser lasts, in hours. */
+  signInHours: number
   /** Memory one instance may use, in MiB, where cgroups allow a limit. */
   instanceMemoryMb: number
   /** Processes and threads one instance may have. */
@@ -207,6 +209,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),
     maxAnonymousConnections: integer(env, 'COB_MAX_ANONYMOUS_CONNECTIONS', 1024, 1, 100_000),
     rateLimitPerMinute: integer(env, 'COB_RATE_LIMIT_PER_MINUTE', 0, 0, 1_000_000),
+    signInHours: integer(env, 'COB_SIGN_IN_HOURS', 168, 1, 8760),
     instanceMemoryMb: integer(env, 'COB_INSTANCE_MEMORY_MB', 4096, 256, 1_048_576),
     instancePids: integer(env, 'COB_INSTANCE_PIDS', 4096, 64, 1_000_000),
     instanceDiskMb: integer(env, 'COB_INSTANCE_DISK_MB', 10_240, 64, 16_777_216),

@@ -20,6 +20,7 @@ import { profiles } from './profiles/contract.ts'
 import { credentialProviders } from './credential-providers/contract.ts'
 import { proxies } from './proxies/contract.ts'
 import { replays } from './replays/contract.ts'
+import { signIn } from './sign-in/contract.ts'
 import { system } from './system/contract.ts'
 import { telemetryDestinations } from './telemetry/destinations/contract.ts'
 import { telemetryArchive } from './telemetry/contract.ts'
@@ -46,6 +47,7 @@ export const contracts: Contract[] = [
   auditLogs,
   auditExports,
   account,
+  signIn,
   system,
 ]
 

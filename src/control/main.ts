@@ -44,6 +44,7 @@ import { assertOrganization, auditTrail, exportAuditLog, makeTarget, storeRows, 
 import { projectResolver } from './org/projects/resolve.ts'
 import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
+import { openSignIns } from './sign-ins.ts'
 import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
 import { openLogins } from './logins.ts'
@@ -309,10 +310,12 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH, HOSTED_PATH] }
+  const checkKey = keyChecker(db)
+  const { signIns, handling: signInSettings } = openSignIns({ db, config, checkKey })
   const exportTarget = makeTarget(config.auditExport)
   const context = makeServer({
     log,
-    authenticate: admission(keyChecker(db), resolve, tokens, browsers, managedAuth.handOff),
+    authenticate: admission(checkKey, resolve, tokens, browsers, managedAuth.handOff, signIns),
     guard: opened.use(watchKeys(db, log)).guard,
     ...(config.rateLimitPerMinute > 0 && { rateLimit: new RateLimit(config.rateLimitPerMinute) }),
     origin: config.publicUrl,
@@ -348,6 +351,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     disk,
     metrics,
     audit,
+    signInSettings,
     organization: { resolve, caps, holdings: projectHoldings, trail, exportTarget },
   })
   opened.use(keepPurging(purges({ db, objects, scope, config }), log, () => leases.holds('purge')))

@@ -1,6 +1,6 @@
 // Handlers of the Invocations contract.
 import { fault } from '../../http/fault.ts'
-import { known, type Handlers, type Principal } from '../../http/route.ts'
+import { isAccount, known, type Handlers, type Principal } from '../../http/route.ts'
 import type { Browser } from '../browsers/contract.ts'
 import { parseSince } from '../apps/since.ts'
 import type { invocations as contract } from './contract.ts'
@@ -42,8 +42,8 @@ export const invocationHandlers = (invocations: Invocations, browsers: MadeBrows
   deleteInvocationBrowsers: async ({ principal, params }) => browsers.endOfInvocation((await invocations.find(known(principal).project, params.id)).id),
 })
 
-/** Whose repeated requests are compared: those of one key in one project. Invocations are made by keys. */
+/** Whose repeated requests are compared: those of one key in one project. Invocations are made by keys and people. */
 function whose({ by, project }: Principal): string {
-  if (by.kind !== 'key') throw fault.unauthorized('an API key is required')
+  if (!isAccount(by)) throw fault.unauthorized('an API key is required')
   return `${by.id} in ${project}`
 }

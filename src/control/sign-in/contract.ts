@@ -1,0 +1,67 @@
+// How people sign in, and what a caller is told about itself.
+import { z } from 'zod'
+import { json, onlyHeaders, ROLES, route } from '../../http/route.ts'
+
+const group = 'Sign-in'
+
+const Role = z.enum(ROLES)
+
+const Options = z.object({
+  /** API keys are accepted. */
+  key: z.boolean(),
+  /** Identity providers, for `/sign-in/oidc/{id}`. */
+  providers: z.array(z.object({ id: z.string(), name: z.string() })),
+})
+
+const Me = z.object({
+  principal: z.object({ type: z.enum(['api_key', 'user']), id: z.string(), name: z.string().nullable(), email: z.string().nullable() }),
+  organization: z.object({ id: z.string() }),
+  /** In all projects; null: only in those of the list. */
+  role: Role.nullable(),
+  /** The active projects that the caller may name in X-Kernel-Project-Id, oldest first; at most 1000. */
+  projects: z.array(z.object({ id: z.string(), name: z.string(), role: Role })),
+})
+export type Me = z.output<typeof Me>
+
+export const signIn = {
+  getSignInOptions: route({
+    method: 'GET',
+    path: '/sign-in/options',
+    id: 'getSignInOptions',
+    group,
+    summary: 'List the ways to sign in',
+    access: 'public',
+    reply: json(Options),
+  }),
+  signInWithKey: route({
+    method: 'POST',
+    path: '/sign-in/key',
+    id: 'signInWithKey',
+    group,
+    summary: 'Sign a web browser in with an API key; the answer sets a cookie',
+    access: 'public',
+    body: z.strictObject({ api_key: z.string().min(1).max(512) }),
+    maxBodyBytes: 4096,
+    reply: onlyHeaders(),
+    faults: ['unauthorized', 'forbidden', 'too_many_requests', 'unavailable'],
+  }),
+  signOut: route({
+    method: 'POST',
+    path: '/sign-out',
+    id: 'signOut',
+    group,
+    summary: 'End the sign-in of this web browser',
+    access: 'public',
+    reply: onlyHeaders(),
+    faults: ['unavailable'],
+  }),
+  getMe: route({
+    method: 'GET',
+    path: '/me',
+    id: 'getMe',
+    group,
+    summary: 'Tell who the caller is, and which projects it may use',
+    reply: json(Me),
+    faults: ['forbidden'],
+  }),
+}
