@@ -24,6 +24,7 @@ import type { projects } from '../../../src/control/org/projects/contract.ts'
 import type { profiles } from '../../../src/control/profiles/contract.ts'
 import type { proxies } from '../../../src/control/proxies/contract.ts'
 import type { replays } from '../../../src/control/replays/contract.ts'
+import type { signIn } from '../../../src/control/sign-in/contract.ts'
 import type { system } from '../../../src/control/system/contract.ts'
 import type { telemetryArchive } from '../../../src/control/telemetry/contract.ts'
 import type { telemetryDestinations } from '../../../src/control/telemetry/destinations/contract.ts'
@@ -47,6 +48,7 @@ type Own = typeof apps &
   typeof profiles &
   typeof proxies &
   typeof replays &
+  typeof signIn &
   typeof system &
   typeof telemetryArchive &
   typeof telemetryDestinations

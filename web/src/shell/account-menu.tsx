@@ -1,8 +1,7 @@
 // Who is signed in, the theme, and the way out.
-import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Button, Menu, MenuItem, MenuSection, MenuTrigger, Popover, Header } from 'react-aria-components'
-import { me, signOut } from '../api/sign-in.ts'
+import { signOut, useMe } from '../api/sign-in.ts'
 import { failed } from '../ui/toasts.tsx'
 import { chooseTheme, theme, type Theme } from './theme.ts'
 
@@ -12,8 +11,6 @@ const THEMES: [Theme, string][] = [
   ['dark', 'Dark'],
 ]
 
-export const useMe = () => useQuery({ queryKey: ['me'], queryFn: ({ signal }) => me(signal), staleTime: 60_000 })
-
 export function AccountMenu() {
   const who = useMe().data?.principal
   const [chosen, choose] = useState(theme)
@@ -21,11 +18,12 @@ export function AccountMenu() {
   return (
     <div className="account">
       <MenuTrigger>
-        <Button className="account-button" aria-label={`Account: ${name}`}>
+        <Button className="account-button">
           <span className="avatar" aria-hidden="true">
             {who?.type === 'user' ? name.slice(0, 1).toUpperCase() : '#'}
           </span>
           <span className="name">
+            <span className="visually-hidden">Account: </span>
             {name}
             <small>{who?.type === 'user' ? who.email : who && 'API key'}</small>
           </span>

@@ -2,14 +2,18 @@
 import { useEffect, useState } from 'react'
 import { NavLink, Outlet, useLocation, useMatches, useNavigation } from 'react-router'
 import { useSignedIn } from '../api/account.ts'
+import { ApiError } from '../api/client.ts'
+import { useMe } from '../api/sign-in.ts'
 import { PAGES, SECTIONS } from '../pages.ts'
 import { Button } from '../ui/button.tsx'
+import { ErrorNotice } from '../ui/error.tsx'
 import { AccountMenu } from './account-menu.tsx'
 import { ProjectSwitcher } from './project-switcher.tsx'
 import { SignIn } from './sign-in.tsx'
 
 export function Frame() {
   const isSignedIn = useSignedIn()
+  const me = useMe()
   const [isOpen, open] = useState(false)
   const { pathname } = useLocation()
   const isLoading = useNavigation().state === 'loading'
@@ -29,6 +33,14 @@ export function Frame() {
   }, [isOpen])
 
   if (!isSignedIn) return <SignIn />
+  // Without a sign-in the answer is a refusal, after which the page to sign in is there.
+  if (me.isPending || (me.error instanceof ApiError && me.error.status === 401)) return null
+  if (!me.data)
+    return (
+      <main className="alone">
+        <ErrorNotice error={me.error} what="Your sign-in" retry={() => void me.refetch()} />
+      </main>
+    )
   return (
     <div className="frame" data-navigation={isOpen ? 'open' : 'closed'}>
       <a className="skip" href="#content">
@@ -40,7 +52,7 @@ export function Frame() {
         </Button>
         <span className="brand">Cob</span>
       </header>
-      <div className="side">
+      <aside className="side" aria-label="Cob">
         <div className="brand" aria-hidden="true">
           <img src="/dashboard/icon.svg" alt="" width="22" height="22" />
           Cob
@@ -66,7 +78,7 @@ export function Frame() {
           })}
         </nav>
         <AccountMenu />
-      </div>
+      </aside>
       <main id="content" tabIndex={-1} aria-busy={isLoading}>
         {isLoading && <div className="progress" role="progressbar" aria-label="Loading the page" />}
         <Outlet />

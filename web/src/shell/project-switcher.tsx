@@ -1,8 +1,8 @@
 // The project that all pages are about.
 import { project, useProject } from '../api/project.ts'
 import { queries } from '../api/queries.ts'
+import { useMe } from '../api/sign-in.ts'
 import { Select } from '../ui/field.tsx'
-import { useMe } from './account-menu.tsx'
 
 export function ProjectSwitcher() {
   const projects = useMe().data?.projects ?? []
@@ -20,7 +20,7 @@ export function ProjectSwitcher() {
         options={[...(isKnown ? [] : ([['', 'Default project']] as const)), ...projects.map(({ id, name }) => [id, name] as const)]}
         onChange={(id) => {
           project.choose(id === '' ? undefined : id)
-          queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'me' })
+          queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'getMe' })
         }}
       />
     </div>

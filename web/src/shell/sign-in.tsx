@@ -1,7 +1,8 @@
 // The page to sign in: with an API key, or with a provider that the operator has set up.
 import { useState, type FormEvent } from 'react'
-import { useQuery } from '@tanstack/react-query'
-import { signInOptions, signInWithKey } from '../api/sign-in.ts'
+import { useCall } from '../api/queries.ts'
+import { signInWithKey } from '../api/sign-in.ts'
+import { adviceOn } from '../ui/advice.ts'
 import { Button } from '../ui/button.tsx'
 import { Field } from '../ui/field.tsx'
 
@@ -9,7 +10,7 @@ export function SignIn() {
   const [key, setKey] = useState('')
   const [problem, setProblem] = useState<string>()
   const [isBusy, busy] = useState(false)
-  const options = useQuery({ queryKey: ['sign-in options'], queryFn: ({ signal }) => signInOptions(signal), staleTime: 60_000 })
+  const options = useCall('getSignInOptions', {})
 
   const submit = (event: FormEvent): void => {
     event.preventDefault()
@@ -17,7 +18,7 @@ export function SignIn() {
     busy(true)
     setProblem(undefined)
     signInWithKey(key.trim())
-      .catch((error: Error) => setProblem(error.message))
+      .catch((error: unknown) => setProblem(adviceOn(error)))
       .finally(() => busy(false))
   }
 

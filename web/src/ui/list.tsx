@@ -163,6 +163,7 @@ function Pager({ offset, count, nextOffset }: { offset: number; count: number; n
     if (to > 0) next.set('offset', String(to))
     else next.delete('offset')
     set(next)
+    document.getElementById('content')?.scrollIntoView()
     document.getElementById('content')?.scrollTo(0, 0)
   }
   return (
