@@ -44,11 +44,9 @@ export async function openDashboard(
   page.on('console', (message) => {
     if (/Content Security Policy|TrustedHTML|TrustedScript/i.test(message.text())) wrongs.push(`policy: ${message.text()}`)
   })
-  await page.addInitScript(() => {
-    addEventListener('securitypolicyviolation', (event) =>
-      console.error(`Content Security Policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`),
-    )
-  })
+  await page.addInitScript(
+    "addEventListener('securitypolicyviolation', (event) => console.error(`Content Security Policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`))",
+  )
   const open = async (path: string): Promise<void> => {
     await page.goto(`${cloud.url}/dashboard/${path}`)
   }

@@ -32,6 +32,8 @@ interface Given {
 interface Options {
   signal?: AbortSignal | undefined
   headers?: Record<string, string>
+  /** The request goes on when the page is closed. */
+  keepalive?: boolean
 }
 
 /** A page of a list. `nextOffset` is undefined on the last one. */
@@ -73,16 +75,20 @@ export async function* stream<K extends StreamId>(
   for await (const frame of readEvents(response.body!, signal)) yield { id: frame.id, event: JSON.parse(frame.data) as EventOf<K> }
 }
 
-async function send(id: CallId, given: Given, { signal, headers }: Options): Promise<Response> {
+async function send(id: CallId, given: Given, { signal, ...options }: Options): Promise<Response> {
   const [method, pattern] = ROUTES[id]!
-  return request(method, pathOf(pattern, given.params) + queryOf(given.query), { body: given.body, signal: signal ?? AbortSignal.timeout(ANSWER_MS), headers })
+  return request(method, pathOf(pattern, given.params) + queryOf(given.query), {
+    ...options,
+    body: given.body,
+    signal: signal ?? AbortSignal.timeout(ANSWER_MS),
+  })
 }
 
 /** Sends any request to the service; for what is no route of the API. @throws ApiError */
 export async function request(
   method: string,
   path: string,
-  { body, signal, headers = {} }: { body?: unknown; signal?: AbortSignal | undefined; headers?: Record<string, string> | undefined } = {},
+  { body, signal, headers = {}, keepalive = false }: Options & { body?: unknown } = {},
 ): Promise<Response> {
   const isRaw = body instanceof Blob || body instanceof FormData
   let response: Response
@@ -98,6 +104,7 @@ export async function request(
       ...(body !== undefined && { body: isRaw ? body : JSON.stringify(body) }),
       credentials: 'same-origin',
       redirect: 'error',
+      keepalive,
       cache: 'no-store',
       signal: signal ?? AbortSignal.timeout(ANSWER_MS),
     })
@@ -106,7 +113,8 @@ export async function request(
     if ((error as Error).name === 'TimeoutError') throw new ApiError(0, 'timeout', 'The service has not answered in time.')
     throw new ApiError(0, 'unreachable', 'The service cannot be reached.')
   }
-  if (!response.ok) throw await refusal(response)
+  // It is what the caller has already.
+  if (!response.ok && response.status !== 304) throw await refusal(response)
   return response
 }
 

@@ -58,7 +58,7 @@ type Inside = typeof computer & typeof curl & typeof filesystem & typeof logs & 
 
 type Fields<T> = { [K in keyof T]?: T[K] }
 type InsideInput<R extends Route> = Omit<Input<R>, 'params'> & {
-  params: { id: string } & (z.input<R['params']> extends object ? z.input<R['params']> : unknown)
+  params: z.input<R['params']> extends Record<string, never> ? { id: string } : { id: string } & z.input<R['params']>
 }
 
 /** The ids of all calls. */

@@ -35,7 +35,7 @@ export function AccountMenu() {
               disallowEmptySelection
               selectedKeys={[chosen]}
               onSelectionChange={(keys) => {
-                const next = [...keys][0] as Theme
+                const next = [...(keys as Set<Theme>)][0]!
                 choose(next)
                 chooseTheme(next)
               }}

@@ -51,7 +51,9 @@ export function useFilters(filters: readonly Filter[]): { query: Record<string, 
   for (const filter of filters) {
     if (filter.kind === 'tags') {
       const tags = Object.fromEntries(search.getAll('tag').flatMap((text) => (text.includes('=') ? [splitTag(text)] : [])))
-      if (Object.keys(tags).length > 0) ((query[filter.name] = tags), (isFiltered = true))
+      if (Object.keys(tags).length === 0) continue
+      query[filter.name] = tags
+      isFiltered = true
       continue
     }
     const given = search.get(filter.name)

@@ -3,6 +3,9 @@ import type { ItemOf } from '../../api/contracts.ts'
 
 export type Session = ItemOf<'listBrowsers'>
 
+/** While a session does not say its own. */
+export const DEFAULT_SCREEN = { width: 1920, height: 1080 }
+
 export const isRunning = ({ deleted_at: deleted }: Session): boolean => deleted === undefined
 export const nameOf = ({ name, session_id: id }: Session): string => name ?? id
 
