@@ -11,6 +11,7 @@ import {
   type DockerSettings,
   type KubernetesSettings,
 } from './container-settings.ts'
+import { oidcSettings, type OidcSettings } from './oidc-settings.ts'
 import { parseProxyUrl, type NamedProxy } from './proxy-url.ts'
 import { isRoot } from './user.ts'
 import { address, ConfigError, flag, integer, needed, oneOf, origin } from './setting.ts'
@@ -58,6 +59,8 @@ export interface Config {
   rateLimitPerMinute: number
   /** How long a sign-in of a web browser lasts, in hours. */
   signInHours: number
+  /** Undefined: people sign in with keys only. */
+  oidc: OidcSettings | undefined
   /** Memory one instance may use, in MiB, where cgroups allow a limit. */
   instanceMemoryMb: number
   /** Processes and threads one instance may have. */
@@ -210,6 +213,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     maxAnonymousConnections: integer(env, 'COB_MAX_ANONYMOUS_CONNECTIONS', 1024, 1, 100_000),
     rateLimitPerMinute: integer(env, 'COB_RATE_LIMIT_PER_MINUTE', 0, 0, 1_000_000),
     signInHours: integer(env, 'COB_SIGN_IN_HOURS', 168, 1, 8760),
+    oidc: oidcSettings(env),
     instanceMemoryMb: integer(env, 'COB_INSTANCE_MEMORY_MB', 4096, 256, 1_048_576),
     instancePids: integer(env, 'COB_INSTANCE_PIDS', 4096, 64, 1_000_000),
     instanceDiskMb: integer(env, 'COB_INSTANCE_DISK_MB', 10_240, 64, 16_777_216),

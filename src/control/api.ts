@@ -15,6 +15,7 @@ import { account } from './org/account/contract.ts'
 import { apiKeys } from './org/api-keys/contract.ts'
 import { auditLogs } from './org/audit-logs/contract.ts'
 import { auditExports } from './org/audit-logs/exports/contract.ts'
+import { members } from './org/members/contract.ts'
 import { projects } from './org/projects/contract.ts'
 import { profiles } from './profiles/contract.ts'
 import { credentialProviders } from './credential-providers/contract.ts'
@@ -46,6 +47,7 @@ export const contracts: Contract[] = [
   projects,
   auditLogs,
   auditExports,
+  members,
   account,
   signIn,
   system,

@@ -7,7 +7,7 @@ import { Unavailable } from '../../base/unavailable.ts'
 import { CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import { calledBy, type Called, type LeasedSession, type Page, type Principal } from '../../http/route.ts'
+import { calledBy, includes, roleOf, type Called, type LeasedSession, type Page, type Principal } from '../../http/route.ts'
 import { isProjectGone, type Db } from '../../store/db.ts'
 import { NoRoom } from '../../instances/driver.ts'
 import { NoSeat } from '../../store/seats.ts'
@@ -74,7 +74,7 @@ export interface Browsers {
    */
   delete(by: Pick<Principal, 'project'>, idOrName: string, isRemoved: boolean): Promise<void>
   /** The live sessions of an app's run, newest first. All are of the run's project. */
-  ofInvocation(invocationId: string, origin: string): Promise<Browser[]>
+  ofInvocation(by: Principal, invocationId: string, origin: string): Promise<Browser[]>
   /** Ends the sessions of a run. */
   endOfInvocation(invocationId: string): Promise<void>
   /** Ends the sessions of all runs that have ended. */
@@ -93,6 +93,9 @@ export interface Browsers {
    */
   reach(project: string | undefined, called: Called, how?: { isForLogins: boolean }): Promise<Reached>
 }
+
+/** Who may only look gets no token, and a live view to watch. */
+const accessOf = (by: Principal | undefined) => (by && !includes(roleOf(by), 'use') ? 'watch' : 'control')
 
 /** What is typed into the browser of a login is secret, to those as well who could read the page by its tools. */
 const closed = (id: string) => fault.conflict(`the browser "${id}" belongs to a login: its tools are closed; its live view shows it`)
@@ -126,7 +129,7 @@ export function makeBrowsers({
 }: BrowsersSettings): Browsers {
   const { at, fitNew, dress } = fitter
 
-  const presentOne = async (row: BrowserRow, origin: string): Promise<Browser> => (await present([row], origin))[0]!
+  const presentOne = async (row: BrowserRow, origin: string, by?: Principal): Promise<Browser> => (await present([row], origin, undefined, accessOf(by)))[0]!
 
   async function find(project: string | undefined, called: Called, includeDeleted = false): Promise<BrowserRow> {
     const { idOrName, lease } = calledBy(called)
@@ -264,15 +267,16 @@ export function makeBrowsers({
       if (!row) throw fault.unavailable('the browser did not accept its settings')
       return presentOne(row, origin)
     },
-    async list({ project }, filter, origin) {
+    async list(by, filter, origin) {
+      const { project } = by
       if (filter.region !== undefined && filter.region !== place.region) return { items: [], nextOffset: undefined }
       const rows = await listBrowsers(db, { scope, project }, filter)
       return {
-        items: await present(rows.slice(0, filter.limit), origin),
+        items: await present(rows.slice(0, filter.limit), origin, undefined, accessOf(by)),
         nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined,
       }
     },
-    get: async ({ project }, called, includeDeleted, origin) => presentOne(await find(project, called, includeDeleted), origin),
+    get: async (by, called, includeDeleted, origin) => presentOne(await find(by.project, called, includeDeleted), origin, by),
     async update({ project }, idOrName, given, origin, signal) {
       const { id, lease, pool_id: pool, auth_flow_id: flow } = await find(project, idOrName)
       if (flow !== null) throw closed(id)
@@ -294,7 +298,7 @@ export function makeBrowsers({
       // Its end may have finished in the meantime.
       if (!isEnding && row.deleted_at === null) throw fault.notFound('browser', idOrName)
     },
-    ofInvocation: async (invocationId, origin) => present(await liveOfInvocation(db, scope, invocationId), origin),
+    ofInvocation: async (by, invocationId, origin) => present(await liveOfInvocation(db, scope, invocationId), origin, undefined, accessOf(by)),
     endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, scope, invocationId)),
     endLeftByInvocations: async () => endAll(await leftByInvocations(db, scope)),
     // No database query for running sessions: every call with a token comes here.

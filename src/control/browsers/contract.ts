@@ -166,6 +166,7 @@ export const cdpHttp = {
     method: 'GET',
     path: `${PUBLIC_SOCKETS.cdp}/json/version`,
     id: 'cdpVersion',
+    right: 'use',
     summary: 'Get the version of the browser and its CDP address, as Chromium reports them',
     reply: json(
       z.object({
@@ -184,6 +185,7 @@ export const cdpHttp = {
     method: 'GET',
     path: `${PUBLIC_SOCKETS.cdp}/json/list`,
     id: 'cdpList',
+    right: 'use',
     summary: 'List the pages of the browser and their CDP addresses, as Chromium reports them',
     reply: json(z.array(CdpPage)),
     faults: ['not_found', 'unavailable'],
@@ -193,6 +195,7 @@ export const cdpHttp = {
     method: 'GET',
     path: `${PUBLIC_SOCKETS.cdp}/json`,
     id: 'cdpPages',
+    right: 'use',
     summary: 'List the pages of the browser, like /json/list',
     reply: json(z.array(CdpPage)),
     faults: ['not_found', 'unavailable'],

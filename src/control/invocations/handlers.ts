@@ -9,7 +9,7 @@ import { isRepeated } from './repeats.ts'
 
 /** The browsers that runs have made. */
 interface MadeBrowsers {
-  ofInvocation(invocationId: string, origin: string): Promise<Browser[]>
+  ofInvocation(by: Principal, invocationId: string, origin: string): Promise<Browser[]>
   endOfInvocation(invocationId: string): Promise<void>
 }
 
@@ -37,7 +37,7 @@ export const invocationHandlers = (invocations: Invocations, browsers: MadeBrows
   followInvocation: ({ principal, params, query, headers, signal }) =>
     invocations.follow(known(principal).project, params.id, query.since, headers['last-event-id'], signal),
   listInvocationBrowsers: async ({ principal, params, origin }) => ({
-    browsers: await browsers.ofInvocation((await invocations.find(known(principal).project, params.id)).id, origin),
+    browsers: await browsers.ofInvocation(known(principal), (await invocations.find(known(principal).project, params.id)).id, origin),
   }),
   deleteInvocationBrowsers: async ({ principal, params }) => browsers.endOfInvocation((await invocations.find(known(principal).project, params.id)).id),
 })
