@@ -26,7 +26,7 @@ export default function Details({ session }: TabProps) {
             ['Ends after', `${duration(session.timeout_seconds * 1000)} without use`],
             ['Start page', session.start_url && <Outside url={session.start_url} />],
             ['Profile', profile && (profile.name ?? profile.id)],
-            ['Proxy', proxy && (proxy.id)],
+            ['Proxy', proxy && proxy.id],
             ['Pool', pool && (pool.name ?? pool.id)],
             ['Created', <Ago key="created" at={session.created_at} />],
             ['Up for', duration(session.usage.uptime_ms)],

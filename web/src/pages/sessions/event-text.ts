@@ -26,7 +26,12 @@ const SAYS: Record<string, readonly string[]> = {
 
 export function lineOf({ event: { category, type, data = {} } }: Event): string {
   const parts = (SAYS[category] ?? []).map((field) => text(data[field])).filter(Boolean)
-  const rest = parts.length > 0 ? parts : Object.values(data).map(text).filter(Boolean)
+  const rest =
+    parts.length > 0
+      ? parts
+      : Object.entries(data)
+          .map(([field, value]) => (/(^|_)id$/.test(field) ? '' : text(value)))
+          .filter(Boolean)
   return (
     cut(
       printable(

@@ -89,7 +89,7 @@ export default function Events({ session }: TabProps) {
   )
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 })
+const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' })
 
 function Line({ event }: { event: Event }) {
   const date = new Date(event.event.ts / 1000)

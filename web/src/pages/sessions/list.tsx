@@ -25,7 +25,7 @@ const FILTERS: Filter[] = [
       ['all', 'All'],
     ],
   },
-  { kind: 'search', name: 'query', label: 'Search by name, id, profile, proxy or pool' },
+  { kind: 'search', name: 'query', label: 'Name, id, profile, proxy or pool' },
   { kind: 'tags', name: 'tags' },
 ]
 
