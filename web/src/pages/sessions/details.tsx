@@ -39,7 +39,7 @@ export default function Details({ session }: TabProps) {
           <h2>Use it from a program</h2>
           <p className="muted">
             Playwright and Puppeteer connect to its CDP address. The address has a token of this session: who has it can control the browser.{' '}
-            <Copy text={session.cdp_ws_url} label="Copy the CDP address" />
+            <Copy text={session.cdp_ws_url}>Copy the address</Copy>
           </p>
           <CodeTabs examples={useIt(session)} />
         </section>

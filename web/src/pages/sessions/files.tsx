@@ -11,6 +11,7 @@ import { ErrorNotice } from '../../ui/error.tsx'
 import { Field } from '../../ui/field.tsx'
 import { Loading, Table } from '../../ui/list.tsx'
 import { Ago, Mono, size } from '../../ui/show.tsx'
+import { printable } from '../../ui/text.ts'
 import { done, failed } from '../../ui/toasts.tsx'
 import { save } from './download.ts'
 import type { TabProps } from './session.tsx'
@@ -104,10 +105,10 @@ export default function Files({ session }: TabProps) {
                 cell: (entry) =>
                   entry.is_dir ? (
                     <Button look="quiet" onPress={() => go(join(path, entry.name))}>
-                      <span className="file folder">{entry.name}/</span>
+                      <span className="file folder">{printable(entry.name)}/</span>
                     </Button>
                   ) : (
-                    <span className="file">{entry.name}</span>
+                    <span className="file">{printable(entry.name)}</span>
                   ),
               },
               { title: 'Size', isNumber: true, cell: ({ is_dir: isFolder, size_bytes: count }) => (isFolder ? '' : size(count)) },
@@ -118,7 +119,11 @@ export default function Files({ session }: TabProps) {
                 cell: (entry) => (
                   <span className="buttons">
                     {!entry.is_dir && (
-                      <Button look="quiet" aria-label={`Download ${entry.name}`} onPress={() => void fetchFile(entry).catch(failed('The download has failed'))}>
+                      <Button
+                        look="quiet"
+                        aria-label={`Download ${printable(entry.name)}`}
+                        onPress={() => void fetchFile(entry).catch(failed('The download has failed'))}
+                      >
                         Download
                       </Button>
                     )}
@@ -147,7 +152,7 @@ function Breadcrumbs({ path, go }: { path: string; go: (to: string) => void }) {
           <span key={target}>
             {at > 0 && <span className="muted">/</span>}
             <Button look="quiet" onPress={() => go(target)}>
-              {part}
+              {printable(part)}
             </Button>
           </span>
         )
@@ -193,13 +198,13 @@ function Delete({ id, entry }: { id: string; entry: Entry }) {
       title={entry.is_dir ? 'Delete this folder?' : 'Delete this file?'}
       text={
         <p>
-          <b>{entry.name}</b>
+          <b>{printable(entry.name)}</b>
           {entry.is_dir ? ' and everything in it is gone after that.' : ' is gone after that.'}
         </p>
       }
       action="Delete"
       trigger={
-        <Button look="quiet" aria-label={`Delete ${entry.name}`}>
+        <Button look="quiet" aria-label={`Delete ${printable(entry.name)}`}>
           Delete
         </Button>
       }

@@ -28,7 +28,7 @@ export default function Live({ session }: TabProps) {
         <a className="button plain" href={mayAct ? address : `${address}?readOnly=true`} target="_blank" rel="noopener">
           Open in a tab
         </a>
-        <Copy text={url} label="Copy the link (its holder can control the browser)" />
+        <Copy text={url}>Copy link</Copy>
       </div>
       <iframe
         key={String(mayAct)}
