@@ -8,6 +8,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** Further successful statuses of a route: what each means, and whether its body has the same type as the first. */
 export type OtherReplies = Record<number, { description: string; hasBody: boolean }>
+export const UNCHANGED: OtherReplies = { 304: { description: 'It is still the one that the If-None-Match header names.', hasBody: false } }
 export const PARTIAL: OtherReplies = { 206: { description: 'The part that the Range header asks for.', hasBody: true } }
 
 /** What a route answers. */
