@@ -231,3 +231,45 @@ describe('one session', () => {
     expect(await problemsOf(page)).toEqual([])
   })
 })
+
+describe('the wall', () => {
+  test('shows the screen of each session, at most once a second, and asks for nothing while it cannot be seen', async () => {
+    const asked: number[] = []
+    const listen = (request: { url(): string }) => void (/\/thumbnail$/.test(request.url()) && asked.push(Date.now()))
+    page.on('request', listen)
+    try {
+      await dashboard.open('wall')
+      const tile = page.getByRole('link', { name: /renamed|looked-at/ })
+      const picture = tile.locator('img')
+      await picture.waitFor()
+      expect(await page.evaluate(`document.querySelector('.tile img').naturalWidth`)).toBeGreaterThan(100)
+      await checkPage(page, 'wall')
+      const from = Date.now()
+      await page.waitForTimeout(4_000)
+      const times = asked.filter((at) => at >= from)
+      expect(times.length).toBeGreaterThan(1)
+      expect(times.length).toBeLessThanOrEqual(5)
+      // As a browser does when another tab is chosen.
+      await page.evaluate(
+        `Object.defineProperty(document, 'hidden', { value: true, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
+      )
+      await page.waitForTimeout(1_500)
+      const before = asked.length
+      await page.waitForTimeout(2_500)
+      expect(asked.length).toBe(before)
+      await page.evaluate(`delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))`)
+      await expect.poll(() => asked.length).toBeGreaterThan(before)
+      // Out of sight, a tile asks for nothing.
+      await page.evaluate(`document.querySelector('.wall').style.marginTop = '400vh'`)
+      await page.waitForTimeout(1_500)
+      const unseen = asked.length
+      await page.waitForTimeout(2_500)
+      expect(asked.length).toBe(unseen)
+      await page.evaluate(`document.querySelector('.wall').style.marginTop = ''`)
+      await tile.click()
+      await page.getByRole('heading', { name: /renamed|looked-at/, level: 1 }).waitFor()
+    } finally {
+      page.off('request', listen)
+    }
+  })
+})
