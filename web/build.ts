@@ -26,8 +26,8 @@ function sourcesTag(): string {
       .update(`${relative(PACKAGE_DIR, file)}\0`)
       .update(readFileSync(file))
       .update('\0')
-  // Paths come from the contracts; nothing else of them does.
-  for (const { id, method, path } of contracts.flatMap((group) => Object.values(group))) hash.update(`${id} ${method} ${path}\0`)
+  // Paths and rights come from the contracts; nothing else of them is in the bundle.
+  for (const { id, method, path, right } of contracts.flatMap((group) => Object.values(group))) hash.update(`${id} ${method} ${path} ${right}\0`)
   return hash.digest('hex')
 }
 

@@ -3,6 +3,7 @@ import { useState } from 'react'
 import { isRunning, type Session } from './model.ts'
 import type { TabProps } from './session.tsx'
 import { useChange } from '../../api/queries.ts'
+import { useMay } from '../../api/sign-in.ts'
 import { adviceOn } from '../../ui/advice.ts'
 import { Button } from '../../ui/button.tsx'
 import { CodeTabs, Copy, examples } from '../../ui/code.tsx'
@@ -12,6 +13,7 @@ import { done } from '../../ui/toasts.tsx'
 
 export default function Details({ session }: TabProps) {
   const { viewport, profile, pool, proxy } = session
+  const mayChange = useMay('updateBrowser') && isRunning(session)
   return (
     <>
       <section className="panel">
@@ -33,8 +35,8 @@ export default function Details({ session }: TabProps) {
           ]}
         />
       </section>
-      {isRunning(session) && <Change session={session} />}
-      {isRunning(session) && (
+      {mayChange && <Change session={session} />}
+      {mayChange && (
         <section className="panel">
           <h2>Use it from a program</h2>
           <p className="muted">

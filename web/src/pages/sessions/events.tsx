@@ -2,6 +2,7 @@
 import { useEffect, useState } from 'react'
 import { ApiError, page, stream } from '../../api/client.ts'
 import { useChange } from '../../api/queries.ts'
+import { useMay } from '../../api/sign-in.ts'
 import { adviceOn } from '../../ui/advice.ts'
 import { Button } from '../../ui/button.tsx'
 import { Select } from '../../ui/field.tsx'
@@ -27,6 +28,7 @@ const MORE = { console: { enabled: true }, network: { enabled: true }, page: { e
 
 export default function Events({ session }: TabProps) {
   const [category, choose] = useState<Category>('')
+  const mayChange = useMay('updateBrowser') && isRunning(session)
   const { events, older, problem, isLoading, loadOlder, isLive } = useEvents(session.session_id, category, isRunning(session) && session.telemetry !== null)
   const change = useChange('updateBrowser', ['getBrowser'])
   const turn = (browser: typeof MORE | undefined): void =>
@@ -45,7 +47,7 @@ export default function Events({ session }: TabProps) {
           options={[['', 'All categories'], ...CATEGORIES.map((each) => [each, each] as const)]}
           onChange={(next) => choose(next)}
         />
-        {isRunning(session) &&
+        {mayChange &&
           (session.telemetry === null ? (
             <Button isDisabled={change.isPending} onPress={() => turn(undefined)}>
               Turn telemetry on

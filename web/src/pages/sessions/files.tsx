@@ -5,6 +5,7 @@ import { useSearchParams } from 'react-router'
 import { bytes } from '../../api/client.ts'
 import type { AnswerOf } from '../../api/contracts.ts'
 import { queries, useCall, useChange } from '../../api/queries.ts'
+import { useMay } from '../../api/sign-in.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm, Dialog } from '../../ui/confirm.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
@@ -27,6 +28,8 @@ export default function Files({ session }: TabProps) {
   const id = session.session_id
   const [search, set] = useSearchParams()
   const path = search.get('path') ?? HOME
+  const mayWrite = useMay('writeFile')
+  const mayRead = useMay('readFile')
   const go = (to: string): void => set(to === HOME ? {} : { path: to })
   const { data, error, isPending, refetch } = useCall('listFiles', { params: { id }, query: { path } })
   const [transfer, setTransfer] = useState<string>()
@@ -64,13 +67,19 @@ export default function Files({ session }: TabProps) {
       <div className="toolbar">
         <Breadcrumbs path={path} go={go} />
         <span className="space" />
-        <FileTrigger allowsMultiple onSelect={(files) => files && void send([...files]).catch(failed('The upload has failed'))}>
-          <Button isDisabled={transfer !== undefined}>Upload</Button>
-        </FileTrigger>
-        <NewFolder id={id} folder={path} />
-        <Button onPress={() => void fetchFile({ name: path.split('/').pop()!, path, is_dir: true } as Entry).catch(failed('The download has failed'))}>
-          Download as zip
-        </Button>
+        {mayWrite && (
+          <>
+            <FileTrigger allowsMultiple onSelect={(files) => files && void send([...files]).catch(failed('The upload has failed'))}>
+              <Button isDisabled={transfer !== undefined}>Upload</Button>
+            </FileTrigger>
+            <NewFolder id={id} folder={path} />
+          </>
+        )}
+        {mayRead && (
+          <Button onPress={() => void fetchFile({ name: path.split('/').pop()!, path, is_dir: true } as Entry).catch(failed('The download has failed'))}>
+            Download as zip
+          </Button>
+        )}
         <Button onPress={() => void refetch()}>Refresh</Button>
       </div>
       <p role="status" className="transfer">
@@ -79,6 +88,7 @@ export default function Files({ session }: TabProps) {
       <DropZone
         className="drop"
         aria-label="Drop files to upload them"
+        isDisabled={!mayWrite}
         onDrop={({ items }) =>
           void Promise.all(items.filter(isFileDropItem).map((item) => item.getFile()))
             .then(send)
@@ -92,7 +102,9 @@ export default function Files({ session }: TabProps) {
         ) : data.length === 0 ? (
           <div className="empty">
             <h2>This folder is empty</h2>
-            <p>Drop files here, or use Upload. The browser saves its downloads in {HOME}/Downloads.</p>
+            <p>
+              {mayWrite && 'Drop files here, or use Upload. '}The browser saves its downloads in {HOME}/Downloads.
+            </p>
           </div>
         ) : (
           <Table
@@ -118,7 +130,7 @@ export default function Files({ session }: TabProps) {
                 title: 'Actions',
                 cell: (entry) => (
                   <span className="buttons">
-                    {!entry.is_dir && (
+                    {mayRead && !entry.is_dir && (
                       <Button
                         look="quiet"
                         aria-label={`Download ${printable(entry.name)}`}
@@ -127,7 +139,7 @@ export default function Files({ session }: TabProps) {
                         Download
                       </Button>
                     )}
-                    <Delete id={id} entry={entry} />
+                    {mayWrite && <Delete id={id} entry={entry} />}
                   </span>
                 ),
               },
