@@ -18,7 +18,7 @@ const COMPRESS_FROM_BYTES = 512
 function sourcesTag(): string {
   const hash = createHash('sha256')
   const files = readdirSync(WEB, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !entry.name.endsWith('.md'))
+    .filter((entry) => entry.isFile() && !/\.(md|test\.ts)$/.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name))
     .sort()
   for (const file of [...files, join(PACKAGE_DIR, 'package-lock.json')])
