@@ -22,7 +22,7 @@ test('events are the same however their bytes are cut', async () => {
     { id: '7', data: 'one\ntwo' },
   ]
   expect(await all([text])).toEqual(expected)
-  expect(await all([...text])).toEqual(expected)
+  expect(await all(Array.from(text))).toEqual(expected)
 })
 
 test('an event that is cut off by the end is left out', async () => {
