@@ -13,7 +13,7 @@ const all = contracts.flatMap((contract) => Object.values(contract)).filter(({ a
 
 /** Only looks. An answer of these must hold nothing by which its reader can act. */
 const VIEW = `
-  listBrowsers getBrowser listReplays downloadReplay listTelemetryEvents exportHar captureScreenshot getMousePosition fileInfo listFiles streamFsEvents processStatus
+  listBrowsers getBrowser getBrowserThumbnail listReplays downloadReplay listTelemetryEvents exportHar captureScreenshot getMousePosition fileInfo listFiles streamFsEvents processStatus
   streamProcessOutput streamLogs streamTelemetry listBrowserPools getBrowserPool listProfiles getProfile listProfileVersions listProxies getProxy listCredentials
   getCredential listTelemetryDestinations getTelemetryDestination listAuthConnections getAuthConnection followAuthConnection listAuthConnectionTimeline
   listCredentialProviders getCredentialProvider listDeployments getDeployment followDeployment listApps listInvocations getInvocation followInvocation

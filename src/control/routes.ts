@@ -1,5 +1,6 @@
 // Every route of the control plane: one `mount` line for each group.
 import type { Config } from '../base/config.ts'
+import { makeDocsSearch } from '../base/docs-search.ts'
 import type { AuditSettings } from '../http/audit.ts'
 import { mountForward } from '../http/forward.ts'
 import { mount, type MountContext } from '../http/mount.ts'
@@ -39,6 +40,7 @@ import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import type { Invocations } from './invocations/invocations.ts'
 import type { LiveViews } from './live/routes.ts'
+import { mountMcp } from './mcp/mount.ts'
 import { assertOrganization, mountOrganization, type OrganizationSettings } from './org/mount.ts'
 import { profiles as profilesContract } from './profiles/contract.ts'
 import { profileHandlers } from './profiles/handlers.ts'
@@ -141,8 +143,9 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
       openapiText: openapiText(),
     }),
   )
+  mountMcp(context, { searchDocs: makeDocsSearch(), hidden: config.mcpDisabledToolsets, publicUrl: config.publicUrl })
   serveDashboard(context)
-  serveDocs(app)
+  serveDocs(context)
   servePlayer(app, replays, parts.replayEvents, context.log)
   live.mount(app, context.known)
   serveHostedPage(app)

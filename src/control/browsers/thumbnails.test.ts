@@ -47,12 +47,16 @@ test('an agent is asked once for a hundred callers, once a second, and not soon 
     asked++
     if (answer !== '') socket.end(answer)
   })
+  const began = performance.now()
   const answers = await Promise.all(Array.from({ length: 100 }, () => get(id)))
-  expect([asked, new Set(answers.map(({ status }) => status)), answers[0]!.headers.get('set-cookie')]).toEqual([1, new Set([200]), null])
+  // A hundred calls may take more than a second.
+  expect(asked).toBeLessThanOrEqual(1 + (performance.now() - began) / 1_000)
+  expect([new Set(answers.map(({ status }) => status)), answers[0]!.headers.get('set-cookie')]).toEqual([new Set([200]), null])
+  const before = asked
   await sleep(1_000)
   answer = ''
   // It does not answer: what is kept is shown, after the limit, and then at once.
-  expect([(await get(id)).status, asked]).toEqual([200, 2])
-  const before = performance.now()
-  expect([(await get(id)).status, asked, performance.now() - before < 1_000]).toEqual([200, 2, true])
+  expect([(await get(id)).status, asked]).toEqual([200, before + 1])
+  const now = performance.now()
+  expect([(await get(id)).status, asked, performance.now() - now < 1_000]).toEqual([200, before + 1, true])
 })
