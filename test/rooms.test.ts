@@ -214,7 +214,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
     why: 'the browser of a login is a session, which may be recorded (types only)',
   },
   {
-    files: 'control/sign-in/**',
+    files: 'control/{sign-in,oauth}/**',
     may: 'control/org/members/person.ts',
     why: 'a sign-in is that of a person, who has roles',
   },

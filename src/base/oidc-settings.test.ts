@@ -16,6 +16,7 @@ test('an issuer and a client are enough', () => {
     name: 'single sign-on',
     scopes: 'openid email profile',
     domains: [],
+    trustsEmail: false,
     roleClaim: 'groups',
     roles: new Map(),
     defaultRole: undefined,

@@ -314,7 +314,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH, HOSTED_PATH] }
   const checkKey = keyChecker(db)
-  const { signIns, handling: signInSettings } = openSignIns({ db, config, keys, checkKey })
+  const { signIns, handling: signInSettings, oauth } = openSignIns({ db, config, keys, checkKey })
   const exportTarget = makeTarget(config.auditExport)
   const context = makeServer({
     log,
@@ -355,6 +355,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     metrics,
     audit,
     signInSettings,
+    oauth,
     organization: { resolve, caps, holdings: projectHoldings, trail, exportTarget },
   })
   opened.use(keepPurging(purges({ db, objects, scope, config }), log, () => leases.holds('purge')))

@@ -41,6 +41,7 @@ import { invocationHandlers } from './invocations/handlers.ts'
 import type { Invocations } from './invocations/invocations.ts'
 import type { LiveViews } from './live/routes.ts'
 import { mountMcp } from './mcp/mount.ts'
+import { mountOAuth, type OAuthParts } from './oauth/mount.ts'
 import { assertOrganization, mountOrganization, type OrganizationSettings } from './org/mount.ts'
 import { profiles as profilesContract } from './profiles/contract.ts'
 import { profileHandlers } from './profiles/handlers.ts'
@@ -96,6 +97,7 @@ interface Parts {
   metrics: Metrics
   audit: AuditSettings
   signInSettings: SignInSettings
+  oauth: OAuthParts
   organization: Pick<OrganizationSettings, 'resolve' | 'caps' | 'holdings' | 'trail' | 'exportTarget'>
 }
 
@@ -120,6 +122,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   mount(context, extensionsContract, extensionHandlers(extensions, chromeStore(config.chromeStoreUrl)))
   mount(context, signIn, signInHandlers(parts.signInSettings))
+  mountOAuth(context, parts.oauth)
   mountOrganization(context, {
     ...parts.organization,
     db,

@@ -259,6 +259,8 @@ export interface ByKey {
   deployment: string | undefined
   /** The sign-in that acts with the key's rights; undefined: the key itself was shown. */
   via?: SignIn | undefined
+  /** The most that the sign-in was allowed. */
+  role?: Role | undefined
 }
 
 /** A person who has signed in. */
@@ -297,7 +299,7 @@ export const RIGHTS = ['view', 'use', 'own'] as const
 export type Right = (typeof RIGHTS)[number]
 
 /** Keys have all rights in their projects; what else they may not do is said by the calls. Tokens act in their own session or login. */
-export const roleOf = ({ by }: Pick<Principal, 'by'>): Role => (by.kind === 'user' ? by.role : by.kind === 'key' ? 'owner' : 'member')
+export const roleOf = ({ by }: Pick<Principal, 'by'>): Role => (by.kind === 'user' ? by.role : by.kind === 'key' ? (by.role ?? 'owner') : 'member')
 
 /** Whether a role includes a right. */
 export const includes = (role: Role, right: Right): boolean => ROLES.indexOf(role) >= RIGHTS.indexOf(right)

@@ -225,6 +225,22 @@ describe('a provider', () => {
   })
 })
 
+test('a provider that never says that addresses are verified may be trusted with them, but not one that says they are not', async () => {
+  const port = await freePort()
+  await using other = await startIdentityProvider(port)
+  await using service = await startFastCloud({
+    COB_WARM_BROWSERS: '0',
+    ...other.settings,
+    COB_OIDC_TRUST_EMAIL: '1',
+    COB_OIDC_EMAIL_DOMAINS: 'team.test',
+    COB_OIDC_DEFAULT_ROLE: 'viewer',
+  })
+  other.people.silent = { email: 'silent@team.test' }
+  expect(await (await signIn(service, 'silent')).me()).toMatchObject({ role: 'viewer' })
+  other.people.denied = { email: 'denied@team.test', email_verified: false }
+  expect((await signIn(service, 'denied')).response?.status).toBe(403)
+})
+
 test('another provider than the one of the settings is not found', async () => {
   expect((await fetch(`${cloud.url}/sign-in/oidc/other`)).status).toBe(404)
   await using plain = await startFastCloud({ COB_WARM_BROWSERS: '0' })

@@ -91,7 +91,7 @@ export function makeOidcClient(settings: OidcSettings): OidcClient {
         subject,
         email: text('email'),
         // Some providers send it as text.
-        isEmailVerified: claims.email_verified === true || claims.email_verified === 'true',
+        isEmailVerified: claims.email_verified === true || claims.email_verified === 'true' || (settings.trustsEmail && claims.email_verified === undefined),
         name: text('name') ?? text('preferred_username'),
         roles: [claimOf(claims, settings.roleClaim)].flat().filter((value) => typeof value === 'string'),
       }
