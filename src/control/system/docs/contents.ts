@@ -57,6 +57,7 @@ export const CONTENTS: readonly Group[] = [
     pages: [
       ['operations', 'The data directory, crashes, Postgres, buckets, backup, limits, metrics.'],
       ['settings', 'Every setting of the service.'],
+      ['sign-in', 'Signing in to the dashboard: with a key or an identity provider; roles.'],
       ['organization', 'Keys, projects, limits and the audit log.'],
       ['docker', 'Sessions as Docker containers; the service by docker compose.'],
       ['kubernetes', 'Sessions as pods of Kubernetes.'],
