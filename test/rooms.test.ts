@@ -324,6 +324,38 @@ describe('the rooms of the code', () => {
   })
 })
 
+describe('the dashboard in web/', () => {
+  const WEB = join(PACKAGE_DIR, 'web')
+  const found = readdirSync(WEB, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
+    .map((entry) => join(entry.parentPath, entry.name))
+  const pages = found.filter((file) => file.startsWith(join(WEB, 'src')))
+  const read = (file: string): string => readFileSync(file, 'utf8')
+  const web = (file: string): string => relative(PACKAGE_DIR, file)
+  test('its pages see the types of contracts and of the client, nothing else of src/: whatever they import, people load', () => {
+    expect(pages.length).toBeGreaterThan(10)
+    const bad = pages.flatMap((file) =>
+      [...read(file).matchAll(/^\s*(import|export)\s+(type\s)?[^'"]*?['"](\.[^'"]+)['"]/gm)].flatMap(([, , type, to]) => {
+        const target = relative(PACKAGE_DIR, join(dirname(file), to!))
+        if (target.startsWith('web/src/')) return []
+        const isAllowed = type !== undefined && (target.endsWith('/contract.ts') || ['src/http/client.ts', 'src/http/route.ts'].includes(target))
+        return isAllowed ? [] : [`${web(file)} imports ${target}`]
+      }),
+    )
+    expect(bad).toEqual([])
+  })
+
+  test('makes markup of React elements only: what a session says never becomes HTML, an address of a script, or code', () => {
+    const unsafe = /dangerouslySetInnerHTML|\.innerHTML|\.outerHTML|insertAdjacentHTML|document\.write|srcDoc|\beval\(|new Function|createPolicy/
+    expect(pages.filter((file) => unsafe.test(read(file))).map(web)).toEqual([])
+  })
+
+  test(`has no file with more than ${MAX_LINES} lines, and in each a first line that says what the file contains`, () => {
+    expect(found.filter((file) => read(file).trimEnd().split('\n').length > MAX_LINES).map(web)).toEqual([])
+    expect(found.filter((file) => !read(file).startsWith('// ')).map(web)).toEqual([])
+  })
+})
+
 /** Each cycle of imports that run, once, as `a -> b -> a`. */
 function cycles(): string[] {
   const runs = Map.groupBy(

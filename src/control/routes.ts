@@ -28,6 +28,7 @@ import type { SessionSockets } from './browsers/sockets.ts'
 import { credentials as credentialsContract } from './credentials/contract.ts'
 import type { Credentials } from './credentials/credentials.ts'
 import { credentialHandlers } from './credentials/handlers.ts'
+import { serveDashboard } from './dashboard/dashboard.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
 import type { Deployments } from './deployments/deployments.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
@@ -62,7 +63,6 @@ import { system } from './system/contract.ts'
 import type { Disk } from './system/disk.ts'
 import { serveDocs } from './system/docs.ts'
 import { systemHandlers } from './system/handlers.ts'
-import { serveHome } from './system/home.ts'
 import type { Metrics } from './system/metrics.ts'
 import { telemetryDestinations } from './telemetry/destinations/contract.ts'
 import type { Destinations } from './telemetry/destinations/destinations.ts'
@@ -147,7 +147,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
     }),
   )
   mountMcp(context, { searchDocs: makeDocsSearch(), hidden: config.mcpDisabledToolsets, publicUrl: config.publicUrl })
-  serveHome(context)
+  serveDashboard(context)
   serveDocs(context)
   servePlayer(app, replays, parts.replayEvents, context.log)
   live.mount(app, context.known)

@@ -22,6 +22,7 @@ export const CONTENTS: readonly Group[] = [
       ['quickstarts/ai-sdk', 'Browser tools for a model, with the AI SDK.'],
       ['quickstarts/computer-use-anthropic', 'A computer-use loop with the API of Anthropic: screenshots, mouse and keyboard.'],
       ['quickstarts/computer-use-openai', 'A computer-use loop with the API of OpenAI: screenshots, mouse and keyboard.'],
+      ['dashboard', 'See what runs in a browser: sessions, files, terminals, logs, replays.'],
       ['clients', 'Which SDKs and tools have been tried, in which releases, and what differs between them.'],
     ],
   },

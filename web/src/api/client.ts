@@ -1,0 +1,152 @@
+// Calls of the API from the page: one function for each kind of answer. Everything goes by fetch, with the header that makes the session cookie count.
+import { ROUTES } from 'virtual:routes'
+import type { AnswerOf, CallId, EventOf, InputOf, ItemOf, ListId, StreamId } from './contracts.ts'
+import { project } from './project.ts'
+import { readEvents } from './sse.ts'
+
+/** A request without an answer after this time has failed. Streams have no limit: their readers end them. */
+const ANSWER_MS = 130_000
+
+/** An answer that refuses, or no answer. */
+export class ApiError extends Error {
+  override name = 'ApiError'
+  /** 0: the service could not be reached. */
+  readonly status: number
+  readonly code: string
+  /** What the log of the service has it under. */
+  readonly requestId: string | undefined
+  constructor(status: number, code: string, message: string, requestId?: string) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.requestId = requestId
+  }
+}
+
+interface Given {
+  params?: Record<string, unknown> | undefined
+  query?: Record<string, unknown> | undefined
+  body?: unknown
+}
+
+interface Options {
+  signal?: AbortSignal | undefined
+  headers?: Record<string, string>
+  /** The request goes on when the page is closed. */
+  keepalive?: boolean
+}
+
+/** A page of a list. `nextOffset` is undefined on the last one. */
+export interface Page<T> {
+  items: T[]
+  nextOffset: number | undefined
+}
+
+// A browser's fetch takes no stream of Node: bytes are a Blob here, and forms are FormData.
+type Sent<I> = Omit<I, 'body'> & (I extends { body: infer B } ? { body: B extends object ? B | Blob | FormData : B } : { body?: unknown })
+
+/** Calls a route that answers JSON or nothing. @throws ApiError */
+export async function call<K extends CallId>(id: K, input: Sent<InputOf<K>>, options: Options = {}): Promise<AnswerOf<K>> {
+  const response = await send(id, input as Given, options)
+  if (response.status === 204 || response.headers.get('content-length') === '0') return undefined as AnswerOf<K>
+  const text = await response.text()
+  return (text === '' ? undefined : JSON.parse(text)) as AnswerOf<K>
+}
+
+/** Calls a route that answers a page of a list. @throws ApiError */
+export async function page<K extends ListId>(id: K, input: Sent<InputOf<K>>, options: Options = {}): Promise<Page<ItemOf<K>>> {
+  const response = await send(id, input as Given, options)
+  const items = (await response.json()) as ItemOf<K>[]
+  const next = response.headers.get('x-has-more') === 'true' ? Number(response.headers.get('x-next-offset')) : undefined
+  return { items, nextOffset: next }
+}
+
+/** Calls a route that answers bytes. The caller reads the response. @throws ApiError */
+export const bytes = <K extends CallId>(id: K, input: Sent<InputOf<K>>, options: Options = {}): Promise<Response> =>
+  send(id, input as Given, { ...options, signal: options.signal ?? AbortSignal.timeout(ANSWER_MS) })
+
+/** Calls a route that answers a stream of events, until `signal` aborts or the stream ends. @throws ApiError */
+export async function* stream<K extends StreamId>(
+  id: K,
+  input: Sent<InputOf<K>>,
+  { signal, headers = {} }: { signal: AbortSignal; headers?: Record<string, string> },
+): AsyncGenerator<{ id: string | undefined; event: EventOf<K> }> {
+  const response = await send(id, input as Given, { signal, headers: { accept: 'text/event-stream', ...headers } })
+  for await (const frame of readEvents(response.body!, signal)) yield { id: frame.id, event: JSON.parse(frame.data) as EventOf<K> }
+}
+
+async function send(id: CallId, given: Given, { signal, ...options }: Options): Promise<Response> {
+  const [method, pattern] = ROUTES[id]!
+  return request(method, pathOf(pattern, given.params) + queryOf(given.query), {
+    ...options,
+    body: given.body,
+    signal: signal ?? AbortSignal.timeout(ANSWER_MS),
+  })
+}
+
+/** Sends any request to the service; for what is no route of the API. @throws ApiError */
+export async function request(
+  method: string,
+  path: string,
+  { body, signal, headers = {}, keepalive = false }: Options & { body?: unknown } = {},
+): Promise<Response> {
+  const isRaw = body instanceof Blob || body instanceof FormData
+  let response: Response
+  try {
+    response = await fetch(path, {
+      method,
+      headers: {
+        'x-cob-dashboard': '1',
+        ...project.headers(),
+        ...(body !== undefined && !isRaw && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: isRaw ? body : JSON.stringify(body) }),
+      credentials: 'same-origin',
+      redirect: 'error',
+      keepalive,
+      cache: 'no-store',
+      signal: signal ?? AbortSignal.timeout(ANSWER_MS),
+    })
+  } catch (error) {
+    if (signal?.aborted) throw signal.reason
+    if ((error as Error).name === 'TimeoutError') throw new ApiError(0, 'timeout', 'The service has not answered in time.')
+    throw new ApiError(0, 'unreachable', 'The service cannot be reached.')
+  }
+  // It is what the caller has already.
+  if (!response.ok && response.status !== 304) throw await refusal(response)
+  return response
+}
+
+async function refusal(response: Response): Promise<ApiError> {
+  const requestId = response.headers.get('x-request-id') ?? undefined
+  const text = (await response.text().catch(() => '')).slice(0, 20_000)
+  try {
+    const { code, message } = JSON.parse(text) as { code: string; message: string }
+    return new ApiError(response.status, String(code), String(message), requestId)
+  } catch {
+    return new ApiError(response.status, 'unknown', `The answer was ${response.status} ${response.statusText}.`, requestId)
+  }
+}
+
+function pathOf(pattern: string, params: Record<string, unknown> = {}): string {
+  return pattern.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const value = params[name]
+    if (typeof value !== 'string' || value === '') throw new TypeError(`${pattern} needs a value for "${name}"`)
+    // Browsers resolve these two, also when they are encoded, before they send a path.
+    if (value === '.' || value === '..') throw new ApiError(404, 'not_found', `There is nothing named "${value}".`)
+    return encodeURIComponent(value)
+  })
+}
+
+/** `{a: 1, tags: {k: 'v'}}` as `?a=1&tags[k]=v`; what is undefined or empty is left out. */
+export function queryOf(query: Record<string, unknown> = {}): string {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined || value === null || value === '') continue
+    if (Array.isArray(value)) for (const each of value) search.append(name, String(each))
+    else if (typeof value === 'object') for (const [key, inner] of Object.entries(value)) search.append(`${name}[${key}]`, String(inner))
+    else search.append(name, String(value as string | number | boolean))
+  }
+  return search.size > 0 ? `?${search.toString()}` : ''
+}

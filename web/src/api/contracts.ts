@@ -1,0 +1,99 @@
+// The calls of the API by their ids, with the types of the contracts. Types only: no contract, and no zod, is in the bundle.
+import type { z } from 'zod'
+import type { computer } from '../../../src/agent/computer/contract.ts'
+import type { curl } from '../../../src/agent/curl/contract.ts'
+import type { filesystem } from '../../../src/agent/fs/contract.ts'
+import type { logs } from '../../../src/agent/logs/contract.ts'
+import type { playwright } from '../../../src/agent/playwright/contract.ts'
+import type { processes } from '../../../src/agent/process/contract.ts'
+import type { telemetry } from '../../../src/agent/telemetry/contract.ts'
+import type { apps } from '../../../src/control/apps/contract.ts'
+import type { authConnections } from '../../../src/control/auth-connections/contract.ts'
+import type { browserPools } from '../../../src/control/browser-pools/contract.ts'
+import type { browsers } from '../../../src/control/browsers/contract.ts'
+import type { credentialProviders } from '../../../src/control/credential-providers/contract.ts'
+import type { credentials } from '../../../src/control/credentials/contract.ts'
+import type { deployments } from '../../../src/control/deployments/contract.ts'
+import type { extensions } from '../../../src/control/extensions/contract.ts'
+import type { invocations } from '../../../src/control/invocations/contract.ts'
+import type { account } from '../../../src/control/org/account/contract.ts'
+import type { apiKeys } from '../../../src/control/org/api-keys/contract.ts'
+import type { auditLogs } from '../../../src/control/org/audit-logs/contract.ts'
+import type { auditExports } from '../../../src/control/org/audit-logs/exports/contract.ts'
+import type { projects } from '../../../src/control/org/projects/contract.ts'
+import type { profiles } from '../../../src/control/profiles/contract.ts'
+import type { proxies } from '../../../src/control/proxies/contract.ts'
+import type { replays } from '../../../src/control/replays/contract.ts'
+import type { signIn } from '../../../src/control/sign-in/contract.ts'
+import type { system } from '../../../src/control/system/contract.ts'
+import type { telemetryArchive } from '../../../src/control/telemetry/contract.ts'
+import type { telemetryDestinations } from '../../../src/control/telemetry/destinations/contract.ts'
+import type { Input } from '../../../src/http/client.ts'
+import type { Route } from '../../../src/http/route.ts'
+
+type Own = typeof apps &
+  typeof authConnections &
+  typeof browserPools &
+  typeof browsers &
+  typeof credentialProviders &
+  typeof credentials &
+  typeof deployments &
+  typeof extensions &
+  typeof invocations &
+  typeof account &
+  typeof apiKeys &
+  typeof auditLogs &
+  typeof auditExports &
+  typeof projects &
+  typeof profiles &
+  typeof proxies &
+  typeof replays &
+  typeof signIn &
+  typeof system &
+  typeof telemetryArchive &
+  typeof telemetryDestinations
+
+/** Calls that the agent of a session answers: their path has the session's id besides. */
+type Inside = typeof computer & typeof curl & typeof filesystem & typeof logs & typeof playwright & typeof processes & typeof telemetry
+
+type Fields<T> = { [K in keyof T]?: T[K] }
+type InsideInput<R extends Route> = Omit<Input<R>, 'params'> & {
+  params: z.input<R['params']> extends Record<string, never> ? { id: string } : { id: string } & z.input<R['params']>
+}
+
+/** The ids of all calls. */
+export type CallId = keyof Own | keyof Inside
+type RouteOf<K extends CallId> = K extends keyof Own
+  ? Own[K] extends Route
+    ? Own[K]
+    : never
+  : K extends keyof Inside
+    ? Inside[K] extends Route
+      ? Inside[K]
+      : never
+    : never
+
+/** What a call takes: `params`, `query` and `body`, as its route says. */
+export type InputOf<K extends CallId> = K extends keyof Own ? Input<RouteOf<K>> : InsideInput<RouteOf<K>>
+
+/** What a call answers as JSON. */
+export type AnswerOf<K extends CallId> = RouteOf<K>['reply'] extends infer R
+  ? R extends { kind: 'json'; schema: infer S extends z.ZodType }
+    ? z.output<S>
+    : R extends { kind: 'page' | 'tokenPage'; item: infer S extends z.ZodType }
+      ? z.output<S>[]
+      : undefined
+  : never
+
+/** One item of a list. */
+export type ItemOf<K extends CallId> = RouteOf<K>['reply'] extends { kind: 'page' | 'tokenPage'; item: infer S extends z.ZodType } ? z.output<S> : never
+/** One event of a stream. */
+export type EventOf<K extends CallId> = RouteOf<K>['reply'] extends { kind: 'events'; event: infer S extends z.ZodType } ? z.output<S> : never
+
+/** The calls that answer pages, by offset. */
+export type ListId = { [K in CallId]: RouteOf<K>['reply'] extends { kind: 'page' } ? K : never }[CallId]
+/** The calls that answer a stream of events. */
+export type StreamId = { [K in CallId]: RouteOf<K>['reply'] extends { kind: 'events' } ? K : never }[CallId]
+
+/** Query fields of a list besides its paging. */
+export type FiltersOf<K extends ListId> = InputOf<K> extends { query?: infer Q } ? Omit<Fields<NonNullable<Q>>, 'limit' | 'offset'> : Record<never, never>

@@ -1,0 +1,41 @@
+// Server-sent events read from a fetch: an EventSource sends no header of ours.
+
+/** The longest line of a stream. What a session says may be large; what never ends must not fill the memory of the page. */
+const MAX_LINE = 8 * 1024 * 1024
+
+interface Frame {
+  id: string | undefined
+  data: string
+}
+
+/** The events of a stream, until it ends or `signal` aborts. Comments, which keep the connection open, are left out. */
+export async function* readEvents(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<Frame> {
+  const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader()
+  const cancel = (): void => void reader.cancel(signal.reason).catch(() => {})
+  signal.addEventListener('abort', cancel, { once: true })
+  let text = ''
+  let id: string | undefined
+  let data: string[] = []
+  try {
+    while (true) {
+      const { done, value } = await reader.read()
+      signal.throwIfAborted()
+      if (done) return
+      text += value
+      if (text.length > MAX_LINE) throw new Error('the stream has a line that is too long')
+      const lines = text.split(/\r?\n/)
+      text = lines.pop()!
+      for (const line of lines) {
+        if (line.startsWith('data:')) data.push(line.slice(line[5] === ' ' ? 6 : 5))
+        else if (line.startsWith('id:')) id = line.slice(3).trim()
+        else if (line === '' && data.length > 0) {
+          yield { id, data: data.join('\n') }
+          data = []
+        }
+      }
+    }
+  } finally {
+    signal.removeEventListener('abort', cancel)
+    cancel()
+  }
+}

@@ -1,0 +1,22 @@
+// Saving what the service sends: links cannot, because a navigation carries no sign-in.
+
+/** Saves an answer under `name`. `progress` is told how many bytes have come. */
+export async function save(response: Response, name: string, progress: (bytes: number) => void = () => {}): Promise<void> {
+  const parts: Uint8Array<ArrayBuffer>[] = []
+  let bytes = 0
+  const reader = response.body!.getReader()
+  while (true) {
+    const { done, value } = await reader.read()
+    if (done) break
+    parts.push(value)
+    progress((bytes += value.length))
+  }
+  // No type of the session's choice: the browser must only ever save it.
+  const url = URL.createObjectURL(new Blob(parts, { type: 'application/octet-stream' }))
+  const link = document.createElement('a')
+  link.href = url
+  link.download = name
+  link.click()
+  // The browser has taken it over by then.
+  setTimeout(() => URL.revokeObjectURL(url), 60_000)
+}

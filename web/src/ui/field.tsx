@@ -1,0 +1,51 @@
+// Form fields: label, input, hint and problem, joined for screen readers.
+import type { ReactNode } from 'react'
+import { FieldError, Input, Label, Text, TextArea, TextField, type TextFieldProps } from 'react-aria-components'
+
+interface Props extends Omit<TextFieldProps, 'className' | 'children' | 'isInvalid'> {
+  label: string
+  hint?: ReactNode
+  /** What is wrong with the value. */
+  problem?: string
+  placeholder?: string
+  /** Several lines. */
+  rows?: number
+}
+
+export const Field = ({ label, hint, problem, placeholder, rows, ...props }: Props) => (
+  <TextField {...props} isInvalid={problem !== undefined} className="field">
+    <Label>{label}</Label>
+    {rows === undefined ? <Input placeholder={placeholder} /> : <TextArea rows={rows} placeholder={placeholder} />}
+    {hint !== undefined && (
+      <Text slot="description" className="hint">
+        {hint}
+      </Text>
+    )}
+    <FieldError className="problem">{problem}</FieldError>
+  </TextField>
+)
+
+interface SelectProps<T extends string> {
+  label: string
+  value: T
+  options: readonly (readonly [value: T, text: string])[]
+  onChange: (value: T) => void
+  /** Beside others in a bar, where the choice itself says what it is about. */
+  isLabelHidden?: boolean
+}
+
+/** A choice of a few. The browser's own: phones show their picker for it. */
+export function Select<T extends string>({ label, value, options, onChange, isLabelHidden = false }: SelectProps<T>) {
+  return (
+    <label className="field select">
+      <span className={isLabelHidden ? 'visually-hidden' : 'label'}>{label}</span>
+      <select value={value} onChange={(event) => onChange(event.target.value as T)}>
+        {options.map(([each, text]) => (
+          <option key={each} value={each}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
