@@ -1,6 +1,5 @@
 // Every route of the control plane: one `mount` line for each group.
 import type { Config } from '../base/config.ts'
-import { makeDocsSearch } from '../base/docs-search.ts'
 import type { AuditSettings } from '../http/audit.ts'
 import { mountForward } from '../http/forward.ts'
 import { mount, type MountContext } from '../http/mount.ts'
@@ -62,6 +61,7 @@ import { signInHandlers, type SignInSettings } from './sign-in/handlers.ts'
 import { system } from './system/contract.ts'
 import type { Disk } from './system/disk.ts'
 import { serveDocs } from './system/docs.ts'
+import { search } from './system/docs-search.ts'
 import { systemHandlers } from './system/handlers.ts'
 import type { Metrics } from './system/metrics.ts'
 import { telemetryDestinations } from './telemetry/destinations/contract.ts'
@@ -146,7 +146,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
       openapiText: openapiText(),
     }),
   )
-  mountMcp(context, { searchDocs: makeDocsSearch(), hidden: config.mcpDisabledToolsets, publicUrl: config.publicUrl })
+  mountMcp(context, { searchDocs: search, hidden: config.mcpDisabledToolsets, publicUrl: config.publicUrl })
   serveDashboard(context)
   serveDocs(context)
   servePlayer(app, replays, parts.replayEvents, context.log)

@@ -2,7 +2,7 @@
 import type { McpHttpHandler } from '@modelcontextprotocol/server'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Readable } from 'node:stream'
-import type { SearchDocs } from '../../base/docs-search.ts'
+import type { SearchDocs } from './tools/docs.ts'
 import type { McpToolset } from '../../base/mcp-toolsets.ts'
 import { hasMoreValues, readBody } from '../../http/body.ts'
 import { Fault, fault } from '../../http/fault.ts'

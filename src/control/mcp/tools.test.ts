@@ -305,7 +305,7 @@ test('manage_auth_connections: create, list, get, login, wait, submit, delete', 
 })
 
 test('search_docs finds the page of a subject', async () => {
-  expect(await said('search_docs', { query: 'how do I keep browsers ready in a pool' })).toContain('docs/pools.md')
-  expect(await said('search_docs', { query: 'COB_MAX_BROWSERS' })).toContain('docs/settings.md')
+  expect(await said('search_docs', { query: 'how do I keep browsers ready in a pool' })).toContain('/docs/pools')
+  expect(await said('search_docs', { query: 'COB_MAX_BROWSERS' })).toContain('/docs/settings')
   expect(await said('search_docs', { query: 'xyzzyplugh' })).toMatch(/^Nothing/)
 })

@@ -1,5 +1,5 @@
 // All tools, in the order in which hosts list them.
-import type { SearchDocs } from '../../base/docs-search.ts'
+import type { SearchDocs } from './tools/docs.ts'
 import type { McpToolset } from '../../base/mcp-toolsets.ts'
 import type { Tool } from './tool.ts'
 import { manageApps } from './tools/apps.ts'

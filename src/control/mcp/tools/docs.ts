@@ -1,8 +1,10 @@
 // search_docs: the documentation of this installation.
 import { z } from 'zod'
-import type { SearchDocs } from '../../../base/docs-search.ts'
 import { textResult } from '../results.ts'
 import { single, type Tool } from '../tool.ts'
+
+/** Finds sections of the documentation, best first. */
+export type SearchDocs = (query: string, limit: number) => Promise<{ title: string; path: string; heading: string; excerpt: string }[]>
 
 const RESULTS = 10
 
