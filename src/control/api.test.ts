@@ -22,7 +22,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 )
 
 /** Groups that Cob has in addition to the published API. */
-const OWN_GROUPS = ['CDP', 'System']
+const OWN_GROUPS = ['CDP', 'System', 'Sign-in', 'Members']
 
 /** A path that the SDK's `browsers.fetch` calls by itself. The published list does not have it as an operation. */
 const UNLISTED = '/browsers/{id}/curl/raw'
@@ -44,6 +44,7 @@ const OURS = [
   'GET /profiles/{id_or_name}/versions',
   'POST /profiles/{id_or_name}/versions/{version_id}/restore',
   'GET /browsers/{id}/har',
+  'GET /browsers/{id_or_name}/thumbnail',
   'DELETE /browsers/{id}/telemetry',
   'DELETE /telemetry',
 ]
@@ -54,6 +55,7 @@ const SEVERAL: Record<string, string[]> = {
   createInvocation: ['200', '202'],
   downloadProfile: ['200', '202'],
   downloadReplay: ['200', '202', '206'],
+  getBrowserThumbnail: ['200', '204'],
   readFile: ['200', '206'],
 }
 
@@ -124,8 +126,8 @@ describe.each(operations)('$name', ({ path, operation }) => {
     expect(statuses.filter((status) => status.startsWith('2'))).toEqual(several ?? [expect.any(String)])
     for (const status of statuses.filter((code) => Number(code) >= 400))
       expect(operation.responses[status]!.content).toEqual({ 'application/json': { schema: { $ref: '#/components/schemas/Error' } } })
-    // A code of a login is refused as a key is.
-    expect(statuses.includes('401')).toBe(operation.security === undefined || operation.operationId === 'exchangeAuthConnectionCode')
+    // A code of a login, and a key in a body, are refused as a key in a header is.
+    expect(statuses.includes('401')).toBe(operation.security === undefined || ['exchangeAuthConnectionCode', 'signInWithKey'].includes(operation.operationId))
     expect(operation.summary).not.toBe('')
   })
 })

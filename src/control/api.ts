@@ -15,11 +15,13 @@ import { account } from './org/account/contract.ts'
 import { apiKeys } from './org/api-keys/contract.ts'
 import { auditLogs } from './org/audit-logs/contract.ts'
 import { auditExports } from './org/audit-logs/exports/contract.ts'
+import { members } from './org/members/contract.ts'
 import { projects } from './org/projects/contract.ts'
 import { profiles } from './profiles/contract.ts'
 import { credentialProviders } from './credential-providers/contract.ts'
 import { proxies } from './proxies/contract.ts'
 import { replays } from './replays/contract.ts'
+import { signIn } from './sign-in/contract.ts'
 import { system } from './system/contract.ts'
 import { telemetryDestinations } from './telemetry/destinations/contract.ts'
 import { telemetryArchive } from './telemetry/contract.ts'
@@ -45,7 +47,9 @@ export const contracts: Contract[] = [
   projects,
   auditLogs,
   auditExports,
+  members,
   account,
+  signIn,
   system,
 ]
 

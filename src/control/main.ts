@@ -12,10 +12,12 @@ import { RateLimit } from '../http/rate-limit.ts'
 import { makeServer } from '../http/server.ts'
 import { postgresRuns } from '../store/embedded.ts'
 import { listenForEvents, notify } from '../store/events.ts'
+import { heldByBackups } from '../store/held-objects.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
 import { HOSTED_PATH } from './auth-connections/hosted-page.ts'
+import { assertRestored } from './backup/marker.ts'
 import { watchActivity } from './browsers/activity.ts'
 import type { EndReason } from './browsers/end-step.ts'
 import { headlessKind, stealthKind, usualKind } from './browsers/fleet/kinds.ts'
@@ -44,6 +46,7 @@ import { assertOrganization, auditTrail, exportAuditLog, makeTarget, storeRows, 
 import { projectResolver } from './org/projects/resolve.ts'
 import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
+import { openSignIns } from './sign-ins.ts'
 import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
 import { openLogins } from './logins.ts'
@@ -80,6 +83,7 @@ export interface ControlPlane extends AsyncDisposable {
 export async function startControlPlane(config: Config, log: Log, signal: AbortSignal, drive = makeDriver): Promise<ControlPlane> {
   await using opened = new AsyncDisposableStack()
   await checkPort(config)
+  assertRestored(config.dataDir)
   const paths = dataPaths(config.dataDir)
   const scope = config.scope ?? secretFile(paths.hostId, newId).value
   const replica = newId()
@@ -112,7 +116,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const bound = boundAddress(() => app.server)
   const mostReady = mostWarm(config)
   const caps = projectCaps(db)
-  const objects = opened.use(await makeObjects(paths.objects, config.s3))
+  const objects = opened.use(heldByBackups(await makeObjects(paths.objects, config.s3), db))
   const saves = new Saves({
     db,
     objects,
@@ -309,10 +313,12 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH, HOSTED_PATH] }
+  const checkKey = keyChecker(db)
+  const { signIns, handling: signInSettings } = openSignIns({ db, config, keys, checkKey })
   const exportTarget = makeTarget(config.auditExport)
   const context = makeServer({
     log,
-    authenticate: admission(keyChecker(db), resolve, tokens, browsers, managedAuth.handOff),
+    authenticate: admission(checkKey, resolve, tokens, browsers, managedAuth.handOff, signIns),
     guard: opened.use(watchKeys(db, log)).guard,
     ...(config.rateLimitPerMinute > 0 && { rateLimit: new RateLimit(config.rateLimitPerMinute) }),
     origin: config.publicUrl,
@@ -348,6 +354,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     disk,
     metrics,
     audit,
+    signInSettings,
     organization: { resolve, caps, holdings: projectHoldings, trail, exportTarget },
   })
   opened.use(keepPurging(purges({ db, objects, scope, config }), log, () => leases.holds('purge')))

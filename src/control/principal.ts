@@ -8,11 +8,14 @@ import type { HandOff } from './auth-connections/hand-off.ts'
 import type { Browsers } from './browsers/browsers.ts'
 import type { SessionTokens } from './browsers/tokens.ts'
 import type { CheckKey } from './org/keys.ts'
+import { callerOf, inProject } from './org/members/person.ts'
 import { namedProjects, type ResolveProject } from './org/projects/resolve.ts'
+import { sessionCookie } from './sign-in/cookie.ts'
+import type { SignIns } from './sign-in/web-sessions.ts'
 
 /**
  * Who calls: a key, for its project or the one that a header names; the holder of a session's token (`?jwt=`), for calls below its own session, by id or by name; or
- * the holder of a login's token, for the few calls that go on with this login. A project
+ * the holder of a login's token, for the few calls that go on with this login; or who has signed in, by a cookie that counts only from our own page. A project
  * that a header names must exist, and for a token be the session's.
  */
 export function admission(
@@ -21,6 +24,7 @@ export function admission(
   tokens: SessionTokens,
   browsers: Pick<Browsers, 'nameOf' | 'leaseOf' | 'projectOf'>,
   logins: Pick<HandOff, 'isToken' | 'check'>,
+  signIns: SignIns,
 ): (...call: Parameters<Authenticate>) => Promise<Principal> {
   const bySession = async (request: FastifyRequest, token: unknown, idOrName: string): Promise<Principal> => {
     const session = await tokens.check(token, idOrName, browsers)
@@ -45,12 +49,15 @@ export function admission(
     if (access === 'session' && jwt !== undefined) return bySession(request, jwt, (request.params as { id: string }).id)
     const token = bearer(request)
     if (access === 'login' && token !== undefined && logins.isToken(token)) return byLogin(request, token, (request.params as { id: string }).id)
-    const by = await checkKey(token)
+    const cookie = token === undefined ? sessionCookie(request.headers) : undefined
+    const account = cookie === undefined ? await checkKey(token) : await signIns.ofCookie(cookie)
+    const shown = callerOf(account)
     // The audit log also has requests that are refused from here on.
-    request.caller = { by, project: by.project }
-    seen(by)
-    const project = await resolve(by, request.headers)
-    request.caller.project = project
+    request.caller = { by: shown, project: shown.project }
+    seen(shown)
+    const { by, project } =
+      account.kind === 'key' ? { by: account, project: await resolve(account, request.headers) } : await inProject(account, resolve, request.headers)
+    request.caller = { by, project }
     return { by, project }
   }
 }

@@ -10,6 +10,7 @@ import { endedRuns } from './invocations/purge.ts'
 import { oldEntries, oldExports } from './org/mount.ts'
 import { deletedProfiles } from './profiles/purge.ts'
 import { deletedProxies } from './proxies/purge.ts'
+import { endedWebSessions } from './sign-in/purge.ts'
 import type { Purge } from './system/purge.ts'
 import { oldTelemetryExports } from './telemetry/destinations/purge.ts'
 import { oldTelemetry } from './telemetry/purge.ts'
@@ -35,4 +36,5 @@ export const purges = ({ db, objects, scope, config: { keepEndedDays: days, audi
   oldExports(db, days, auditLogRetentionDays),
   oldTelemetry({ db, objects }, scope, telemetryRetentionDays),
   oldTelemetryExports(db, days),
+  endedWebSessions(db),
 ]

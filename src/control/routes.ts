@@ -55,6 +55,8 @@ import type { ReplayEvents } from './replays/events.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
 import type { Replays } from './replays/replays.ts'
+import { signIn } from './sign-in/contract.ts'
+import { signInHandlers, type SignInSettings } from './sign-in/handlers.ts'
 import { system } from './system/contract.ts'
 import type { Disk } from './system/disk.ts'
 import { serveDocs } from './system/docs.ts'
@@ -93,6 +95,7 @@ interface Parts {
   disk: Disk
   metrics: Metrics
   audit: AuditSettings
+  signInSettings: SignInSettings
   organization: Pick<OrganizationSettings, 'resolve' | 'caps' | 'holdings' | 'trail' | 'exportTarget'>
 }
 
@@ -116,6 +119,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   mount(context, extensionsContract, extensionHandlers(extensions, chromeStore(config.chromeStoreUrl)))
+  mount(context, signIn, signInHandlers(parts.signInSettings))
   mountOrganization(context, {
     ...parts.organization,
     db,
@@ -141,7 +145,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   )
   mountMcp(context, { searchDocs: makeDocsSearch(), hidden: config.mcpDisabledToolsets, publicUrl: config.publicUrl })
   serveHome(context)
-  serveDocs(app)
+  serveDocs(context)
   servePlayer(app, replays, parts.replayEvents, context.log)
   live.mount(app, context.known)
   serveHostedPage(app)

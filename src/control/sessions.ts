@@ -54,7 +54,7 @@ export interface Sessions {
 export function makeSessions(settings: SessionsSettings): Sessions {
   const { db, fleet, links } = settings
   const fitter = makeFitter(settings)
-  const present = makePresent({ ...settings, livePath: (row) => links.path(row, 'control'), poolNames: (ids) => poolNames(db, ids) })
+  const present = makePresent({ ...settings, livePath: links.path, poolNames: (ids) => poolNames(db, ids) })
   const leases = makePoolLeases({ ...settings, fitter, present })
   return {
     browsers: makeBrowsers({ ...settings, fitter, present }),

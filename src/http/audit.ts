@@ -4,14 +4,9 @@ import type { IncomingMessage } from 'node:http'
 import type { BlockList } from 'node:net'
 import { clientAddress } from './client-address.ts'
 import { clean, loggedPath } from './request-path.ts'
-import type { ByKey } from './route.ts'
+import type { Caller } from './route.ts'
 
-/** Who has made a request: known as soon as its credential has been checked, also when it is refused after that. */
-export interface Caller {
-  by: ByKey | { kind: 'session' | 'link' | 'login'; id: string }
-  /** The project in effect. Undefined while it is not known. */
-  project?: string | undefined
-}
+export type { Caller } from './route.ts'
 
 /** One request, as it is stored. */
 export interface AuditEntry {

@@ -4,6 +4,7 @@ import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { PassThrough, type Readable } from 'node:stream'
 import { Gathered } from '../base/gathered.ts'
 import { announced, tooLarge } from './body.ts'
+import { withoutOwnCookies } from './cookies.ts'
 import { assertOffered, BadAnswer, crossing, fetchFrom, type Endpoint } from './endpoint.ts'
 import { Fault, fault } from './fault.ts'
 import { KeptAnswers, type KeptAnswer } from './kept.ts'
@@ -57,7 +58,7 @@ export function mountForward(
               method: request.method,
               path: innerPath(request.url),
               headers: {
-                ...crossing(request.headers, 'host', 'expect', ...ownCredentials(route, request), ...(offered ? ['if-none-match'] : [])),
+                ...crossing(withoutOwnCookies(request.headers), 'host', 'expect', ...ownCredentials(route, request), ...(offered ? ['if-none-match'] : [])),
                 ...(offered && offered.size > 0 && { 'if-none-match': [...offered.keys()].join(', ') }),
                 'x-request-id': request.id,
               },

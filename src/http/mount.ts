@@ -10,7 +10,7 @@ import { Fault, asFault, checked, fault, type FieldProblem } from './fault.ts'
 import { readForm } from './form.ts'
 import { withoutNulls } from './not-given.ts'
 import { countRequest, type RateLimit } from './rate-limit.ts'
-import type { ByKey, Bytes, Call, Contract, Handlers, Principal, Route } from './route.ts'
+import { includes, roleOf, type ByAccount, type Bytes, type Call, type Contract, type Handlers, type Principal, type Route } from './route.ts'
 import { eventStream, SSE_TYPE } from './sse.ts'
 
 /**
@@ -21,7 +21,7 @@ export type Authenticate = (
   request: FastifyRequest,
   access: 'key' | 'session' | 'login',
   signal: AbortSignal,
-  seen: (key: ByKey) => void,
+  seen: (account: ByAccount) => void,
 ) => Promise<Principal | undefined>
 
 /** What a mounted route needs from its server. */
@@ -32,6 +32,8 @@ export interface MountContext {
   authenticate: Authenticate
   /** Origin for URLs in answers. */
   origin: (request: FastifyRequest, principal: Principal | undefined) => string
+  /** The address of the client, also through trusted proxies. */
+  address: (request: FastifyRequest) => string
   /** Called when the caller on a connection has shown a key or a token (base/anonymous.ts). */
   known: (socket: object) => void
   /** Methods by path pattern. Any other method answers 405. */
@@ -93,14 +95,17 @@ export function register(
       reply.raw.on('close', onClose)
       if (reply.raw.destroyed) onClose()
       const timer = Number.isFinite(route.deadlineMs) ? setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs) : undefined
-      const seen = (key: ByKey) => {
+      const seen = (account: ByAccount) => {
         context.known(request.raw.socket)
-        countRequest(context.rateLimit, key, reply)
+        countRequest(context.rateLimit, account, reply)
       }
       try {
         const principal = route.access === 'public' ? undefined : await context.authenticate(request, route.access, controller.signal, seen)
         if (route.access !== 'public') context.known(request.raw.socket)
-        if (principal) guarded(context, principal, reply, controller)
+        if (principal) {
+          assertRight(route, principal)
+          guarded(context, principal, reply, controller)
+        }
         controller.signal.throwIfAborted()
         if (context.audit && !route.reads) beginEntry(context.audit, request, reply, route.path)
         if (route.needsRoom) context.assertRoom()
@@ -114,6 +119,12 @@ export function register(
       }
     },
   })
+}
+
+/** The one place where a person's role is compared with what a route needs. @throws 403 */
+function assertRight({ right }: Route, principal: Principal): void {
+  const role = roleOf(principal)
+  if (!includes(role, right)) throw fault.forbidden(`your role in this project is ${role}, and this needs ${right === 'own' ? 'an owner' : 'a member'}`)
 }
 
 /** Lets the server's guard end the request for as long as its answer is not complete. */
@@ -140,10 +151,20 @@ export function mount<C extends Contract>(context: MountContext, contract: C, ha
       // HEAD asks for the head of an answer. The head of a stream is known, and its body would never end.
       if (request.method === 'HEAD' && route.reply.kind === 'events') return reply.type(SSE_TYPE).send('')
       const log = context.log.child({ request: request.id })
-      return send(route, reply, await handler({ ...parsed, headers: request.headers, signal, log, principal, origin: context.origin(request, principal) }), {
+      const call: Call<unknown, unknown, unknown> = {
+        ...(parsed as { params: unknown; query: unknown; body: unknown }),
+        headers: request.headers,
         signal,
         log,
-      })
+        principal,
+        origin: context.origin(request, principal),
+        address: context.address(request),
+        identified: (caller) => {
+          request.caller = caller
+          context.known(request.raw.socket)
+        },
+      }
+      return send(route, reply, await handler(call), { signal, log })
     })
   }
 }
@@ -182,6 +203,7 @@ function send(route: Route, reply: FastifyReply, value: unknown, { signal, log }
     case 'none':
       // An empty 200 needs a content-length, or clients wait for JSON.
       if (route.reply.status !== 204) reply.header('content-length', '0')
+      if (route.reply.hasHeaders) void reply.headers(value as Record<string, string>)
       return reply.send()
     case 'json':
       return value === undefined && route.reply.none !== undefined ? reply.code(204).send() : sendJson(reply, value)

@@ -1,7 +1,7 @@
 // How many requests each key may make within a minute. Counted in the memory of this process; a limit of 0 counts nothing.
 import type { FastifyReply } from 'fastify'
 import { fault } from './fault.ts'
-import type { ByKey } from './route.ts'
+import type { ByAccount } from './route.ts'
 
 /** Requests are counted by the second: a key needs memory for these numbers, and not for each of its requests. */
 const SLOT_MS = 1000
@@ -70,7 +70,7 @@ export class RateLimit {
 }
 
 /** Counts a request of a key, and says on its answer what is left. @throws 429 */
-export function countRequest(limit: RateLimit | undefined, { id }: ByKey, reply: FastifyReply): void {
+export function countRequest(limit: RateLimit | undefined, { id }: ByAccount, reply: FastifyReply): void {
   if (!limit) return
   const { remaining, retryAfterSeconds } = limit.take(id)
   void reply.headers({ 'x-ratelimit-limit': String(limit.perMinute), 'x-ratelimit-remaining': String(remaining) })

@@ -8,6 +8,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** Further successful statuses of a route: what each means, and whether its body has the same type as the first. */
 export type OtherReplies = Record<number, { description: string; hasBody: boolean }>
+export const UNCHANGED: OtherReplies = { 304: { description: 'It is still the one that the If-None-Match header names.', hasBody: false } }
 export const PARTIAL: OtherReplies = { 206: { description: 'The part that the Range header asks for.', hasBody: true } }
 
 /** What a route answers. */
@@ -15,7 +16,7 @@ export type Reply =
   | { kind: 'json'; status: number; schema: z.ZodType; none?: string }
   | { kind: 'page'; status: number; item: z.ZodType }
   | { kind: 'tokenPage'; status: number; item: z.ZodType }
-  | { kind: 'none'; status: number }
+  | { kind: 'none'; status: number; hasHeaders?: true }
   | { kind: 'bytes'; status: number; type: string; schema?: z.ZodType; others?: OtherReplies }
   | { kind: 'text'; status: number; type: string }
   | { kind: 'events'; status: number; event: z.ZodType }
@@ -64,6 +65,8 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
   looksOn: boolean
   /** A request changes nothing, so the audit log is told of it when it is answered, not before. GET does not, as a rule; other methods do. */
   reads: boolean
+  /** What a caller needs. */
+  right: Right
   /** Pages of any origin may call it: their requests carry no cookies, only what their script was given. */
   anyOrigin: boolean
   /** The request makes something that takes room on the disk. It is refused with 503 while there is too little room. */
@@ -97,6 +100,7 @@ interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTyp
   relays?: boolean
   looksOn?: boolean
   reads?: boolean
+  right?: Right
   anyOrigin?: boolean
   needsRoom?: boolean
   deadlineMs?: number
@@ -116,6 +120,7 @@ export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q
     relays: false,
     looksOn: false,
     reads: spec.method === 'GET',
+    right: (spec.reads ?? spec.method === 'GET') ? 'view' : 'use',
     anyOrigin: false,
     needsRoom: false,
     deadlineMs: DEFAULT_DEADLINE_MS,
@@ -142,6 +147,8 @@ export const page = <S extends z.ZodType>(item: S) => ({ kind: 'page', status: 2
 /** The same for lists that grow at their beginning: the handler returns a {@link TokenPage}. */
 export const tokenPage = <S extends z.ZodType>(item: S) => ({ kind: 'tokenPage', status: 200, item }) as const
 export const none = (status = 204) => ({ kind: 'none', status }) as const
+/** Nothing but headers, such as a cookie: the handler returns them. */
+export const onlyHeaders = (status = 204) => ({ kind: 'none', status, hasHeaders: true }) as const
 /** The handler returns the bytes and their status. `schema` describes them when they are JSON; `others` are the statuses besides 200. */
 export const bytes = (type: string, { schema, others }: { schema?: z.ZodType; others?: OtherReplies } = {}) =>
   ({ kind: 'bytes', status: 200, type, ...(schema && { schema }), ...(others && { others }) }) as const
@@ -231,12 +238,14 @@ type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S ext
             ? Readable
             : R extends { kind: 'text' }
               ? string
-              : void
+              : R extends { hasHeaders: true }
+                ? Record<string, string>
+                : void
 
 /** Who calls, and what it sees: made for each request by the server's `authenticate`, and by nobody else. */
 export interface Principal {
-  /** What the caller has shown: a key, or the token of one session or one login. */
-  by: ByKey | ({ kind: 'session' } & LeasedSession) | { kind: 'login'; /** The id of the flow. */ id: string }
+  /** What the caller has shown: a key, a sign-in, or the token of one session or one login. */
+  by: ByAccount | ({ kind: 'session' } & LeasedSession) | { kind: 'login'; /** The id of the flow. */ id: string }
   /** The project in effect: all that the caller sees and makes is in it. */
   project: string
 }
@@ -248,7 +257,50 @@ export interface ByKey {
   project: string | undefined
   /** The deployment that the key belongs to: the caller is an app's code in its sandbox. */
   deployment: string | undefined
+  /** The sign-in that acts with the key's rights; undefined: the key itself was shown. */
+  via?: SignIn | undefined
 }
+
+/** A person who has signed in. */
+export interface ByUser {
+  kind: 'user'
+  id: string
+  name: string | null
+  email: string | null
+  via: SignIn
+  /** What they may do in the project in effect. */
+  role: Role
+  /** Their only project for this request; undefined: their role is for all. As for {@link ByKey}. */
+  project: string | undefined
+  /** Other projects that they may name. */
+  projects: readonly string[]
+  deployment: undefined
+}
+
+/** What may act without a session: a key, or a person. */
+export type ByAccount = ByKey | ByUser
+
+export const isAccount = (by: Principal['by']): by is ByAccount => by.kind === 'key' || by.kind === 'user'
+
+/** A sign-in: of a web browser (a cookie), or of a program that got a token by OAuth. */
+export interface SignIn {
+  kind: 'dashboard' | 'oauth'
+  id: string
+}
+
+/** What a person is in a project, or in all of them. */
+export const ROLES = ['viewer', 'member', 'owner'] as const
+export type Role = (typeof ROLES)[number]
+
+/** What a route needs: `view` only looks, `use` changes what is in a project or gets the power to, `own` decides who may. Each includes those before it. */
+export const RIGHTS = ['view', 'use', 'own'] as const
+export type Right = (typeof RIGHTS)[number]
+
+/** Keys have all rights in their projects; what else they may not do is said by the calls. Tokens act in their own session or login. */
+export const roleOf = ({ by }: Pick<Principal, 'by'>): Role => (by.kind === 'user' ? by.role : by.kind === 'key' ? 'owner' : 'member')
+
+/** Whether a role includes a right. */
+export const includes = (role: Role, right: Right): boolean => ROLES.indexOf(role) >= RIGHTS.indexOf(right)
 
 /** A session, and which caller of its pool has it: 0 for one that belongs to no pool. */
 export interface LeasedSession {
@@ -286,6 +338,17 @@ export interface Call<P, Q, B> {
   principal?: Principal | undefined
   /** The origin by which the caller reached the service, for URLs in answers. */
   origin: string
+  /** The caller's address, also through trusted proxies. */
+  address: string
+  /** For public routes: tells the audit log who the caller turned out to be. */
+  identified: (caller: Caller) => void
+}
+
+/** Who has made a request: known as soon as its credential has been checked, also when it is refused after that. */
+export interface Caller {
+  by: ByAccount | { kind: 'session' | 'link' | 'login'; id: string }
+  /** The project in effect. Undefined while it is not known. */
+  project?: string | undefined
 }
 
 export type Handler<T> =

@@ -1,12 +1,13 @@
 // The HTTP server of the control plane and of the agent.
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { BlockList, type Socket } from 'node:net'
 import { limitAnonymous, type AnonymousLimits } from '../base/anonymous.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
 import { auditHook, type AuditSettings } from './audit.ts'
 import { parseQuery } from './body.ts'
+import { clientAddress } from './client-address.ts'
 import { fault } from './fault.ts'
 import { routeId, sendFault, type MountContext } from './mount.ts'
 import { limitPieces } from './pieces.ts'
@@ -55,6 +56,8 @@ const HANDSHAKE_MS = 10_000
 const PROBE_AFTER_MS = 30_000
 /** An answer whose receiver takes nothing for so long is ended: it would be held in memory until the receiver leaves. */
 const STALLED_MS = 120_000
+
+const NO_PROXIES = new BlockList()
 
 const noSchemas = (): never => {
   throw new Error('routes have no schemas for Fastify')
@@ -144,6 +147,7 @@ export function makeServer(settings: ServerSettings): MountContext {
     // An app's code reaches the API on the loopback of its sandbox, whatever the public address is.
     origin: (request, principal) => (settings.origin !== undefined && !isAppCode(principal) ? settings.origin : originOf(request)),
     known: settings.anonymous ? limitAnonymous(app.server, settings.anonymous).known : () => {},
+    address: ({ raw }) => clientAddress(raw, settings.audit?.trustedProxies ?? NO_PROXIES),
     paths,
     assertRoom: settings.assertRoom ?? (() => {}),
     guard: settings.guard,

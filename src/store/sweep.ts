@@ -102,9 +102,11 @@ export async function belongToAnother(objects: Objects, at: Date, signal: AbortS
   return owner !== undefined && owner !== ownerName(at)
 }
 
-const ownerName = (at: Date): string => `database of ${at.toISOString()}`
+/** The name of the database that was made at `at`. */
+export const ownerName = (at: Date): string => `database of ${at.toISOString()}`
 
-async function ownerOf(objects: Objects, signal: AbortSignal): Promise<string | undefined> {
+/** The name of the database that the objects belong to, if one has asked. */
+export async function ownerOf(objects: Objects, signal: AbortSignal): Promise<string | undefined> {
   const found = await objects.get(OWNER_KEY, undefined, signal)
   return found && (await text(found.content))
 }
@@ -120,6 +122,12 @@ export async function madeAt(db: Db): Promise<Date> {
 /** The keys among these that rows name. */
 async function namedAmong(owner: ObjectOwner, page: readonly Listed[]): Promise<Set<string>> {
   return new Set(await owner.named([...new Set(page.map(({ key }) => idOf(owner, key)))]))
+}
+
+/** Whether a row of any scope names this object. */
+export async function isNamed(owners: readonly ObjectOwner[], key: string): Promise<boolean> {
+  const owner = owners.find(({ prefix }) => key.startsWith(`${prefix}/`))
+  return owner !== undefined && (await owner.named([idOf(owner, key)])).includes(key)
 }
 
 /** Objects of this owner that rows name, page by page; `unnamed` is how many others were among each page. */

@@ -1,6 +1,7 @@
 // The tables as types. The migrations explain the columns.
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { LoginTables } from './tables-logins.ts'
+import type { PeopleTables } from './tables-people.ts'
 
 export type Json<T extends object | null> = JSONColumnType<T, string, string>
 export type Time = ColumnType<Date, Date | string, Date | string>
@@ -15,7 +16,7 @@ export interface ProfileEnd {
   message: string
 }
 
-export interface Tables extends LoginTables {
+export interface Tables extends LoginTables, PeopleTables {
   leases: {
     scope: string
     duty: string
@@ -69,6 +70,8 @@ export interface Tables extends LoginTables {
     user_agent: string
     auth_strategy: string
     user_id: string
+    /** null: of the credential's id. */
+    email: string | null
   }
   audit_log_destinations: {
     id: string

@@ -183,6 +183,7 @@ export const computer = {
     method: 'POST',
     path: '/computer/clipboard/read',
     id: 'readClipboard',
+    right: 'use',
     reads: true,
     group,
     summary: 'Read the text of the clipboard',

@@ -60,6 +60,7 @@ const CurlReply = z.object({
 const raw = <M extends Method>(method: M, id: string) =>
   ({
     method,
+    right: 'use',
     path: '/curl/raw',
     id,
     group,

@@ -11,7 +11,7 @@ import type { CurlAnswer, CurlRequest } from './exchange.ts'
 import { curlHandlers } from './handlers.ts'
 
 const URL_ = 'http://example.com/'
-const common = { params: {}, headers: {} as IncomingHttpHeaders, log: silentLog, origin: '' }
+const common = { params: {}, headers: {} as IncomingHttpHeaders, log: silentLog, origin: '', address: '', identified: () => {} }
 
 function pretend(answer: (request: CurlRequest, signal: AbortSignal) => Partial<CurlAnswer> | Promise<Partial<CurlAnswer>>) {
   const asked: CurlRequest[] = []

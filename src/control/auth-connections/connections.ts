@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import { fault } from '../../http/fault.ts'
-import type { Page, Principal } from '../../http/route.ts'
+import { isAccount, type Page, type Principal } from '../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
 import { rescheduled, withoutRefusal } from './check-rules.ts'
 import {
@@ -90,7 +90,7 @@ export interface Connections {
 }
 
 /** Items of providers belong to the whole organization. A caller of one project gets only those typed that are meant for the site, where they are meant for. */
-const isOfProject = ({ by }: Principal): boolean => by.kind !== 'key' || by.project !== undefined
+const isOfProject = ({ by }: Principal): boolean => !isAccount(by) || by.project !== undefined
 
 /** What is known of the values of these connections. Also for the rules of checks. */
 export async function referredBy(

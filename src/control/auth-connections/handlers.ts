@@ -1,18 +1,39 @@
 // Handlers of the Managed Auth contract.
-import { known, type Handlers } from '../../http/route.ts'
+import { includes, known, roleOf, type Handlers, type Principal } from '../../http/route.ts'
 import type { Connections } from './connections.ts'
-import type { authConnections as contract } from './contract.ts'
+import type { authConnections as contract, Connection, FlowEvent } from './contract.ts'
 import type { HandOff } from './hand-off.ts'
 
 export const authConnectionHandlers = (connections: Connections, handOff: Pick<HandOff, 'exchange'>): Handlers<typeof contract> => ({
   createAuthConnection: ({ principal, body, origin, signal }) => connections.create(known(principal), body, origin, signal),
-  listAuthConnections: ({ principal, query, origin }) => connections.list(known(principal).project, query, origin),
-  getAuthConnection: ({ principal, params, origin }) => connections.get(known(principal).project, params.id, origin),
+  listAuthConnections: async ({ principal, query, origin }) => {
+    const { items, nextOffset } = await connections.list(known(principal).project, query, origin)
+    return { items: items.map((item) => shownTo(principal, item)), nextOffset }
+  },
+  getAuthConnection: async ({ principal, params, origin }) => shownTo(principal, await connections.get(known(principal).project, params.id, origin)),
   updateAuthConnection: ({ principal, params, body, origin, signal }) => connections.update(known(principal), params.id, body, origin, signal),
   deleteAuthConnection: ({ principal, params }) => connections.delete(known(principal).project, params.id),
   loginAuthConnection: ({ principal, params, body, origin }) => connections.login(known(principal), params.id, body, origin),
   submitAuthConnection: ({ principal, params, body }) => connections.submit(known(principal).project, params.id, body),
-  followAuthConnection: ({ principal, params, origin, signal }) => connections.follow(known(principal).project, params.id, origin, signal),
+  async followAuthConnection({ principal, params, origin, signal }) {
+    return eventsShownTo(principal, await connections.follow(known(principal).project, params.id, origin, signal))
+  },
   listAuthConnectionTimeline: ({ principal, params, query }) => connections.timeline(known(principal).project, params.id, query),
   exchangeAuthConnectionCode: async ({ params, body }) => ({ jwt: await handOff.exchange(params.id, body.code) }),
 })
+
+const mayUse = (principal: Principal | undefined): boolean => includes(roleOf(known(principal)), 'use')
+
+/** Without the addresses by which a login can be gone on with, for callers who may only look. */
+const shownTo = (principal: Principal | undefined, connection: Connection): Connection =>
+  mayUse(principal) ? connection : { ...connection, hosted_url: null, live_view_url: null }
+
+async function* eventsShownTo(principal: Principal | undefined, events: AsyncIterable<FlowEvent>): AsyncGenerator<FlowEvent> {
+  for await (const event of events) {
+    if (mayUse(principal) || !('hosted_url' in event || 'live_view_url' in event)) yield event
+    else {
+      const { hosted_url: _, live_view_url: __, ...rest } = event
+      yield rest
+    }
+  }
+}

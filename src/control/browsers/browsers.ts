@@ -7,7 +7,7 @@ import { Unavailable } from '../../base/unavailable.ts'
 import { CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import { calledBy, type Called, type LeasedSession, type Page, type Principal } from '../../http/route.ts'
+import { calledBy, includes, roleOf, sessionOf, type Called, type LeasedSession, type Page, type Principal } from '../../http/route.ts'
 import { isProjectGone, type Db } from '../../store/db.ts'
 import { NoRoom } from '../../instances/driver.ts'
 import { NoSeat } from '../../store/seats.ts'
@@ -38,6 +38,7 @@ import { named } from './session-name.ts'
 import { withSave, type Chosen, type SessionProfiles } from './session-profiles.ts'
 import type { SessionProxies } from './session-proxies.ts'
 import type { Connection, Uses } from './standby.ts'
+import { Thumbnails, type Thumbnail } from './thumbnails.ts'
 
 /** Retry-After when the machine is full: a session may end at any moment. */
 const FULL_RETRY_SECONDS = 5
@@ -74,7 +75,7 @@ export interface Browsers {
    */
   delete(by: Pick<Principal, 'project'>, idOrName: string, isRemoved: boolean): Promise<void>
   /** The live sessions of an app's run, newest first. All are of the run's project. */
-  ofInvocation(invocationId: string, origin: string): Promise<Browser[]>
+  ofInvocation(by: Principal, invocationId: string, origin: string): Promise<Browser[]>
   /** Ends the sessions of a run. */
   endOfInvocation(invocationId: string): Promise<void>
   /** Ends the sessions of all runs that have ended. */
@@ -92,7 +93,12 @@ export interface Browsers {
    * 429 when too many callers hold it; 409 for the browser of a login, unless `how` says that this call shows its callers nothing of what is typed
    */
   reach(project: string | undefined, called: Called, how?: { isForLogins: boolean }): Promise<Reached>
+  /** A small picture of a running session, which this neither keeps awake nor wakes; undefined: there is none. @throws 404, 409 for the browser of a login */
+  thumbnail(by: Principal, idOrName: string, signal: AbortSignal): Promise<Thumbnail | undefined>
 }
+
+/** Who may only look gets no token, and a live view to watch. */
+const accessOf = (by: Principal | undefined) => (by && !includes(roleOf(by), 'use') ? 'watch' : 'control')
 
 /** What is typed into the browser of a login is secret, to those as well who could read the page by its tools. */
 const closed = (id: string) => fault.conflict(`the browser "${id}" belongs to a login: its tools are closed; its live view shows it`)
@@ -125,8 +131,9 @@ export function makeBrowsers({
   log,
 }: BrowsersSettings): Browsers {
   const { at, fitNew, dress } = fitter
+  const thumbnails = new Thumbnails()
 
-  const presentOne = async (row: BrowserRow, origin: string): Promise<Browser> => (await present([row], origin))[0]!
+  const presentOne = async (row: BrowserRow, origin: string, by?: Principal): Promise<Browser> => (await present([row], origin, undefined, accessOf(by)))[0]!
 
   async function find(project: string | undefined, called: Called, includeDeleted = false): Promise<BrowserRow> {
     const { idOrName, lease } = calledBy(called)
@@ -165,6 +172,24 @@ export function makeBrowsers({
   const checkUnfinished = async (project: string, invocationId: string | undefined): Promise<void> => {
     if (invocationId !== undefined && !(await isUnfinished(db, project, invocationId)))
       throw fault.field('invocation_id', 'there is no such invocation, or it has ended')
+  }
+
+  /** A running session of the project, without a hold on it. @throws as {@link Browsers.reach} */
+  async function locate(project: string | undefined, called: Called, isForLogins: boolean): Promise<LeasedSession & { endpoint: Endpoint; isPooled: boolean }> {
+    // Every call to a session comes here. A query would take half of the time of a click.
+    const { idOrName: id, lease: wanted } = calledBy(called)
+    const endpoint = fleet.endpointOf(id)
+    if (endpoint && (project === undefined ? fleet.projectOf(id) !== undefined : fleet.projectOf(id) === project)) {
+      if (!isForLogins && fleet.isClosed(id)) throw closed(id)
+      const isPooled = fleet.isPooled(id)
+      const lease = isPooled ? fleet.leaseOf(id) : 0
+      if (lease !== undefined && (!isPooled || wanted === undefined || wanted === lease)) return { id, lease, endpoint, isPooled }
+    }
+    const row = await find(project, called)
+    fleet.belongs(row)
+    if (!isForLogins && row.auth_flow_id !== null) throw closed(row.id)
+    if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
+    return { ...at(row), isPooled: row.pool_id !== null }
   }
 
   const endAll = async (ids: readonly string[]): Promise<void> => void (await Promise.all(ids.map((id) => fleet.takeOut(id, 'deleted'))))
@@ -264,15 +289,16 @@ export function makeBrowsers({
       if (!row) throw fault.unavailable('the browser did not accept its settings')
       return presentOne(row, origin)
     },
-    async list({ project }, filter, origin) {
+    async list(by, filter, origin) {
+      const { project } = by
       if (filter.region !== undefined && filter.region !== place.region) return { items: [], nextOffset: undefined }
       const rows = await listBrowsers(db, { scope, project }, filter)
       return {
-        items: await present(rows.slice(0, filter.limit), origin),
+        items: await present(rows.slice(0, filter.limit), origin, undefined, accessOf(by)),
         nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined,
       }
     },
-    get: async ({ project }, called, includeDeleted, origin) => presentOne(await find(project, called, includeDeleted), origin),
+    get: async (by, called, includeDeleted, origin) => presentOne(await find(by.project, called, includeDeleted), origin, by),
     async update({ project }, idOrName, given, origin, signal) {
       const { id, lease, pool_id: pool, auth_flow_id: flow } = await find(project, idOrName)
       if (flow !== null) throw closed(id)
@@ -294,7 +320,7 @@ export function makeBrowsers({
       // Its end may have finished in the meantime.
       if (!isEnding && row.deleted_at === null) throw fault.notFound('browser', idOrName)
     },
-    ofInvocation: async (invocationId, origin) => present(await liveOfInvocation(db, scope, invocationId), origin),
+    ofInvocation: async (by, invocationId, origin) => present(await liveOfInvocation(db, scope, invocationId), origin, undefined, accessOf(by)),
     endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, scope, invocationId)),
     endLeftByInvocations: async () => endAll(await leftByInvocations(db, scope)),
     // No database query for running sessions: every call with a token comes here.
@@ -320,20 +346,12 @@ export function makeBrowsers({
       return row.state === 'running' ? undefined : reasonOf(row, 'crashed')
     },
     async reach(project, called, { isForLogins } = { isForLogins: false }) {
-      // Every call to a session comes here. A query would take half of the time of a click.
-      const { idOrName: id, lease: wanted } = calledBy(called)
-      const known = fleet.endpointOf(id)
-      if (known && (project === undefined ? fleet.projectOf(id) !== undefined : fleet.projectOf(id) === project)) {
-        if (!isForLogins && fleet.isClosed(id)) throw closed(id)
-        if (!fleet.isPooled(id)) return { id, endpoint: known, ...hold(id) }
-        const lease = fleet.leaseOf(id)
-        if (lease !== undefined && (wanted === undefined || wanted === lease)) return { id, endpoint: known, ...hold(id), ended: calls.signalOf({ id, lease }) }
-      }
-      const row = await find(project, called)
-      fleet.belongs(row)
-      if (!isForLogins && row.auth_flow_id !== null) throw closed(row.id)
-      if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
-      return { ...at(row), ...hold(row.id), ended: row.pool_id === null ? undefined : calls.signalOf(row) }
+      const { isPooled, ...found } = await locate(project, called, isForLogins)
+      return { ...found, ...hold(found.id), ended: isPooled ? calls.signalOf(found) : undefined }
+    },
+    async thumbnail({ project, by }, idOrName, signal) {
+      const { isPooled: _, ...found } = await locate(project, sessionOf({ by, project }, idOrName), false)
+      return thumbnails.read({ ...found, isAsleep: uses.isAsleep(found.id) }, signal)
     },
   }
 }

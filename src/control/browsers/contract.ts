@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { PUBLIC_SOCKETS } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
-import { json, none, page, pagingQuery, queryBoolean, route } from '../../http/route.ts'
+import { bytes, json, none, page, pagingQuery, queryBoolean, route, UNCHANGED } from '../../http/route.ts'
 import { oneWayOut } from '../proxies/contract.ts'
 import { refuseStart } from '../network/contract.ts'
 import { MAX_POLICY_BYTES, OPTIONS } from './options/contract.ts'
@@ -112,6 +112,18 @@ export const browsers = {
     reply: json(Browser),
     faults: ['not_found'],
   }),
+  getBrowserThumbnail: route({
+    method: 'GET',
+    path: '/browsers/{id_or_name}/thumbnail',
+    id: 'getBrowserThumbnail',
+    group,
+    summary: 'Get a small picture of the screen, at most a second old. Asking is no use of the session',
+    params,
+    reply: bytes('image/png', {
+      others: { 204: { description: 'There is no picture: the session sleeps, or does not answer.', hasBody: false }, ...UNCHANGED },
+    }),
+    faults: ['not_found', 'conflict', 'unavailable'],
+  }),
   updateBrowser: route({
     method: 'PATCH',
     path: '/browsers/{id_or_name}',
@@ -166,6 +178,7 @@ export const cdpHttp = {
     method: 'GET',
     path: `${PUBLIC_SOCKETS.cdp}/json/version`,
     id: 'cdpVersion',
+    right: 'use',
     summary: 'Get the version of the browser and its CDP address, as Chromium reports them',
     reply: json(
       z.object({
@@ -184,6 +197,7 @@ export const cdpHttp = {
     method: 'GET',
     path: `${PUBLIC_SOCKETS.cdp}/json/list`,
     id: 'cdpList',
+    right: 'use',
     summary: 'List the pages of the browser and their CDP addresses, as Chromium reports them',
     reply: json(z.array(CdpPage)),
     faults: ['not_found', 'unavailable'],
@@ -193,6 +207,7 @@ export const cdpHttp = {
     method: 'GET',
     path: `${PUBLIC_SOCKETS.cdp}/json`,
     id: 'cdpPages',
+    right: 'use',
     summary: 'List the pages of the browser, like /json/list',
     reply: json(z.array(CdpPage)),
     faults: ['not_found', 'unavailable'],

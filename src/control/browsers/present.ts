@@ -12,32 +12,32 @@ import type { SessionTokens } from './tokens.ts'
 interface PresentSettings {
   tokens: Pick<SessionTokens, 'sign'>
   /** The path of a session's live view. */
-  livePath: (row: Pick<BrowserRow, 'id' | 'lease'>) => string
+  livePath: (row: Pick<BrowserRow, 'id' | 'lease'>, access: 'control' | 'watch') => string
   profiles: Pick<SessionProfiles, 'shown'>
   /** The names of pools, by their ids; also of deleted ones. A pool without a name is there, too. */
   poolNames: (ids: readonly string[]) => Promise<Map<string, string | undefined>>
   place: Place
 }
 
-/** Shows sessions. `origin` is that of the API, as its caller reaches it; `known` are the names of their pools, if they are known already. */
-export type Present = (rows: readonly BrowserRow[], origin: string, known?: Map<string, string | undefined>) => Promise<Browser[]>
+/** Shows sessions. `origin` is that of the API, as its caller reaches it; `known` are the names of their pools, if they are known already. With `watch` the addresses let nobody act: no tokens, and a live view to look at. */
+export type Present = (rows: readonly BrowserRow[], origin: string, known?: Map<string, string | undefined>, access?: 'control' | 'watch') => Promise<Browser[]>
 
 export function makePresent({ tokens, livePath, profiles, poolNames, place }: PresentSettings): Present {
-  return async (rows, origin, known) => {
+  return async (rows, origin, known, access = 'control') => {
     const ws = origin.replace(/^http/, 'ws')
     const pools = [...new Set(rows.flatMap(({ pool_id: pool }) => pool ?? []))]
     const [shown, names] = await Promise.all([profiles.shown(rows), known ?? (pools.length === 0 ? new Map<string, undefined>() : poolNames(pools))])
     const show = async (row: BrowserRow): Promise<Browser> => {
       const profile = row.profile_id === null ? undefined : shown.get(row.profile_id)
-      const token = await tokens.sign(row, new URL(origin).hostname)
+      const proof = access === 'watch' ? '' : `?jwt=${await tokens.sign(row, new URL(origin).hostname)}`
       const pool = row.pool_id === null ? undefined : { id: row.pool_id, ...(names.get(row.pool_id) !== undefined && { name: names.get(row.pool_id) }) }
       return {
         session_id: row.id,
         created_at: row.created_at!.toISOString(),
-        cdp_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.cdp, { id: row.id })}?jwt=${token}`,
-        webdriver_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.bidi, { id: row.id })}?jwt=${token}`,
+        cdp_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.cdp, { id: row.id })}${proof}`,
+        webdriver_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.bidi, { id: row.id })}${proof}`,
         base_url: `${origin}${SESSION_PATH}/${row.id}`,
-        browser_live_view_url: origin + livePath(row),
+        browser_live_view_url: origin + livePath(row, access),
         ...browserRules.shown(row.options, place),
         ...(profile && { profile: { ...profile, ...(row.profile_end && { save: row.profile_end }) }, profile_save_changes: row.profile_save }),
         ...(pool && { pool }),

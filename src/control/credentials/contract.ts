@@ -194,6 +194,7 @@ export const credentials = {
     method: 'GET',
     path: '/credentials/{id_or_name}/totp-code',
     id: 'getCredentialTotpCode',
+    right: 'use',
     group,
     summary: 'The code that its TOTP secret gives now',
     params,

@@ -1,6 +1,6 @@
 // Handlers of the Invocations contract.
 import { fault } from '../../http/fault.ts'
-import { known, type Handlers, type Principal } from '../../http/route.ts'
+import { isAccount, known, type Handlers, type Principal } from '../../http/route.ts'
 import type { Browser } from '../browsers/contract.ts'
 import { parseSince } from '../apps/since.ts'
 import type { invocations as contract } from './contract.ts'
@@ -9,7 +9,7 @@ import { isRepeated } from './repeats.ts'
 
 /** The browsers that runs have made. */
 interface MadeBrowsers {
-  ofInvocation(invocationId: string, origin: string): Promise<Browser[]>
+  ofInvocation(by: Principal, invocationId: string, origin: string): Promise<Browser[]>
   endOfInvocation(invocationId: string): Promise<void>
 }
 
@@ -37,13 +37,13 @@ export const invocationHandlers = (invocations: Invocations, browsers: MadeBrows
   followInvocation: ({ principal, params, query, headers, signal }) =>
     invocations.follow(known(principal).project, params.id, query.since, headers['last-event-id'], signal),
   listInvocationBrowsers: async ({ principal, params, origin }) => ({
-    browsers: await browsers.ofInvocation((await invocations.find(known(principal).project, params.id)).id, origin),
+    browsers: await browsers.ofInvocation(known(principal), (await invocations.find(known(principal).project, params.id)).id, origin),
   }),
   deleteInvocationBrowsers: async ({ principal, params }) => browsers.endOfInvocation((await invocations.find(known(principal).project, params.id)).id),
 })
 
-/** Whose repeated requests are compared: those of one key in one project. Invocations are made by keys. */
+/** Whose repeated requests are compared: those of one key in one project. Invocations are made by keys and people. */
 function whose({ by, project }: Principal): string {
-  if (by.kind !== 'key') throw fault.unauthorized('an API key is required')
+  if (!isAccount(by)) throw fault.unauthorized('an API key is required')
   return `${by.id} in ${project}`
 }

@@ -1,6 +1,6 @@
 // API keys: made, hashed, checked. Their table holds only the SHA-256.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { sql, type SqlBool } from 'kysely'
+import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import { ConfigError } from '../../base/setting.ts'
 import { newId } from '../../base/ids.ts'
 import { secretFile } from '../../base/secret-file.ts'
@@ -104,16 +104,41 @@ export async function forbidKeys(db: Db, scope: string, setting: KeySetting, exc
 const isValid = (table: string) =>
   sql<SqlBool>`(${sql.ref(`${table}.deleted_at`)} is null and (${sql.ref(`${table}.expires_at`)} is null or ${sql.ref(`${table}.expires_at`)} > now()))`
 
-/** Which of these keys may still be used. Several scopes may have the same key: each of its rows counts while one of them is valid. */
+/** Which of these keys and web sessions may still be used. Several scopes may have the same key: each of its rows counts while one of them is valid. */
 export async function stillValid(db: Db, ids: string[]): Promise<Set<string>> {
-  const rows = await db
-    .selectFrom('api_keys as k')
-    .select('k.id')
-    .where(sql<SqlBool>`k.id = any(${ids})`)
-    .where((eb) => eb.exists(eb.selectFrom('api_keys as v').select('v.id').whereRef('v.hash', '=', 'k.hash').where(isValid('v'))))
-    .execute()
+  const { rows } = await sql<{ id: string }>`
+    with valid as (select k.id from api_keys k where exists (select from api_keys v where v.hash = k.hash and ${isValid('v')}))
+    select id from valid where id = any(${ids})
+    union all
+    select s.id from web_sessions s where s.id = any(${ids}) and s.expires_at > now()
+      and case when s.key_id is null then exists (select from memberships m where m.person_id = s.person_id) else s.key_id in (select id from valid) end`.execute(
+    db,
+  )
   return new Set(rows.map(({ id }) => id))
 }
+
+/** The key that callers are known by, of those that may be used now. @throws 401 for the key of an app whose project is gone */
+async function findValid(db: Db, which: RawBuilder<SqlBool>): Promise<{ key: ByKey; hash: Buffer; leftMs: number | null } | undefined> {
+  const row = await db
+    .selectFrom('api_keys')
+    .select(['id', 'hash', 'deployment_id', 'project_id', sql<number | null>`(extract(epoch from expires_at - now()) * 1000)::float8`.as('leftMs')])
+    .where(which)
+    .where(isValid('api_keys'))
+    // Several scopes may have the same key. The caller is the same one on each.
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(1)
+    .executeTakeFirst()
+  if (!row) return undefined
+  // The key of an app is for one project, or for none.
+  if (row.deployment_id !== null && row.project_id === null) throw fault.unauthorized('the project of this key is gone')
+  const key: ByKey = { kind: 'key', id: row.id, project: row.project_id ?? undefined, deployment: row.deployment_id ?? undefined }
+  return { key, hash: row.hash, leftMs: row.leftMs }
+}
+
+/** The key with this id, if it may be used now: for who has signed in with it. */
+export const keyOf = async (db: Db, id: string): Promise<ByKey | undefined> =>
+  (await findValid(db, sql<SqlBool>`hash = (select hash from api_keys where id = ${id})`))?.key
 
 /** Tells whose key a request has shown. @throws 401 */
 export type CheckKey = (token: string | undefined) => Promise<ByKey>
@@ -127,21 +152,10 @@ export function keyChecker(db: Db): CheckKey {
     const known = good.get(name)
     if (known && known.until > performance.now()) return known.key
     const asked = performance.now()
-    const row = await db
-      .selectFrom('api_keys')
-      .select(['id', 'hash', 'deployment_id', 'project_id', sql<number | null>`(extract(epoch from expires_at - now()) * 1000)::float8`.as('leftMs')])
-      .where('hash', '=', hash)
-      .where(isValid('api_keys'))
-      // Several scopes may have the same key. The caller is the same one on each.
-      .orderBy('created_at')
-      .orderBy('id')
-      .limit(1)
-      .executeTakeFirst()
+    const row = await findValid(db, sql<SqlBool>`hash = ${hash}`)
     if (!row || !timingSafeEqual(row.hash, hash)) throw fault.unauthorized('this API key is not known, was deleted or has expired')
-    // The key of an app is for one project, or for none.
-    if (row.deployment_id !== null && row.project_id === null) throw fault.unauthorized('the project of this key is gone')
     if (good.size >= REMEMBER_KEYS) good.clear()
-    const key: ByKey = { kind: 'key', id: row.id, project: row.project_id ?? undefined, deployment: row.deployment_id ?? undefined }
+    const { key } = row
     good.set(name, { key, until: asked + Math.min(REMEMBER_MS, row.leftMs ?? Infinity) })
     return key
   }

@@ -1,4 +1,5 @@
 // The groups by which an operator manages who may do what.
+import type { Config } from '../../base/config.ts'
 import { mount, type MountContext } from '../../http/mount.ts'
 import type { Db } from '../../store/db.ts'
 import { account } from './account/contract.ts'
@@ -12,6 +13,8 @@ import { auditExportHandlers } from './audit-logs/exports/handlers.ts'
 import type { Target } from './audit-logs/exports/target.ts'
 import { auditLogHandlers } from './audit-logs/handlers.ts'
 import type { Trail } from './audit-logs/trail.ts'
+import { members } from './members/contract.ts'
+import { memberHandlers } from './members/handlers.ts'
 import { projects } from './projects/contract.ts'
 import { projectHandlers } from './projects/handlers.ts'
 import { makeLimits, type Caps } from './projects/limits.ts'
@@ -30,7 +33,7 @@ export { watchKeys } from './revocations.ts'
 export interface OrganizationSettings {
   db: Db
   /** What the settings limit. */
-  config: Limits
+  config: Limits & Pick<Config, 'oidc'>
   /** They look again when a project or limit changes here. */
   resolve: ResolveProject
   caps: Caps
@@ -53,6 +56,7 @@ export function mountOrganization(context: MountContext, settings: OrganizationS
   mount(context, apiKeys, apiKeyHandlers(db))
   mount(context, auditLogs, auditLogHandlers(db, settings.trail))
   mount(context, auditExports, auditExportHandlers(makeDestinations(db, settings.exportTarget)))
+  mount(context, members, memberHandlers(db, config.oidc?.issuer))
   mount(context, account, accountHandlers(config))
   const limits = makeLimits({ ...settings, maxSessions: config.maxBrowsers, onChange })
   mount(context, projects, projectHandlers(makeProjects({ ...settings, onChange }), limits))

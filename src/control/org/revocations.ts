@@ -1,8 +1,9 @@
-// Ends what a key has begun, when the key is deleted or expires: streams, downloads, long calls.
+// Ends what a key or sign-in has begun, when it is deleted or expires: streams, downloads, long calls.
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
-import { fault, type Fault } from '../../http/fault.ts'
+import { fault } from '../../http/fault.ts'
 import type { Guard } from '../../http/mount.ts'
+import { isAccount } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import { stillValid } from './keys.ts'
 
@@ -16,7 +17,7 @@ const LOOK_MS = 500
 
 interface Running {
   since: number
-  end: (reason: Fault) => void
+  end: () => void
 }
 
 /**
@@ -24,7 +25,7 @@ interface Running {
  * still be used: {@link stillValid} unless a test says so.
  */
 export function watchKeys(db: Db, log: Log, valid = (ids: string[]) => stillValid(db, ids)): AsyncDisposable & { guard: Guard } {
-  /** By the id of the key, oldest first. */
+  /** By the id of the key or sign-in, oldest first. */
   const running = new Map<string, Set<Running>>()
   const ended = new AbortController()
   let isAway = false
@@ -35,8 +36,7 @@ export function watchKeys(db: Db, log: Log, valid = (ids: string[]) => stillVali
     if (ids.length === 0) return
     const kept = await valid(ids)
     isAway = false
-    for (const id of ids.filter((one) => !kept.has(one)))
-      for (const { since, end } of running.get(id) ?? []) if (since < long) end(fault.unauthorized('the API key of this request was deleted or has expired'))
+    for (const id of ids.filter((one) => !kept.has(one))) for (const { since, end } of running.get(id) ?? []) if (since < long) end()
   }
 
   const run = async () => {
@@ -52,9 +52,10 @@ export function watchKeys(db: Db, log: Log, valid = (ids: string[]) => stillVali
 
   return {
     guard({ by }, end) {
-      if (by.kind !== 'key') return undefined
-      const one: Running = { since: performance.now(), end }
-      const { id } = by
+      if (!isAccount(by)) return undefined
+      const reason = by.via ? 'the sign-in of this request has ended' : 'the API key of this request was deleted or has expired'
+      const one: Running = { since: performance.now(), end: () => end(fault.unauthorized(reason)) }
+      const { id } = by.via ?? by
       const ofKey = running.get(id) ?? new Set()
       running.set(id, ofKey.add(one))
       return {

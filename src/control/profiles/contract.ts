@@ -146,6 +146,7 @@ export const profiles = {
     method: 'GET',
     path: '/profiles/{id_or_name}/download',
     id: 'downloadProfile',
+    right: 'use',
     group,
     summary: 'Download what sessions load, as a tar archive; 202 when nothing has been saved yet',
     params,

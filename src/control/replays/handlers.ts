@@ -1,5 +1,5 @@
 // Handlers of the Replays contract.
-import { known, sessionOf, type Called, type Handlers, type Principal } from '../../http/route.ts'
+import { isAccount, known, sessionOf, type Called, type Handlers, type Principal } from '../../http/route.ts'
 import { fault } from '../../http/fault.ts'
 import type { EventsShown } from '../telemetry/shown/contract.ts'
 import type { replays as contract } from './contract.ts'
@@ -15,7 +15,7 @@ const at = (principal: Principal | undefined, idOrName: string): [project: strin
  * ends with the session; the link stays. @throws 403
  */
 function allowed(principal: Principal | undefined, { events }: { events?: EventsShown | undefined }): EventsShown | undefined {
-  if (events === 'full' && known(principal).by.kind !== 'key') throw fault.forbidden('a link that shows all of the events needs an API key')
+  if (events === 'full' && !isAccount(known(principal).by)) throw fault.forbidden('a link that shows all of the events needs an API key')
   return events
 }
 

@@ -1,6 +1,6 @@
 // Handlers of the account contract.
 import type { Config } from '../../../base/config.ts'
-import { known, type Handlers } from '../../../http/route.ts'
+import { isAccount, known, type Handlers } from '../../../http/route.ts'
 import { CHECK_SECONDS } from '../../auth-connections/contract.ts'
 import { namedProjects } from '../projects/resolve.ts'
 import { ORGANIZATION, type account } from './contract.ts'
@@ -21,12 +21,15 @@ const HEALTH_CHECKS = {
 export const accountHandlers = ({ maxBrowsers, maxInvocations, replayRetentionDays }: Limits): Handlers<typeof account> => ({
   getAuthContext({ principal, headers }) {
     const { by, project } = known(principal)
-    const own = by.kind === 'key' ? (by.project ?? null) : project
+    const own = isAccount(by) ? (by.project ?? null) : project
+    const via = isAccount(by) ? by.via : undefined
     return {
-      authentication: { credential_id: by.id, method: 'api_key', source: 'api_key' },
+      authentication: via
+        ? { credential_id: via.kind === 'oauth' ? via.id : null, method: 'jwt', source: via.kind }
+        : { credential_id: by.id, method: 'api_key', source: 'api_key' },
       authorization: { credential_scope: { project_id: own }, effective_scope: { project_id: namedProjects(headers).length > 0 ? project : own } },
       organization: { id: ORGANIZATION },
-      principal: { id: by.id, type: 'api_key' },
+      principal: { id: by.id, type: by.kind === 'user' ? 'user' : 'api_key' },
     }
   },
   getEntitlements: () => ({

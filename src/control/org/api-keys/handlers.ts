@@ -1,7 +1,7 @@
 // The rules of the API keys group: who may make, see and end which keys.
 import { sql } from 'kysely'
 import { fault } from '../../../http/fault.ts'
-import { known, type Handlers, type Principal } from '../../../http/route.ts'
+import { isAccount, known, type Handlers, type Principal } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { MAX_DAYS, type apiKeys as contract, type Create } from './contract.ts'
 import { afterSeconds, holdProject, changeKey, findKey, insertKey, listKeys, outlived, record, shortenKey, type KeyRow, type NewKey } from './rows.ts'
@@ -12,7 +12,7 @@ const KIND = 'API key'
 /** Who manages keys: the caller's own key, and the only project whose keys it may manage. @throws 403 for the code of an app */
 function manager(principal: Principal | undefined): { id: string; project: string | undefined } {
   const { by } = known(principal)
-  if (by.kind !== 'key' || by.deployment !== undefined) throw fault.forbidden("an app's key cannot be used to manage API keys")
+  if (!isAccount(by) || by.deployment !== undefined) throw fault.forbidden("an app's key cannot be used to manage API keys")
   return { id: by.id, project: by.project }
 }
 

@@ -21,15 +21,18 @@ export interface KeyRow {
   project_name: string | null
   created_by: string | null
   creator_name: string | null
+  creator_email: string | null
 }
 
 const keysWithin = (db: Db, within: Within) =>
   db
     .selectFrom('api_keys as k')
     .leftJoin('projects as p', 'p.id', 'k.project_id')
+    .leftJoin('people as h', 'h.id', 'k.created_by')
     .leftJoin('api_keys as c', (join) => join.on(sql<SqlBool>`c.id = coalesce(k.created_by, k.id)`))
     .select(['k.id', 'k.name', 'k.masked', 'k.created_at', 'k.expires_at', 'k.deleted_at', 'k.lifetime_seconds', 'k.project_id', 'k.created_by'])
-    .select(['p.name as project_name', 'c.name as creator_name'])
+    .select(['p.name as project_name', 'h.email as creator_email'])
+    .select((eb) => eb.fn.coalesce('h.name', 'h.email', 'c.name').as('creator_name'))
     .where('k.deployment_id', 'is', null)
     .$if(within !== undefined, (select) => select.where('k.project_id', '=', within!))
 
@@ -40,7 +43,7 @@ export function record(row: KeyRow): ApiKey {
     id: row.id,
     name: row.name,
     masked_key: row.masked,
-    created_by: { id: creator, email: `${creator}@key.cob.internal`, name: row.creator_name },
+    created_by: { id: creator, email: row.creator_email ?? `${creator}@key.cob.internal`, name: row.creator_name },
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at?.toISOString() ?? null,
     deleted_at: row.deleted_at?.toISOString() ?? null,

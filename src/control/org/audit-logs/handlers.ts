@@ -6,7 +6,7 @@ import { createGzip } from 'node:zlib'
 import { PassThrough, Readable } from 'node:stream'
 import type { IncomingHttpHeaders } from 'node:http'
 import { fault } from '../../../http/fault.ts'
-import { known, type Handlers, type Principal } from '../../../http/route.ts'
+import { isAccount, known, type Handlers, type Principal } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { namedProjects } from '../projects/resolve.ts'
 import { positionOf, type AuditLogEntry, type auditLogs as contract, type Filter, type Position } from './contract.ts'
@@ -24,7 +24,7 @@ const SLICE_ROWS = 500
 /** The only project whose entries a caller sees; undefined: all entries. @throws 403 for the code of an app */
 function seenBy(principal: Principal | undefined, headers: IncomingHttpHeaders): string | undefined {
   const { by, project } = known(principal)
-  if (by.kind !== 'key' || by.deployment !== undefined) throw fault.forbidden("an app's key cannot be used to read the audit log")
+  if (!isAccount(by) || by.deployment !== undefined) throw fault.forbidden("an app's key cannot be used to read the audit log")
   return by.project !== undefined || namedProjects(headers).length > 0 ? project : undefined
 }
 

@@ -30,6 +30,7 @@ const AuditRow = AuditResult.extend({
   user_agent: Text,
   auth_strategy: Text,
   user_id: Text,
+  email: Text.nullable().default(null),
 })
 export type AuditRow = z.output<typeof AuditRow>
 /** What is known of a request when it is answered. */

@@ -8,7 +8,8 @@ import type { AuditResult, AuditRow } from './lines.ts'
 
 /** What a credential is called in the log, and whose it is. */
 function userOf({ by }: AuditEntry): { strategy: string; id: string } {
-  if (by.kind !== 'key') return { strategy: by.kind, id: by.id }
+  if (by.kind !== 'key' && by.kind !== 'user') return { strategy: by.kind, id: by.id }
+  if (by.via) return { strategy: by.via.kind, id: by.id }
   return by.deployment === undefined ? { strategy: 'api_key', id: by.id } : { strategy: 'app', id: by.deployment }
 }
 
@@ -16,7 +17,8 @@ function userOf({ by }: AuditEntry): { strategy: string; id: string } {
 const ORGANIZATION = /^\/(org|audit-logs|auth\/context)\b/
 
 /** The project whose keys see an entry: the one in effect; for calls about the organization, only that of the caller's own key. */
-const projectOf = ({ route, by, project }: AuditEntry): string | undefined => (!ORGANIZATION.test(route) ? project : by.kind === 'key' ? by.project : undefined)
+const projectOf = ({ route, by, project }: AuditEntry): string | undefined =>
+  !ORGANIZATION.test(route) ? project : by.kind === 'key' || by.kind === 'user' ? by.project : undefined
 
 /** The row of an entry. It gets its id here, so that a row which is written twice is still one event. */
 export const rowOf = (entry: AuditEntry): AuditRow => {
@@ -35,6 +37,7 @@ export const rowOf = (entry: AuditEntry): AuditRow => {
     user_agent: entry.userAgent,
     auth_strategy: strategy,
     user_id: id,
+    email: entry.by.kind === 'user' ? (entry.by.email ?? '') : null,
   }
 }
 
@@ -47,10 +50,10 @@ export const storeRows =
   async (rows, results) => {
     await sql`
     with added as (
-      insert into audit_log (at, event_id, project_id, method, path, route, status, duration_ms, domain, client_ip, user_agent, auth_strategy, user_id)
+      insert into audit_log (at, event_id, project_id, method, path, route, status, duration_ms, domain, client_ip, user_agent, auth_strategy, user_id, email)
       select r.* from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as r
         (at timestamptz, event_id text, project_id text, method text, path text, route text, status smallint, duration_ms integer,
-         domain text, client_ip text, user_agent text, auth_strategy text, user_id text)
+         domain text, client_ip text, user_agent text, auth_strategy text, user_id text, email text)
       on conflict do nothing
       returning at, event_id),
     changed as (
@@ -65,8 +68,8 @@ export const storeRows =
     on conflict do nothing`.execute(db)
   }
 
-/** As for `created_by` of API keys. Others have none. */
-const EMAIL = sql<string>`case auth_strategy when 'api_key' then user_id || '@key.cob.internal' else '' end`
+/** A person's; of a key, also of one that was signed in with, as for `created_by` of API keys. Others have none. */
+const EMAIL = sql<string>`coalesce(audit_log.email, case when auth_strategy in ('api_key', 'dashboard', 'oauth') then user_id || '@key.cob.internal' else '' end)`
 
 /** What callers see of a row. */
 export const ENTRY = [

@@ -2,7 +2,7 @@
 import type { RawBuilder, SqlBool } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import { fault } from '../../../http/fault.ts'
-import type { ByKey, Page, Principal } from '../../../http/route.ts'
+import { isAccount, type ByAccount, type Page, type Principal } from '../../../http/route.ts'
 import { inBatches } from '../../../store/batches.ts'
 import { isDuplicate, type Db } from '../../../store/db.ts'
 import type { Project, UpdateProject } from './contract.ts'
@@ -60,22 +60,33 @@ export interface Projects {
   delete(by: Principal, idOrName: string, signal: AbortSignal): Promise<void>
 }
 
-/** The key of a caller: no token of a session comes here. */
-function keyOf({ by }: Principal): ByKey {
-  if (by.kind !== 'key') throw fault.forbidden('projects need an API key')
+/** The key or person that calls: no token of a session comes here. */
+function accountOf({ by }: Principal): ByAccount {
+  if (!isAccount(by)) throw fault.forbidden('projects need an API key')
   return by
 }
 
-/** @throws 403 for a key that belongs to a project or an app */
+/** @throws 403 for a key that belongs to a project or an app, and for a person whose role is for a project */
 export function assertOrganization(by: Principal): void {
-  if (keyOf(by).project !== undefined) throw fault.forbidden('this needs an API key of the whole organization; this one belongs to a project')
+  const { kind, project } = accountOf(by)
+  if (project !== undefined)
+    throw fault.forbidden(
+      kind === 'key' ? 'this needs an API key of the whole organization; this one belongs to a project' : 'this needs a role in all projects',
+    )
+}
+
+/** The only projects that a caller may see; undefined: all. */
+function seen(by: Principal): readonly string[] | undefined {
+  const account = accountOf(by)
+  if (account.project === undefined) return undefined
+  return account.kind === 'key' ? [account.project] : account.projects
 }
 
 /** A project that the caller may see. @throws 404 */
 export async function visible(db: Db, by: Principal, idOrName: string): Promise<ProjectRow> {
-  const { project } = keyOf(by)
+  const only = seen(by)
   const row = await findProject(db, idOrName)
-  if (!row || (project !== undefined && row.id !== project)) throw fault.notFound('project', idOrName)
+  if (!row || (only && !only.includes(row.id))) throw fault.notFound('project', idOrName)
   return row
 }
 
@@ -111,13 +122,13 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
       return present(row)
     },
     async list(by, filter) {
-      const rows = await listProjects(db, keyOf(by).project, filter)
+      const rows = await listProjects(db, seen(by), filter)
       return { items: rows.slice(0, filter.limit).map(present), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
     },
     get: async (by, idOrName) => present(await visible(db, by, idOrName)),
     async update(by, idOrName, changes) {
       const before = await visible(db, by, idOrName)
-      if (keyOf(by).deployment !== undefined) throw fault.forbidden('the key of an app cannot change its project')
+      if (accountOf(by).deployment !== undefined) throw fault.forbidden('the key of an app cannot change its project')
       if (changes.status !== undefined) assertOrganization(by)
       if (changes.status === 'archived') {
         await assertNotDefault(before, 'archived')

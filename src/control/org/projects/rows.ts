@@ -25,12 +25,12 @@ export interface ProjectFilter {
   limit: number
 }
 
-/** One page of projects, newest first, with one row more than `limit` when there are more. `only`: of that one alone. */
-export const listProjects = (db: Db, only: string | undefined, { name, query, offset, limit }: ProjectFilter): Promise<ProjectRow[]> =>
+/** One page of projects, newest first, with one row more than `limit` when there are more. `only`: of those alone. */
+export const listProjects = (db: Db, only: readonly string[] | undefined, { name, query, offset, limit }: ProjectFilter): Promise<ProjectRow[]> =>
   db
     .selectFrom('projects')
     .selectAll()
-    .$if(only !== undefined, (select) => select.where('id', '=', only!))
+    .$if(only !== undefined, (select) => select.where(sql<SqlBool>`id = any(${only!})`))
     .$if(Boolean(name), (select) => select.where(isNamed('name', name!)))
     .$if(Boolean(query), (select) => select.where(holds('name', query!)))
     .orderBy('created_at', 'desc')

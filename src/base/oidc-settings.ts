@@ -1,0 +1,80 @@
+// The settings of an identity provider (OpenID Connect), for people who sign in. docs/settings.md describes them for users.
+import { ConfigError, flag, needed } from './setting.ts'
+
+export interface OidcSettings {
+  /** As the provider calls itself, exactly. */
+  issuer: string
+  clientId: string
+  /** Undefined for a public client. */
+  clientSecret: string | undefined
+  /** For the button. */
+  name: string
+  scopes: string
+  /** Only addresses of these domains may sign in; empty: all. In lower case. */
+  domains: string[]
+  /** The claim whose values say roles. */
+  roleClaim: string
+  /** Which value of the claim gives which role in all projects. */
+  roles: Map<string, 'owner' | 'member' | 'viewer'>
+  /** The role of everybody else who may sign in; undefined: they need an invitation. */
+  defaultRole: 'owner' | 'member' | 'viewer' | undefined
+  /** The verified address that becomes an owner when it signs in. In lower case. */
+  firstOwner: string | undefined
+}
+
+const ROLES = ['owner', 'member', 'viewer'] as const
+type Role = (typeof ROLES)[number]
+
+const NAMES = ['CLIENT_ID', 'CLIENT_SECRET', 'NAME', 'SCOPES', 'EMAIL_DOMAINS', 'ROLE_CLAIM', 'ROLES', 'DEFAULT_ROLE', 'FIRST_OWNER', 'ALLOW_HTTP'].map(
+  (name) => `COB_OIDC_${name}`,
+)
+
+const list = (text: string | undefined): string[] => (text ?? '').split(',').flatMap((part) => part.trim() || [])
+
+function roleOf(name: string, text: string): Role {
+  const role = ROLES.find((one) => one === text)
+  if (!role) throw new ConfigError(name, `"${text}" is no role; use ${ROLES.join(', ')}`)
+  return role
+}
+
+/** Undefined without COB_OIDC_ISSUER. @throws ConfigError */
+export function oidcSettings(env: NodeJS.ProcessEnv): OidcSettings | undefined {
+  const issuer = env.COB_OIDC_ISSUER
+  if (!issuer) {
+    const other = NAMES.find((name) => env[name])
+    if (other !== undefined) throw new ConfigError('COB_OIDC_ISSUER', `must be set too, because ${other} is set`)
+    return undefined
+  }
+  const url = URL.canParse(issuer) ? new URL(issuer) : undefined
+  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash)
+    throw new ConfigError('COB_OIDC_ISSUER', 'must be the https address of the issuer, without a user, query or fragment')
+  // Whoever is between could sign in as anybody.
+  if (url.protocol === 'http:' && !flag(env, 'COB_OIDC_ALLOW_HTTP'))
+    throw new ConfigError('COB_OIDC_ISSUER', 'must be https; COB_OIDC_ALLOW_HTTP=1 allows http in a network that you trust')
+  const domains = list(env.COB_OIDC_EMAIL_DOMAINS).map((domain) => domain.toLowerCase().replace(/^@/, ''))
+  const bad = domains.find((domain) => !/^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(domain))
+  if (bad !== undefined) throw new ConfigError('COB_OIDC_EMAIL_DOMAINS', `"${bad}" is no domain; write domains with commas between them, such as example.com`)
+  const roles = new Map(
+    list(env.COB_OIDC_ROLES).map((pair) => {
+      const at = pair.lastIndexOf('=')
+      if (at < 1) throw new ConfigError('COB_OIDC_ROLES', `"${pair}" must be a value of the claim, "=" and a role, such as admins=owner`)
+      return [pair.slice(0, at), roleOf('COB_OIDC_ROLES', pair.slice(at + 1))] as const
+    }),
+  )
+  const firstOwner = env.COB_OIDC_FIRST_OWNER?.toLowerCase() || undefined
+  if (firstOwner !== undefined && !/^[^\s@]+@[^\s@]+$/.test(firstOwner)) throw new ConfigError('COB_OIDC_FIRST_OWNER', 'must be an e-mail address')
+  const scopes = env.COB_OIDC_SCOPES || 'openid email profile'
+  if (!scopes.split(' ').includes('openid')) throw new ConfigError('COB_OIDC_SCOPES', 'must contain openid')
+  return {
+    issuer,
+    clientId: needed(env, 'COB_OIDC_CLIENT_ID', 'COB_OIDC_ISSUER is set'),
+    clientSecret: env.COB_OIDC_CLIENT_SECRET ? needed(env, 'COB_OIDC_CLIENT_SECRET', '') : undefined,
+    name: env.COB_OIDC_NAME || 'single sign-on',
+    scopes,
+    domains,
+    roleClaim: env.COB_OIDC_ROLE_CLAIM || 'groups',
+    roles,
+    defaultRole: env.COB_OIDC_DEFAULT_ROLE ? roleOf('COB_OIDC_DEFAULT_ROLE', env.COB_OIDC_DEFAULT_ROLE) : undefined,
+    firstOwner,
+  }
+}

@@ -1,0 +1,72 @@
+// People: what they may do, and how that becomes the principal of one request.
+import type { IncomingHttpHeaders } from 'node:http'
+import { sql } from 'kysely'
+import { fault } from '../../../http/fault.ts'
+import { ROLES, type ByAccount, type ByKey, type ByUser, type Role, type SignIn } from '../../../http/route.ts'
+import type { Db } from '../../../store/db.ts'
+import { DEFAULT_PROJECT, namedProjects, type ResolveProject } from '../projects/resolve.ts'
+
+/** A person who has signed in, with all roles. */
+export interface Person {
+  kind: 'person'
+  id: string
+  name: string | null
+  email: string | null
+  via?: SignIn | undefined
+  /** The role in all projects. */
+  everywhere: Role | undefined
+  /** Roles in active projects, oldest project first. */
+  roles: ReadonlyMap<string, Role>
+  /** The only project that the sign-in is for; undefined: all of theirs. */
+  project: string | undefined
+}
+
+const rank = (role: Role | undefined): number => (role === undefined ? -1 : ROLES.indexOf(role))
+
+export const greater = (one: Role | undefined, other: Role | undefined): Role | undefined => (rank(one) >= rank(other) ? one : other)
+
+/** Undefined when they are not there, or have no role. */
+export async function findPerson(db: Db, id: string): Promise<Person | undefined> {
+  const row = await db.selectFrom('people').select(['id', 'name', 'email']).where('id', '=', id).executeTakeFirst()
+  if (!row) return undefined
+  const memberships = await db
+    .selectFrom('memberships as m')
+    .leftJoin('projects as p', 'p.id', 'm.project_id')
+    .select(['m.project_id', 'm.role'])
+    .where('m.person_id', '=', id)
+    .where((eb) => eb.or([eb('m.project_id', 'is', null), eb('p.status', '=', 'active')]))
+    .orderBy(sql`p.created_at`)
+    .orderBy('m.project_id')
+    .execute()
+  const everywhere = memberships.find(({ project_id }) => project_id === null)?.role as Role | undefined
+  const roles = new Map(memberships.flatMap(({ project_id, role }) => (project_id === null ? [] : [[project_id, role as Role] as const])))
+  return everywhere === undefined && roles.size === 0 ? undefined : { kind: 'person', ...row, everywhere, roles, project: undefined }
+}
+
+/** Who a sign-in is, before a project is known. */
+export function callerOf(account: ByKey | Person): ByAccount {
+  if (account.kind === 'key') return account
+  const { id, name, email, via, everywhere = 'viewer', project } = account
+  return { kind: 'user', id, name, email, via: via!, role: everywhere, project, projects: [], deployment: undefined }
+}
+
+/**
+ * Who a person is in the project in effect: the one that a header names, else the default one, else their first. A role that they have only there binds them to
+ * it, as a key of the project would be. @throws 403, 404
+ */
+export async function inProject(person: Person, resolve: ResolveProject, headers: IncomingHttpHeaders): Promise<{ by: ByUser; project: string }> {
+  const { everywhere, roles } = person
+  const own = person.project ?? (everywhere !== undefined || roles.has(DEFAULT_PROJECT) ? undefined : [...roles.keys()][0])
+  const isNamed = namedProjects(headers).length > 0
+  const project = await resolve({ project: person.project ?? (isNamed ? undefined : own) }, headers)
+  const role = greater(everywhere, roles.get(project))
+  if (role === undefined) throw fault.forbidden('you are not a member of this project')
+  const isBound = person.project !== undefined || rank(everywhere) < rank(role)
+  const by: ByUser = {
+    ...(callerOf(person) as ByUser),
+    role,
+    project: isBound ? project : undefined,
+    projects: person.project === undefined ? [...roles.keys()] : [project],
+  }
+  return { by, project }
+}

@@ -1,0 +1,32 @@
+// The tables of people and their sign-ins as types. The migrations explain the columns.
+import type { Generated } from 'kysely'
+import type { DefaultTime, Time } from './tables.ts'
+
+export interface PeopleTables {
+  people: {
+    id: string
+    issuer: string | null
+    subject: string | null
+    email: string | null
+    name: string | null
+    invited_by: string | null
+    created_at: DefaultTime
+    signed_in_at: Time | null
+  }
+  memberships: {
+    person_id: string
+    /** null: all projects. */
+    project_id: string | null
+    role: string
+    by_settings: Generated<boolean>
+    created_at: DefaultTime
+  }
+  web_sessions: {
+    id: string
+    hash: Buffer
+    key_id: string | null
+    person_id: string | null
+    created_at: DefaultTime
+    expires_at: Time
+  }
+}
