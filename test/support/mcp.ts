@@ -19,11 +19,11 @@ export interface McpClient extends AsyncDisposable {
   client: Client
 }
 
-/** Connects with a key. `headers` are sent with every request. */
+/** Connects with a key, or without ('') by a credential of `headers`, which are sent with every request. */
 export async function connectMcp(url: string, key: string, generation: Generation = 'this', headers: Record<string, string> = {}): Promise<McpClient> {
   const info = { name: 'test', version: '1' }
   const address = new URL('/mcp', url)
-  const options = { requestInit: { headers: { authorization: `Bearer ${key}`, ...headers } } }
+  const options = { requestInit: { headers: { ...(key !== '' && { authorization: `Bearer ${key}` }), ...headers } } }
   // By the same calls: this one speaks the revision of 2026-07-28, the earlier one that of 2025-11-25.
   const client = generation === 'this' ? new Client(info, { versionNegotiation: { mode: 'auto' } }) : (new EarlierClient(info) as unknown as Client)
   await client.connect(

@@ -5,8 +5,10 @@ import { createServer, type AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { connectMcp, GENERATIONS, type McpClient } from '../../../test/support/mcp.ts'
+import { OURS, signedIn } from '../../../test/support/people.ts'
 import { MCP_TOOLSETS } from '../../base/mcp-toolsets.ts'
 import { within } from '../../base/wait.ts'
+import { DEFAULT_PROJECT } from '../org/projects/resolve.ts'
 
 /** A key that was deleted is looked for twice a second; on a busy machine later. */
 const REVOKED_MS = 10_000
@@ -213,6 +215,25 @@ describe('tools have the rights of their caller', () => {
       connection_scope: { kind: 'project', project_id: project.id, source: 'server_pin' },
     })
     await theirs.call('manage_browsers', { action: 'delete', session_id: browser.session_id })
+    await cloud.fetch(`/browsers/${session_id}`, { method: 'DELETE' })
+  })
+
+  test('a person with the role viewer may look, and is told what is refused', async () => {
+    const { cookie } = await signedIn(cloud, { [DEFAULT_PROJECT]: 'viewer' })
+    const { session_id } = await cloud.create({ name: 'looked at' })
+    await using viewer = await connectMcp(cloud.url, '', 'this', { ...OURS, cookie })
+    const { items } = await viewer.json('manage_browsers', { action: 'list', query: session_id })
+    expect(items).toMatchObject([{ session_id, name: 'looked at' }])
+    for (const [name, given] of [
+      ['manage_browsers', { action: 'create' }],
+      ['manage_browsers', { action: 'delete', session_id }],
+      ['exec_command', { session_id, command: 'true' }],
+      ['computer_action', { session_id, actions: [{ type: 'sleep', sleep: { duration_ms: 1 } }] }],
+      ['manage_api_keys', { action: 'list' }],
+    ] as const)
+      expect(await viewer.refused(name, given)).toMatch(/\[code: forbidden\]$/)
+    // The cookie alone is no credential: any page of another origin could have it sent.
+    await expect(connectMcp(cloud.url, '', 'this', { cookie })).rejects.toThrow()
     await cloud.fetch(`/browsers/${session_id}`, { method: 'DELETE' })
   })
 
