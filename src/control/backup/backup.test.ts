@@ -42,6 +42,10 @@ const backup = async (target: string, ...args: string[]) => {
 }
 const restore = (file: string, to: Env, ...args: string[]) => run([file, ...args], to, 'restore')
 
+/** Who has signed in before the backup. */
+let cookie: string
+const me = (url: string) => fetch(`${url}/me`, { headers: { cookie, 'x-cob-dashboard': '1' } })
+
 let count = 0
 /** A data directory that does not exist yet. */
 const newDir = () => join(folder, `d${++count}`)
@@ -63,6 +67,9 @@ beforeAll(async () => {
   live = (await source.create({ name: 'live', timeout_seconds: 3600, profile: { name: 'kept', save_changes: true } })).session_id
   await deployed(source, { env: fakeApps({ hanging: ['hang'] }) })
   const run = { app_name: 'hanging', version: 'latest', action_name: 'hang', async: true }
+  const signedIn = await source.send('POST', '/sign-in/key', { api_key: source.key })
+  cookie = signedIn.headers.get('set-cookie')!.split(';')[0]!
+  expect((await me(source.url)).status).toBe(200)
   hanging = ((await (await source.send('POST', '/invocations', run)).json()) as { id: string }).id
   await until('the run', SOON_MS, async () => ((await (await source.fetch(`/invocations/${hanging}`)).json()) as { status: string }).status === 'running')
   // A login of another service on this database.
@@ -230,7 +237,7 @@ describe('a restore', () => {
 
 describe('a restored service', () => {
   test(
-    'with the keys has everything, on another data directory',
+    'with the keys has everything but sign-ins, on another data directory',
     async () => {
       const dir = newDir()
       const done = await restore(withKeys, { COB_DATA_DIR: dir })
@@ -241,6 +248,8 @@ describe('a restored service', () => {
       expect(readFileSync(join(dir, 'host-id'), 'utf8')).not.toBe(readFileSync(source.paths.hostId, 'utf8'))
       expect(existsSync(join(dir, 'restoring'))).toBe(false)
       await expectRestored({ COB_DATA_DIR: dir })
+      await using service = await serviceOn(dir)
+      expect((await me(service.url)).status).toBe(401)
     },
     COMMANDS_MS,
   )

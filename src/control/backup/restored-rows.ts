@@ -56,13 +56,17 @@ export async function changeRows(db: Db, { scope, others, madeAt }: RestoredAs):
   const logins = await db.selectFrom('auth_flows').select('id').where('state', '=', 'IN_PROGRESS').execute()
   for (const { id } of logins)
     await moveFlow(db, id, 'CANCELED', null, { ...FORGET, step: 'COMPLETED', pause: null, error_message: WHY, updated_at: new Date(), finished_at: new Date() })
+  // People sign in again: one of these sign-ins may have been ended since, and of a refresh token each use makes a new one.
+  await db.deleteFrom('web_sessions').execute()
+  await db.deleteFrom('oauth_grants').execute()
   await renameDatabase(db, madeAt)
   return { sessions: sessions.length, runs: runs.length, builds: builds.length, logins: logins.length, scopes: scopes.slice(1), outward: await outward(db) }
 }
 
+/** That of OAuth, a list of words, is another one. */
 async function tablesWithScope(db: Db): Promise<string[]> {
   const { rows } = await sql<{ name: string }>`
-    select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'scope' and not a.attisdropped
+    select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'scope' and a.atttypid = 'text'::regtype and not a.attisdropped
     where c.relnamespace = to_regnamespace(quote_ident(current_schema())) and c.relkind in ('r', 'p') and not c.relispartition order by 1`.execute(db)
   return rows.map(({ name }) => name)
 }
