@@ -16,7 +16,8 @@ export const authConnectionHandlers = (connections: Connections, handOff: Pick<H
   loginAuthConnection: ({ principal, params, body, origin }) => connections.login(known(principal), params.id, body, origin),
   submitAuthConnection: ({ principal, params, body }) => connections.submit(known(principal).project, params.id, body),
   async followAuthConnection({ principal, params, origin, signal }) {
-    return eventsShownTo(principal, await connections.follow(known(principal).project, params.id, origin, signal))
+    const events = await connections.follow(known(principal).project, params.id, origin, signal)
+    return mayUse(principal) ? events : withoutAddresses(events)
   },
   listAuthConnectionTimeline: ({ principal, params, query }) => connections.timeline(known(principal).project, params.id, query),
   exchangeAuthConnectionCode: async ({ params, body }) => ({ jwt: await handOff.exchange(params.id, body.code) }),
@@ -28,9 +29,9 @@ const mayUse = (principal: Principal | undefined): boolean => includes(roleOf(kn
 const shownTo = (principal: Principal | undefined, connection: Connection): Connection =>
   mayUse(principal) ? connection : { ...connection, hosted_url: null, live_view_url: null }
 
-async function* eventsShownTo(principal: Principal | undefined, events: AsyncIterable<FlowEvent>): AsyncGenerator<FlowEvent> {
+async function* withoutAddresses(events: AsyncIterable<FlowEvent>): AsyncGenerator<FlowEvent> {
   for await (const event of events) {
-    if (mayUse(principal) || !('hosted_url' in event || 'live_view_url' in event)) yield event
+    if (!('hosted_url' in event || 'live_view_url' in event)) yield event
     else {
       const { hosted_url: _, live_view_url: __, ...rest } = event
       yield rest
