@@ -1,0 +1,200 @@
+// The pages of what a project has besides sessions, in a real browser: each lists, creates, changes and deletes against a real service.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Cloud } from '../support/cloud.ts'
+import { zipOf } from '../support/apps.ts'
+import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
+import { shareCloud } from '../support/shelf.ts'
+
+/** Names that would run as script if any page made markup of them. Names of pools and proxies are free text. */
+const HOSTILE = '<img src=x onerror=alert(1)><script>alert(2)</script>'
+
+let cloud: Cloud
+let dashboard: Dashboard
+let page: Page
+let files: string
+
+beforeAll(async () => {
+  await builtDashboard()
+  cloud = await shareCloud()
+  dashboard = await openDashboard(cloud)
+  page = dashboard.page
+  files = mkdtempSync(join(tmpdir(), 'cob-pages-'))
+})
+afterAll(async () => {
+  rmSync(files, { recursive: true, force: true })
+  await dashboard?.[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+})
+
+const heading = (name: string | RegExp, level = 1) => page.getByRole('heading', { name, level })
+const dialog = () => page.getByRole('dialog')
+const press = (name: string | RegExp) => page.getByRole('button', { name, exact: typeof name === 'string' }).click()
+const inDialog = (name: string) => dialog().getByRole('button', { name, exact: true }).click()
+const confirm = async (name: string): Promise<void> => {
+  await page.getByRole('alertdialog').waitFor()
+  expect(await problemsOf(page)).toEqual([])
+  await page.getByRole('alertdialog').getByRole('button', { name, exact: true }).click()
+  await page.getByRole('alertdialog').waitFor({ state: 'detached' })
+}
+const row = (name: string | RegExp) => page.getByRole('row', { name })
+
+describe('browser pools', () => {
+  test('are created, changed, lent from, flushed and deleted; the form says which field is wrong', async () => {
+    await dashboard.open('pools')
+    await heading('No pools', 2).waitFor()
+    await checkPage(page, 'pools-empty')
+    await page.getByRole('button', { name: 'New pool' }).focus()
+    await page.keyboard.press('Enter')
+    await dialog().waitFor()
+    expect(await problemsOf(page)).toEqual([])
+    await dialog().getByLabel('Browsers', { exact: true }).fill('many')
+    await inDialog('Create')
+    await dialog().getByText('Write a number.').waitFor()
+    await dialog().getByLabel('Browsers', { exact: true }).fill('0')
+    await inDialog('Create')
+    // What the service refuses stands at its field.
+    const size = dialog().getByLabel('Browsers', { exact: true })
+    await expect.poll(() => size.getAttribute('aria-invalid')).toBe('true')
+    expect(await problemsOf(page)).toEqual([])
+    await size.fill('1')
+    await dialog().getByLabel('Name').fill(HOSTILE)
+    await dialog().getByLabel('A lent browser ends after so many idle seconds').fill('600')
+    await page.keyboard.press('Enter')
+    await heading(HOSTILE).waitFor()
+    const [pool] = (await cloud.client.browserPools.list()).items
+    expect(pool).toMatchObject({ name: HOSTILE, browser_pool_config: { size: 1, timeout_seconds: 600 } })
+    await page.getByText('1 idle and 0 lent, of 1').waitFor({ timeout: 60_000 })
+    await press('Acquire')
+    await page.waitForURL(/\/sessions\//)
+    const session = page.url().split('/').at(-1)!
+    await dashboard.open(`pools/${pool!.id}`)
+    await row(new RegExp(session)).waitFor()
+    await checkPage(page, 'pool')
+    await press(`Discard ${session}`)
+    await confirm('Discard')
+    await row(new RegExp(session)).waitFor({ state: 'detached' })
+    expect((await cloud.fetch(`/browsers/${session}`)).status).toBe(404)
+    await press('Change')
+    await dialog().getByLabel('Start page').fill('about:blank')
+    await inDialog('Save')
+    await dialog().waitFor({ state: 'detached' })
+    expect((await cloud.client.browserPools.retrieve(pool!.id)).browser_pool_config.start_url).toBe('about:blank')
+    await press('Flush')
+    await confirm('Flush')
+    await dashboard.open('pools')
+    await row(/onerror/).waitFor()
+    await checkPage(page, 'pools')
+    await page.getByRole('link', { name: HOSTILE }).click()
+    await press('Delete')
+    await confirm('Delete')
+    await heading('No pools', 2).waitFor()
+  })
+})
+
+describe('profiles', () => {
+  test('are created, renamed and deleted; versions are listed, restored and downloaded', async () => {
+    await dashboard.open('profiles')
+    await heading('No profiles', 2).waitFor()
+    await checkPage(page, 'profiles-empty')
+    await press('New profile')
+    await dialog().getByLabel('Name').fill('not a name')
+    await inDialog('Create')
+    await dialog()
+      .getByText(/must have 1 to 255 letters/)
+      .waitFor()
+    await dialog().getByLabel('Name').fill('shop')
+    await inDialog('Create')
+    await heading('shop').waitFor()
+    const id = page.url().split('/').at(-1)!
+    for (let time = 0; time < 2; time++) {
+      const { session_id: session } = await cloud.client.browsers.create({ profile: { name: 'shop', save_changes: true } })
+      await cloud.remove(session)
+    }
+    await page.reload()
+    await expect.poll(() => row(/Sessions load this one|ago|now/).count(), { timeout: 60_000 }).toBe(2)
+    await checkPage(page, 'profile')
+    await press('Restore')
+    await confirm('Restore')
+    const versions = (await (await cloud.fetch(`/profiles/${id}/versions`)).json()) as { current: boolean }[]
+    expect(versions.map(({ current }) => current)).toEqual([false, true])
+    const download = page.waitForEvent('download')
+    await press('Download')
+    const file = await download
+    expect(file.suggestedFilename()).toBe('shop.tar.zst')
+    expect(readFileSync((await file.path())!).subarray(0, 4).toString('hex')).toBe('28b52ffd')
+    await press('Rename')
+    await dialog().getByLabel('Name').fill('store')
+    await inDialog('Save')
+    await heading('store').waitFor()
+    await press('Delete store')
+    await confirm('Delete')
+    await heading('No profiles', 2).waitFor()
+  })
+})
+
+describe('proxies', () => {
+  test('are created, checked and deleted; the fields follow the type, and a refusal stands at its field', async () => {
+    await dashboard.open('proxies')
+    await heading('No proxies', 2).waitFor()
+    await checkPage(page, 'proxies-empty')
+    await press('New proxy')
+    await dialog().getByLabel('Type').selectOption('Residential')
+    await dialog().getByLabel('Zip code').waitFor()
+    await dialog().getByLabel('Host', { exact: true }).waitFor({ state: 'detached' })
+    await dialog().getByLabel('City').fill('berlin')
+    await inDialog('Create')
+    await expect.poll(() => dialog().getByLabel('Country').getAttribute('aria-invalid')).toBe('true')
+    await dialog().getByLabel('Type').selectOption('A server of your own')
+    await dialog().getByLabel('Name', { exact: true }).fill(HOSTILE)
+    await dialog().getByLabel('Host', { exact: true }).fill('127.0.0.1')
+    await dialog().getByLabel('Port').fill('9')
+    await dialog().getByLabel('User name').fill('me')
+    await dialog().getByLabel('Password').fill('canary-of-a-password')
+    await inDialog('Create')
+    await row(/onerror/).waitFor()
+    expect((await cloud.client.proxies.list()).items).toMatchObject([{ name: HOSTILE, config: { host: '127.0.0.1', port: 9, has_password: true } }])
+    expect(await page.content()).not.toContain('canary-of-a-password')
+    await press(`Check ${HOSTILE}`)
+    await page.getByText('It does not work').waitFor()
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByText('Does not work', { exact: true }).waitFor()
+    await checkPage(page, 'proxies')
+    await press(`Delete ${HOSTILE}`)
+    await confirm('Delete')
+    await heading('No proxies', 2).waitFor()
+  })
+})
+
+describe('extensions', () => {
+  test('are uploaded, downloaded and deleted', async () => {
+    await dashboard.open('extensions')
+    await heading('No extensions', 2).waitFor()
+    await checkPage(page, 'extensions-empty')
+    const zip = join(files, 'extension.zip')
+    writeFileSync(zip, await zipOf({ 'manifest.json': JSON.stringify({ manifest_version: 3, name: 'One', version: '1' }) }))
+    await press('Upload')
+    await inDialog('Upload')
+    await dialog().getByText('Choose a file.').waitFor()
+    const chooser = page.waitForEvent('filechooser')
+    await dialog()
+      .getByRole('button', { name: /Choose a file/ })
+      .click()
+    await (await chooser).setFiles(zip)
+    await dialog().getByText('extension.zip').waitFor()
+    expect(await problemsOf(page)).toEqual([])
+    await dialog().getByLabel('Name').fill('one')
+    await inDialog('Upload')
+    await row(/one/).waitFor()
+    await checkPage(page, 'extensions')
+    const download = page.waitForEvent('download')
+    await press('Download one')
+    expect(readFileSync((await (await download).path())!)).toEqual(readFileSync(zip))
+    await press('Delete one')
+    await confirm('Delete')
+    await heading('No extensions', 2).waitFor()
+  })
+})

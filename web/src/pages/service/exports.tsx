@@ -1,0 +1,233 @@
+// Where telemetry and the audit log are exported to.
+import type { ItemOf } from '../../api/contracts.ts'
+import { useChange } from '../../api/queries.ts'
+import { useRights } from '../../api/rights.ts'
+import { Button } from '../../ui/button.tsx'
+import { examples } from '../../ui/code.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { FormDialog } from '../../ui/form.tsx'
+import { List, type Column } from '../../ui/list.tsx'
+import { Head } from '../../ui/page.tsx'
+import { Remove } from '../../ui/remove.tsx'
+import { Ago, Mono } from '../../ui/show.tsx'
+import { StateOf, words } from '../../ui/state-of.tsx'
+import { done, failed } from '../../ui/toasts.tsx'
+import '../../ui/form.css'
+
+type Collector = ItemOf<'listTelemetryDestinations'>
+type Bucket = ItemOf<'listAuditLogExportDestinations'>
+
+const REFRESH_MS = 10_000
+
+interface Outcome {
+  consecutive_failures: number
+  last_error?: string | undefined
+  last_error_at?: string | undefined
+}
+
+const Failures = ({ consecutive_failures: count, last_error: error, last_error_at: at }: Outcome) =>
+  count === 0 ? (
+    <span className="muted">none</span>
+  ) : (
+    <span className="main-cell problem">
+      {count} in a row
+      <small>
+        {error && words(error)} <Ago at={at} />
+      </small>
+    </span>
+  )
+
+const collectorColumns = (mayOwn: boolean): Column<Collector>[] => [
+  {
+    title: 'Collector',
+    cell: ({ name, description, id }) => (
+      <span className="main-cell">
+        {name}
+        <small>{description ?? <Mono>{id}</Mono>}</small>
+      </span>
+    ),
+  },
+  { title: 'Endpoint', cell: ({ endpoint }) => <Mono>{endpoint}</Mono> },
+  { title: 'Headers', isMinor: true, cell: ({ headers }) => <Mono>{Object.keys(headers).join(', ')}</Mono> },
+  { title: 'Last export', isMinor: true, cell: ({ last_export_at: at }) => <Ago at={at} /> },
+  { title: 'Failures', cell: (destination) => <Failures {...destination} /> },
+  {
+    title: 'Actions',
+    cell: ({ id, name }) =>
+      mayOwn && (
+        <Remove
+          call="deleteTelemetryDestination"
+          input={{ params: { id_or_name: id } }}
+          changes={['listTelemetryDestinations']}
+          what="the collector"
+          name={name}
+          text="only one that no session uses can be deleted."
+        />
+      ),
+  },
+]
+
+function NewCollector() {
+  const create = useChange('createTelemetryDestination', ['listTelemetryDestinations'])
+  return (
+    <FormDialog
+      title="New collector"
+      trigger={<Button>New collector</Button>}
+      fields={[
+        { name: 'name', label: 'Name', isRequired: true },
+        { name: 'endpoint', label: 'Endpoint', isRequired: true, placeholder: 'https://otel.example.com', hint: 'OTLP over HTTP, without /v1/logs.' },
+        { name: 'description', label: 'Description' },
+        { name: 'headers', label: 'Headers', kind: 'pairs', hint: 'One a line, as name=value. Values are stored encrypted and never shown again.' },
+      ]}
+      action="Create"
+      send={async (body) => {
+        await create.mutateAsync({ body: body as { name: string; endpoint: string } })
+        done('Created')
+      }}
+    />
+  )
+}
+
+function BucketActions({ bucket: { id, bucket, status } }: { bucket: Bucket }) {
+  const test = useChange('testAuditLogExportDestination', ['listAuditLogExportDestinations'])
+  const change = useChange('updateAuditLogExportDestination', ['listAuditLogExportDestinations'])
+  const isActive = status === 'active'
+  return (
+    <span className="row-actions">
+      <Button
+        look="quiet"
+        aria-label={`Test ${bucket}`}
+        isDisabled={test.isPending}
+        onPress={() =>
+          test
+            .mutateAsync({ params: { id } })
+            .then(({ success, stage, error }) =>
+              success
+                ? done('An object has been written')
+                : failed(`The test has failed at: ${words(stage)}`)(new Error(error?.message ?? 'There is no reason.')),
+            )
+            .catch(failed('The test has failed'))
+        }
+      >
+        {test.isPending ? 'Testing…' : 'Test'}
+      </Button>
+      <Button
+        look="quiet"
+        aria-label={`${isActive ? 'Pause' : 'Start'} ${bucket}`}
+        isDisabled={change.isPending}
+        onPress={() =>
+          change
+            .mutateAsync({ params: { id }, body: { status: isActive ? 'paused' : 'active' } })
+            .then(() => done(isActive ? 'Paused' : 'Started'))
+            .catch(failed('It has not been changed'))
+        }
+      >
+        {isActive ? 'Pause' : 'Start'}
+      </Button>
+      <Remove
+        call="deleteAuditLogExportDestination"
+        input={{ params: { id } }}
+        changes={['listAuditLogExportDestinations']}
+        what="the bucket"
+        name={bucket}
+        text="objects that it has stay."
+      />
+    </span>
+  )
+}
+
+const bucketColumns: Column<Bucket>[] = [
+  {
+    title: 'Bucket',
+    cell: ({ bucket, prefix, region }) => (
+      <span className="main-cell">
+        {bucket}
+        <small>
+          {prefix || 'no prefix'} · {region}
+        </small>
+      </span>
+    ),
+  },
+  { title: 'State', cell: ({ status }) => <StateOf state={status} /> },
+  { title: 'Last success', isMinor: true, cell: ({ last_success_at: at }) => <Ago at={at} /> },
+  { title: 'Failures', cell: (bucket) => <Failures {...bucket} /> },
+  { title: 'Actions', cell: (bucket) => <BucketActions bucket={bucket} /> },
+]
+
+function NewBucket() {
+  const create = useChange('createAuditLogExportDestination', ['listAuditLogExportDestinations'])
+  return (
+    <FormDialog
+      title="New bucket for the audit log"
+      trigger={<Button>New bucket</Button>}
+      text={<p className="muted">It is paused until you start it, so that you can test it first.</p>}
+      fields={[
+        { name: 'bucket', label: 'Bucket', isRequired: true },
+        { name: 'prefix', label: 'Prefix of the keys', sendsEmpty: true },
+        { name: 'region', label: 'Region', isRequired: true, placeholder: 'eu-west-1' },
+        {
+          name: 'role_arn',
+          label: 'Role',
+          sendsEmpty: true,
+          placeholder: 'arn:aws:iam::…:role/…',
+          hint: 'Empty: the service writes with its own credentials.',
+        },
+        { name: 'kms_key_id', label: 'KMS key', hint: 'May be empty.' },
+      ]}
+      action="Create"
+      send={async (body) => {
+        await create.mutateAsync({ body: { type: 's3', format: 'jsonl.gz', ...body } as never })
+        done('Created')
+      }}
+    />
+  )
+}
+
+export default function Exports() {
+  const may = useRights()
+  return (
+    <>
+      <Head title="Exports" text="Where telemetry of sessions and the audit log are sent." />
+      <section aria-label="Telemetry">
+        <div className="head">
+          <h2>Telemetry: collectors for OTLP</h2>
+          {may.ownAll && <NewCollector />}
+        </div>
+        <List
+          id="listTelemetryDestinations"
+          label="Collectors"
+          columns={collectorColumns(may.ownAll)}
+          keyOf={({ id }) => id}
+          everyMs={REFRESH_MS}
+          empty={
+            <Empty
+              title="No collectors"
+              text="Sessions that name a collector send their events to it. An owner creates one here, or from a program:"
+              examples={examples(
+                `console.log(await kernel.post('/telemetry/destinations', { body: { name: 'otel', endpoint: 'https://otel.example.com' } }))`,
+                `print(kernel.post("/telemetry/destinations", cast_to=object, body={"name": "otel", "endpoint": "https://otel.example.com"}))`,
+                `-H "Content-Type: application/json" -d '{"name": "otel", "endpoint": "https://otel.example.com"}' $URL/telemetry/destinations`,
+              )}
+            />
+          }
+        />
+      </section>
+      {may.own && (
+        <section className="section" aria-label="Audit log">
+          <div className="head">
+            <h2>Audit log: buckets of S3</h2>
+            {may.ownAll && <NewBucket />}
+          </div>
+          <List
+            id="listAuditLogExportDestinations"
+            label="Buckets"
+            columns={bucketColumns}
+            keyOf={({ id }) => id}
+            everyMs={REFRESH_MS}
+            empty={<p className="muted">No buckets. The audit log can be downloaded on its page.</p>}
+          />
+        </section>
+      )}
+    </>
+  )
+}
