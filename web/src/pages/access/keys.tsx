@@ -49,7 +49,7 @@ const ShownOnce = ({ created, close }: { created: Created; close: () => void }) 
       <Copy text={created.key} label="Copy the key" />
     </p>
     <div className="buttons">
-      <Button look="primary" onPress={close}>
+      <Button look="primary" onPress={close} autoFocus>
         Done
       </Button>
     </div>

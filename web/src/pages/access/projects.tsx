@@ -2,6 +2,7 @@
 import type { ItemOf } from '../../api/contracts.ts'
 import { useCall, useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
+import { Act } from '../../ui/act.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/confirm.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
@@ -11,7 +12,7 @@ import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
 import { Ago, Facts, Mono } from '../../ui/show.tsx'
 import { StateOf } from '../../ui/state-of.tsx'
-import { done, failed } from '../../ui/toasts.tsx'
+import { done } from '../../ui/toasts.tsx'
 
 type Project = ItemOf<'listProjects'>
 
@@ -99,19 +100,17 @@ function Archive({ project: { id, status, name } }: { project: Project }) {
   const change = useChange('updateProject', READS)
   const isActive = status === 'active'
   return (
-    <Button
-      look="quiet"
-      aria-label={`${isActive ? 'Archive' : 'Activate'} ${name}`}
-      isDisabled={change.isPending}
-      onPress={() =>
-        change
-          .mutateAsync({ params: { id_or_name: id }, body: { status: isActive ? 'archived' : 'active' } })
-          .then(() => done(isActive ? 'Archived' : 'Active again'))
-          .catch(failed('The project has not been changed'))
-      }
+    <Act
+      label={`${isActive ? 'Archive' : 'Activate'} ${name}`}
+      busy={isActive ? 'Archiving…' : 'Activating…'}
+      failure="The project has not been changed"
+      work={async () => {
+        await change.mutateAsync({ params: { id_or_name: id }, body: { status: isActive ? 'archived' : 'active' } })
+        done(isActive ? 'Archived' : 'Active again')
+      }}
     >
       {isActive ? 'Archive' : 'Activate'}
-    </Button>
+    </Act>
   )
 }
 

@@ -78,7 +78,7 @@ function Json({ title, text }: { title: string; text: string | undefined }) {
   const shown = useMemo(() => printed(text ?? ''), [text])
   if (text === undefined) return null
   return (
-    <section className="section" aria-label={title}>
+    <section className="section">
       <h2>{title}</h2>
       <Code text={shown} label={title} />
     </section>

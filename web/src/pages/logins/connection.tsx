@@ -3,13 +3,13 @@ import { Link, useNavigate, useParams } from 'react-router'
 import type { AnswerOf } from '../../api/contracts.ts'
 import { useCall, useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
-import { Button } from '../../ui/button.tsx'
+import { Act } from '../../ui/act.tsx'
 import { List, type Filter } from '../../ui/list.tsx'
 import { Remove } from '../../ui/remove.tsx'
 import { Ago, duration, Facts, Mono, Outside } from '../../ui/show.tsx'
 import { StateOf, words } from '../../ui/state-of.tsx'
 import { Thing } from '../../ui/thing.tsx'
-import { done, failed } from '../../ui/toasts.tsx'
+import { done } from '../../ui/toasts.tsx'
 import { own } from '../sessions/model.ts'
 import '../../ui/form.css'
 
@@ -56,7 +56,7 @@ export default function ConnectionPage() {
               ]}
             />
           </section>
-          <section className="section" aria-label="Timeline">
+          <section className="section">
             <h2>Timeline</h2>
             <Timeline id={connection.id} />
           </section>
@@ -72,18 +72,17 @@ function Buttons({ connection: { id, domain, flow_status: status } }: { connecti
   return (
     <>
       {status !== 'IN_PROGRESS' && (
-        <Button
+        <Act
           look="primary"
-          isDisabled={login.isPending}
-          onPress={() =>
-            login
-              .mutateAsync({ params: { id } })
-              .then(() => done('The login has begun'))
-              .catch(failed('The login has not begun'))
-          }
+          busy="Beginning…"
+          failure="The login has not begun"
+          work={async () => {
+            await login.mutateAsync({ params: { id } })
+            done('The login has begun')
+          }}
         >
-          {login.isPending ? 'Beginning…' : 'Log in'}
-        </Button>
+          Log in
+        </Act>
       )}
       <Remove
         call="deleteAuthConnection"

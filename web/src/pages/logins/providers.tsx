@@ -2,14 +2,14 @@
 import type { ItemOf } from '../../api/contracts.ts'
 import { useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
-import { Button } from '../../ui/button.tsx'
+import { Act } from '../../ui/act.tsx'
 import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { List, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
 import { Ago, Mono, State } from '../../ui/show.tsx'
-import { done, failed } from '../../ui/toasts.tsx'
+import { done } from '../../ui/toasts.tsx'
 
 type Provider = ItemOf<'listCredentialProviders'>
 
@@ -18,23 +18,18 @@ const FILTERS: Filter[] = [{ kind: 'search', name: 'query', label: 'Search by na
 function Try({ provider }: { provider: Provider }) {
   const test = useChange('testCredentialProvider')
   return (
-    <Button
-      look="quiet"
-      aria-label={`Test ${provider.name}`}
-      isDisabled={test.isPending}
-      onPress={() =>
-        test
-          .mutateAsync({ params: { id: provider.id } })
-          .then(({ success, vaults, error }) =>
-            success
-              ? done(`It can be read: ${vaults.length} ${vaults.length === 1 ? 'vault' : 'vaults'}`)
-              : failed('It cannot be read')(new Error(error ?? 'It has given no reason.')),
-          )
-          .catch(failed('The test has failed'))
-      }
+    <Act
+      label={`Test ${provider.name}`}
+      busy="Testing…"
+      failure="It cannot be read"
+      work={async () => {
+        const { success, vaults, error } = await test.mutateAsync({ params: { id: provider.id } })
+        if (!success) throw new Error(error ?? 'It has given no reason.')
+        done(`It can be read: ${vaults.length} ${vaults.length === 1 ? 'vault' : 'vaults'}`)
+      }}
     >
-      {test.isPending ? 'Testing…' : 'Test'}
-    </Button>
+      Test
+    </Act>
   )
 }
 

@@ -147,7 +147,7 @@ export function Workbench({ session, options }: { session: Session; options: Opt
         </Button>
         <span className="muted hint">Ctrl+Enter runs it.</span>
       </div>
-      <section aria-label="Result" aria-live="polite">
+      <section aria-label="What it has done" aria-live="polite">
         {outcome && <Result {...outcome} />}
       </section>
       <section aria-label="The same as a program">

@@ -3,13 +3,14 @@ import { Link, useNavigate, useParams } from 'react-router'
 import type { ItemOf } from '../../api/contracts.ts'
 import { useCall, useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
+import { Act } from '../../ui/act.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { FormDialog } from '../../ui/form.tsx'
 import { List } from '../../ui/list.tsx'
 import { Ago, duration, Facts, Mono, Outside } from '../../ui/show.tsx'
 import { Thing } from '../../ui/thing.tsx'
-import { done, failed } from '../../ui/toasts.tsx'
+import { done } from '../../ui/toasts.tsx'
 import { bodyOfPool, nameOf, usePoolFields, type Pool } from './fields.ts'
 import '../../ui/form.css'
 
@@ -38,7 +39,7 @@ export default function PoolPage() {
             </div>
           )}
           <Configuration pool={pool} />
-          <section className="section" aria-label="Lent browsers">
+          <section className="section">
             <h2>Lent browsers</h2>
             <Lent pool={pool} mayUse={may.use} />
           </section>
@@ -83,22 +84,19 @@ function Buttons({ pool }: { pool: Pool }) {
   const fields = usePoolFields(pool)
   return (
     <>
-      <Button
-        isDisabled={acquire.isPending}
-        onPress={() =>
-          acquire
-            .mutateAsync({ params, body: { acquire_timeout_seconds: 20 } })
-            .then((browser) => {
-              // It answers nothing when none was free in time.
-              if (browser?.session_id === undefined)
-                return failed('No browser yet')(new Error('None was free within 20 seconds. Try again, or make the pool larger.'))
-              return navigate(`/sessions/${browser.session_id}`)
-            })
-            .catch(failed('No browser could be acquired'))
-        }
+      <Act
+        look="plain"
+        busy="Acquiring…"
+        failure="No browser could be acquired"
+        work={async () => {
+          const browser = await acquire.mutateAsync({ params, body: { acquire_timeout_seconds: 20 } })
+          // It answers nothing when none was free in time.
+          if (browser?.session_id === undefined) throw new Error('None was free within 20 seconds. Try again, or make the pool larger.')
+          await navigate(`/sessions/${browser.session_id}`)
+        }}
       >
-        {acquire.isPending ? 'Acquiring…' : 'Acquire'}
-      </Button>
+        Acquire
+      </Act>
       <FormDialog
         title="Change the pool"
         trigger={<Button>Change</Button>}

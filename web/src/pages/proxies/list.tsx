@@ -2,6 +2,7 @@
 import type { ItemOf } from '../../api/contracts.ts'
 import { useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
+import { Act } from '../../ui/act.tsx'
 import { Button } from '../../ui/button.tsx'
 import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
@@ -12,7 +13,7 @@ import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
 import { Ago, Mono } from '../../ui/show.tsx'
 import { StateOf } from '../../ui/state-of.tsx'
-import { done, failed } from '../../ui/toasts.tsx'
+import { done } from '../../ui/toasts.tsx'
 
 type Proxy = ItemOf<'listProxies'>
 
@@ -81,23 +82,18 @@ function NewProxy() {
 function Check({ proxy }: { proxy: Proxy }) {
   const check = useChange('checkProxy', ['listProxies'])
   return (
-    <Button
-      look="quiet"
-      aria-label={`Check ${nameOf(proxy)}`}
-      isDisabled={check.isPending}
-      onPress={() =>
-        check
-          .mutateAsync({ params: { id_or_name: proxy.id } })
-          .then(({ status, status_reason: reason, ip_address: ip }) =>
-            status === 'available'
-              ? done(`It works${ip ? `: pages see ${ip}` : ''}`)
-              : failed('It does not work')(new Error(reason ?? 'The proxy has given no reason.')),
-          )
-          .catch(failed('The check has failed'))
-      }
+    <Act
+      label={`Check ${nameOf(proxy)}`}
+      busy="Checking…"
+      failure="It does not work"
+      work={async () => {
+        const { status, status_reason: reason, ip_address: ip } = await check.mutateAsync({ params: { id_or_name: proxy.id } })
+        if (status !== 'available') throw new Error(reason ?? 'The check has given no reason.')
+        done(`It works${ip ? `: pages see ${ip}` : ''}`)
+      }}
     >
-      {check.isPending ? 'Checking…' : 'Check'}
-    </Button>
+      Check
+    </Act>
   )
 }
 

@@ -1,5 +1,5 @@
 // The audit log: who has called what. Its pages follow one another by tokens, from the newest entry back.
-import { useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useSearchParams } from 'react-router'
 import { bytes } from '../../api/client.ts'
@@ -46,7 +46,7 @@ const FILTERS: Filter[] = [
     options: [
       ['', 'By anybody'],
       ['api_key', 'API keys'],
-      ['user', 'People'],
+      ['dashboard', 'Sign-ins to the dashboard'],
       ['app', 'Code of apps'],
       ['session', 'Tokens of sessions'],
       ['link', 'Links'],
@@ -76,7 +76,8 @@ const COLUMNS: Column<Entry>[] = [
     cell: ({ auth_strategy: by, user_id: id, email }) => (
       <span className="main-cell">
         {by}
-        <small>{email || <Mono>{id}</Mono>}</small>
+        {/* Of a key the address is a placeholder. */}
+        <small>{email && !email.endsWith('@key.cob.internal') ? email : <Mono>{id}</Mono>}</small>
       </span>
     ),
   },
@@ -86,7 +87,7 @@ const COLUMNS: Column<Entry>[] = [
     cell: ({ client_ip: ip, user_agent: agent }) => (
       <span className="main-cell">
         {ip}
-        <small>{agent.slice(0, 60)}</small>
+        <small>{agent.slice(0, 40)}</small>
       </span>
     ),
   },
@@ -106,6 +107,7 @@ export default function AuditLog() {
   const rangeTo = (last: number) => ({ start: new Date(last - WINDOWS[window]!).toISOString(), end: new Date(last).toISOString() })
 
   const { data, error, isPending, isFetching, refetch } = useQuery({
+    placeholderData: keepPreviousData,
     queryKey: ['listAuditLogs', filters, token, end ?? opened, project],
     queryFn: async ({ signal }) => {
       const last = until()

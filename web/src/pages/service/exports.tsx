@@ -2,6 +2,7 @@
 import type { ItemOf } from '../../api/contracts.ts'
 import { useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
+import { Act } from '../../ui/act.tsx'
 import { Button } from '../../ui/button.tsx'
 import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
@@ -11,7 +12,7 @@ import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
 import { Ago, Mono } from '../../ui/show.tsx'
 import { StateOf, words } from '../../ui/state-of.tsx'
-import { done, failed } from '../../ui/toasts.tsx'
+import { done } from '../../ui/toasts.tsx'
 import '../../ui/form.css'
 
 type Collector = ItemOf<'listTelemetryDestinations'>
@@ -94,36 +95,29 @@ function BucketActions({ bucket: { id, bucket, status } }: { bucket: Bucket }) {
   const isActive = status === 'active'
   return (
     <span className="row-actions">
-      <Button
-        look="quiet"
-        aria-label={`Test ${bucket}`}
-        isDisabled={test.isPending}
-        onPress={() =>
-          test
-            .mutateAsync({ params: { id } })
-            .then(({ success, stage, error }) =>
-              success
-                ? done('An object has been written')
-                : failed(`The test has failed at: ${words(stage)}`)(new Error(error?.message ?? 'There is no reason.')),
-            )
-            .catch(failed('The test has failed'))
-        }
+      <Act
+        label={`Test ${bucket}`}
+        busy="Testing…"
+        failure="The test has failed"
+        work={async () => {
+          const { success, stage, error } = await test.mutateAsync({ params: { id } })
+          if (!success) throw new Error(`At the step "${words(stage)}": ${error?.message ?? 'there is no reason.'}`)
+          done('An object has been written')
+        }}
       >
-        {test.isPending ? 'Testing…' : 'Test'}
-      </Button>
-      <Button
-        look="quiet"
-        aria-label={`${isActive ? 'Pause' : 'Start'} ${bucket}`}
-        isDisabled={change.isPending}
-        onPress={() =>
-          change
-            .mutateAsync({ params: { id }, body: { status: isActive ? 'paused' : 'active' } })
-            .then(() => done(isActive ? 'Paused' : 'Started'))
-            .catch(failed('It has not been changed'))
-        }
+        Test
+      </Act>
+      <Act
+        label={`${isActive ? 'Pause' : 'Start'} ${bucket}`}
+        busy={isActive ? 'Pausing…' : 'Starting…'}
+        failure="It has not been changed"
+        work={async () => {
+          await change.mutateAsync({ params: { id }, body: { status: isActive ? 'paused' : 'active' } })
+          done(isActive ? 'Paused' : 'Started')
+        }}
       >
         {isActive ? 'Pause' : 'Start'}
-      </Button>
+      </Act>
       <Remove
         call="deleteAuditLogExportDestination"
         input={{ params: { id } }}

@@ -10,6 +10,7 @@ import { Head } from '../../ui/page.tsx'
 import { duration, size } from '../../ui/show.tsx'
 import { StateOf } from '../../ui/state-of.tsx'
 import { parseFigures, sumOf, type Figure } from './figures.ts'
+import '../../ui/form.css'
 import './machine.css'
 
 const REFRESH_MS = 5_000
