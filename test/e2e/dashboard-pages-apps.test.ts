@@ -166,6 +166,7 @@ test('managed logins are created, begun, continued on their page, and deleted; w
   const opened = page.waitForEvent('popup')
   await page.getByRole('link', { name: 'Continue the login' }).click()
   const hosted = await opened
+  await hosted.getByRole('button', { name: 'Continue' }).click()
   await hosted
     .getByLabel(/Password/)
     .first()

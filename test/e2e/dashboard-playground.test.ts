@@ -72,7 +72,7 @@ describe('the playground', () => {
     await page.getByLabel('Code', { exact: true }).fill("throw new Error('on purpose')")
     await hands.press('Run')
     await hands.heading(/It has failed/, 2).waitFor()
-    await page.getByRole('region', { name: 'Error' }).getByText('on purpose').waitFor()
+    await page.getByRole('region', { name: 'Error', exact: true }).getByText('on purpose').waitFor()
 
     await page.getByRole('tab', { name: 'Actions' }).click()
     await page.getByLabel('Actions', { exact: true }).last().fill('[')
@@ -115,7 +115,7 @@ describe('the playground', () => {
     await dashboard.open(`playground?session=${id}`)
     await hands.press('End the browser')
     await page.getByLabel('Start page').waitFor()
-    expect((await sessions()).length).toBe(0)
+    expect((await cloud.fetch(`/browsers/${id}`)).status).toBe(404)
     await dashboard.open(`playground?session=${id}`)
     await hands.heading('This browser has ended', 2).waitFor()
     expect(await problemsOf(page)).toEqual([])
