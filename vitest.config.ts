@@ -31,14 +31,18 @@ export default defineConfig({
     teardownTimeout: 120_000,
     reporters: ['default', './test/support/slowest.ts'],
     projects: [
-      project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'test/*.test.ts']),
+      project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'web/**/*.test.ts', 'test/*.test.ts']),
       project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], [...HANDS, ...DESK]),
       project('desk', 2, 2, 120_000, DESK),
       project('hands', 3, 1, 120_000, HANDS),
       // Only with the collector that script/test-otel builds.
       ...(process.env.COB_TEST_OTEL ? [project('otel', 4, 1, 120_000, ['test/otel/*.test.ts'])] : []),
       // Only with the applications that script/setup-logins installs; "quick": those that install quickly, judged in short.
-      ...(process.env.COB_TEST_LOGINS ? [project('logins', 4, 1, 180_000, [process.env.COB_TEST_LOGINS === 'quick' ? 'test/logins/judged.test.ts' : 'test/logins/**/*.test.ts'])] : []),
+      ...(process.env.COB_TEST_LOGINS
+        ? [project('logins', 4, 1, 180_000, [process.env.COB_TEST_LOGINS === 'quick' ? 'test/logins/judged.test.ts' : 'test/logins/**/*.test.ts'])]
+        : []),
+      // Only with the clients that script/test-quickstarts installs.
+      ...(process.env.COB_TEST_QUICKSTARTS ? [project('quickstarts', 4, 1, 180_000, ['test/quickstarts/*.test.ts'])] : []),
       // Only with the cluster that script/test-kubernetes starts.
       ...(process.env.COB_TEST_KUBERNETES ? [project('kubernetes', 4, 1, 240_000, ['test/kubernetes/*.test.ts', 'test/docker/apps.test.ts'])] : []),
       // Only with the daemon that script/test-docker starts.

@@ -92,6 +92,7 @@ beforeAll(async () => {
     [OF_ALL]: { id: destination },
     [SHARED]: { id: collector, id_or_name: collector },
     [PROVIDERS]: { id: provider },
+    '/org/members/': await theirMember(),
     '/org/projects/': { id: DEFAULT_PROJECT, id_or_name: DEFAULT_PROJECT },
   }
 })
@@ -114,10 +115,20 @@ async function theirConnection(): Promise<Record<string, string>> {
   return { id }
 }
 
+async function theirMember(): Promise<Record<string, string>> {
+  const { id } = (await (await cloud.send('POST', '/org/members', { email: 'a@team.test', role: 'member', project_id: DEFAULT_PROJECT })).json()) as {
+    id: string
+  }
+  return { id }
+}
+
 /** Needs no key, but a code of the very connection (hand-off.test.ts). */
 const EXCHANGE = '/auth/connections/{id}/exchange'
+/** Names a provider of the settings, which is the same for everybody. */
+const PUBLIC = '/sign-in/'
 const naming = routes.filter(
-  ({ method, path }) => path.includes('{') && path !== EXCHANGE && !(method === 'GET' && (path.startsWith(SHARED) || path === `${PROVIDERS}{id}`)),
+  ({ method, path }) =>
+    path.includes('{') && path !== EXCHANGE && !path.startsWith(PUBLIC) && !(method === 'GET' && (path.startsWith(SHARED) || path === `${PROVIDERS}{id}`)),
 )
 
 async function answerTo(method: string, path: string, key: string, body: unknown): Promise<{ status: number; text: string }> {
@@ -150,6 +161,8 @@ const state = async () =>
     await cloud.query('select * from profiles order by id'),
     await cloud.query('select id from profile_versions order by id'),
     await cloud.query('select * from projects order by id'),
+    await cloud.query('select * from people order by id'),
+    await cloud.query('select * from memberships order by person_id, project_id'),
   ])
 
 describe.each([
@@ -167,9 +180,9 @@ describe.each([
       const nobodys = await answerTo(method, filled(unknown), key(), sample)
       const plain = (text: string, values: Record<string, string>) => Object.values(values).reduce((said, id) => said.replaceAll(id, '…'), text)
       expect([theirs.status, plain(theirs.text, found)]).toEqual([nobodys.status, plain(nobodys.text, unknown)])
-      // The code of an app manages no keys, whatever they are, and no key of a project what is of the whole organization.
+      // The code of an app manages no keys or members, whatever they are, and no key of a project what is of the whole organization.
       const isOfAll = [OF_ALL, SHARED, PROVIDERS].some((beginning) => path.startsWith(beginning))
-      const refusal = (key() === APP_KEY && path.startsWith('/org/api_keys/')) || isOfAll ? 403 : 404
+      const refusal = (key() === APP_KEY && /^\/org\/(api_keys|members)\//.test(path)) || isOfAll ? 403 : 404
       expect([400, refusal]).toContain(theirs.status)
       if (sample === undefined) expect(theirs.status).toBe(refusal)
     }

@@ -13,12 +13,12 @@ const all = contracts.flatMap((contract) => Object.values(contract)).filter(({ a
 
 /** Only looks. An answer of these must hold nothing by which its reader can act. */
 const VIEW = `
-  listBrowsers getBrowser listReplays downloadReplay listTelemetryEvents exportHar captureScreenshot getMousePosition fileInfo listFiles streamFsEvents processStatus
+  listBrowsers getBrowser getBrowserThumbnail listReplays downloadReplay listTelemetryEvents exportHar captureScreenshot getMousePosition fileInfo listFiles streamFsEvents processStatus
   streamProcessOutput streamLogs streamTelemetry listBrowserPools getBrowserPool listProfiles getProfile listProfileVersions listProxies getProxy listCredentials
   getCredential listTelemetryDestinations getTelemetryDestination listAuthConnections getAuthConnection followAuthConnection listAuthConnectionTimeline
   listCredentialProviders getCredentialProvider listDeployments getDeployment followDeployment listApps listInvocations getInvocation followInvocation
   listInvocationBrowsers listExtensions downloadFromChromeStore downloadExtension getExtension listProjects getProject getProjectLimits getOrgLimits getAuthContext
-  getEntitlements getMetrics getMe`
+  getEntitlements getMetrics getMe answerAuthorizationRequest`
 
 /** Changes something, or gives the power to: tokens, files of a session (its cookies are among them), codes, requests from inside. */
 const USE = `

@@ -100,6 +100,18 @@ const RULES: Rule[] = [
     packages: [],
     why: 'people load it into their browsers as it is: its files import each other, and nothing else',
   },
+  {
+    files: 'control/system/docs/search.js',
+    may: ['control/system/docs/find.ts'],
+    packages: [],
+    why: 'people load it into their browsers, bundled with what the service searches by',
+  },
+  {
+    files: 'control/system/docs/find.ts',
+    may: [],
+    packages: ['minisearch'],
+    why: 'it runs in the service and in the browsers of people',
+  },
   { files: 'control/*/*/*.js', may: [], packages: [], why: 'people load it into their browsers as it is' },
   {
     files: 'control/engines.ts',
@@ -116,6 +128,7 @@ const RULES: Rule[] = [
     may: [
       'control/*/**',
       'control/api.ts',
+      'control/key-notes.ts',
       'control/object-owners.ts',
       'control/rotation.ts',
       'control/sealed-columns.ts',
@@ -139,6 +152,8 @@ const RULES: Rule[] = [
       'control/main.ts',
       'control/api.ts',
       'control/doctor.ts',
+      'control/backup/{backup,restore}.ts',
+      'control/key-commands.ts',
       'control/migrate.ts',
       'control/rotation.ts',
       'control/service-keys.ts',
@@ -148,7 +163,7 @@ const RULES: Rule[] = [
       'instances/containers/seccomp.ts',
       '**/contract.ts',
     ],
-    why: 'commands start the service, print its document, ask it over HTTP, look at the machine as the drivers and the stores will, change the keys of what is stored, and move it',
+    why: 'commands start the service, print its document, ask it over HTTP, look at the machine as the drivers and the stores will, change the keys of what is stored, move it, and back it up',
   },
 ]
 
@@ -181,6 +196,11 @@ const ARROWS: { files: string; may: string; why: string }[] = [
     may: 'control/telemetry/{read,shown/*,page/*}.{ts,js}',
     why: 'the pages for people show events in the same form, with the same list',
   },
+  {
+    files: 'control/backup/restored-rows.ts',
+    may: 'control/{browsers,deployments,invocations}/lifecycle.ts',
+    why: 'what was running in a backup has ended for the restored service: its rows move as others do',
+  },
   { files: 'control/*/**', may: 'control/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },
   {
     files: 'control/{*,org/*,telemetry/*}/purge.ts',
@@ -194,7 +214,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
     why: 'the browser of a login is a session, which may be recorded (types only)',
   },
   {
-    files: 'control/sign-in/**',
+    files: 'control/{sign-in,oauth}/**',
     may: 'control/org/members/person.ts',
     why: 'a sign-in is that of a person, who has roles',
   },

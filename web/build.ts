@@ -18,7 +18,7 @@ const COMPRESS_FROM_BYTES = 512
 function sourcesTag(): string {
   const hash = createHash('sha256')
   const files = readdirSync(WEB, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !entry.name.endsWith('.md'))
+    .filter((entry) => entry.isFile() && !/\.(md|test\.ts)$/.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name))
     .sort()
   for (const file of [...files, join(PACKAGE_DIR, 'package-lock.json')])
@@ -26,8 +26,8 @@ function sourcesTag(): string {
       .update(`${relative(PACKAGE_DIR, file)}\0`)
       .update(readFileSync(file))
       .update('\0')
-  // Paths come from the contracts; nothing else of them does.
-  for (const { id, method, path } of contracts.flatMap((group) => Object.values(group))) hash.update(`${id} ${method} ${path}\0`)
+  // Paths and rights come from the contracts; nothing else of them is in the bundle.
+  for (const { id, method, path, right } of contracts.flatMap((group) => Object.values(group))) hash.update(`${id} ${method} ${path} ${right}\0`)
   return hash.digest('hex')
 }
 

@@ -6,7 +6,7 @@ import { contracts } from '../src/control/api.ts'
 const SERVICE = process.env.COB_URL ?? 'http://127.0.0.1:2627'
 
 /**
- * The module `virtual:routes`: method, path and kind of answer of every call, by its id. It is made from the contracts, so the dashboard says no path
+ * The module `virtual:routes`: method, path and needed right of every call, by its id. It is made from the contracts, so the dashboard says no path
  * again, and has no zod in its bundle.
  */
 const routes: Plugin = {
@@ -14,8 +14,18 @@ const routes: Plugin = {
   resolveId: (id) => (id === 'virtual:routes' ? '\0virtual:routes' : undefined),
   load(id) {
     if (id !== '\0virtual:routes') return undefined
-    const table = Object.fromEntries(contracts.flatMap((group) => Object.values(group).map((route) => [route.id, [route.method, route.path]])))
+    const table = Object.fromEntries(contracts.flatMap((group) => Object.values(group).map((route) => [route.id, [route.method, route.path, route.right]])))
     return `export const ROUTES = ${JSON.stringify(table)}`
+  },
+}
+
+/** React Aria's own texts in English only, as ours are: those of thirty other languages would be a sixth of the first load. */
+const english: Plugin = {
+  name: 'cob-english',
+  enforce: 'pre',
+  load(id) {
+    const found = /[/\\](react-aria|react-aria-components|react-stately)[/\\].*[/\\]intl[/\\](?:.*[/\\])?([a-z]{2}-[A-Z]{2})(\.m?js)$/.exec(id)
+    return found && found[2] !== 'en-US' ? `export { default } from './en-US${found[3]}'` : undefined
   },
 }
 
@@ -29,7 +39,7 @@ const noNonce: Plugin = {
 export default defineConfig({
   root: import.meta.dirname,
   base: '/dashboard/',
-  plugins: [routes, noNonce],
+  plugins: [routes, english, noNonce],
   build: {
     outDir: join(import.meta.dirname, '../.cob/web/files'),
     emptyOutDir: true,

@@ -12,6 +12,7 @@ import { profile } from './profile/contract.ts'
 import { recording } from './recording/contract.ts'
 import { Fit, fitting, session } from './session/contract.ts'
 import { telemetry, telemetryFeed } from './telemetry/contract.ts'
+import { thumbnail } from './thumbnail/contract.ts'
 
 const CONTRACTS: readonly Contract[] = [
   session,
@@ -28,6 +29,7 @@ const CONTRACTS: readonly Contract[] = [
   profile,
   telemetry,
   telemetryFeed,
+  thumbnail,
 ]
 
 /** Everything that an agent of this version can do: the ids of its routes, and the settings that it can fit a browser to. */

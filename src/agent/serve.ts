@@ -52,6 +52,8 @@ import { telemetry as telemetryContract, telemetryFeed } from './telemetry/contr
 import { telemetryFeedHandlers, telemetryHandlers } from './telemetry/handlers.ts'
 import { tellCalls } from './telemetry/calls.ts'
 import { crashTeller, tellChromiumCrashes } from './telemetry/crashes.ts'
+import { thumbnail } from './thumbnail/contract.ts'
+import { thumbnailHandlers } from './thumbnail/handlers.ts'
 import type { Secrets } from './telemetry/capture/secrets.ts'
 import type { Journal } from './telemetry/journal.ts'
 
@@ -183,6 +185,7 @@ export async function serveAgent(
   mount(context, telemetryContract, telemetryHandlers(journal))
   mount(context, telemetryFeed, telemetryFeedHandlers(journal))
   mount(context, recording, recordingHandlers(recordings))
+  mount(context, thumbnail, thumbnailHandlers(desk.screen))
   mount(context, profileContract, profileHandlers(profile, fitting))
   mountUpgrades(context.app.server, log, { ...sockets(keeper, proxy, journal, log), ...liveSockets(live(hands), log) }, { admit })
   await context.app.ready()

@@ -12,9 +12,11 @@ import {
   type KubernetesSettings,
 } from './container-settings.ts'
 import { oidcSettings, type OidcSettings } from './oidc-settings.ts'
+import { mcpToolsets, type McpToolset } from './mcp-toolsets.ts'
 import { parseProxyUrl, type NamedProxy } from './proxy-url.ts'
-import { isRoot } from './user.ts'
+import { s3Settings, type S3Settings } from './s3-settings.ts'
 import { address, ConfigError, flag, integer, needed, oneOf, origin } from './setting.ts'
+import { isRoot } from './user.ts'
 
 export interface Config {
   /** Address to listen on. Loopback by default. */
@@ -136,6 +138,8 @@ export interface Config {
   chromium: string
   /** The region that sessions report: only a name, for clients that ask. */
   region: (typeof REGIONS)[number]
+  /** Families of MCP tools that are not offered. */
+  mcpDisabledToolsets: McpToolset[]
   logLevel: string
   /** Prints the address, the key and three lines to copy on standard error after the start. */
   greeting: boolean
@@ -147,18 +151,6 @@ export type ProvidedProxyType = (typeof PROVIDED_PROXY_TYPES)[number]
 
 /** The variable that names the server of a type. */
 export const proxySetting = (type: ProvidedProxyType): string => `COB_PROXY_${type.toUpperCase()}`
-
-/** Where objects are kept when not as files. */
-export interface S3Settings {
-  bucket: string
-  /** Origin of an S3 server; undefined means Amazon's in `region`. */
-  endpoint: string | undefined
-  region: string
-  accessKeyId: string
-  secretAccessKey: string
-  /** All keys begin with it and a `/`. */
-  prefix: string
-}
 
 /** A server that answers as OpenAI's does. */
 export interface LoginModelSettings {
@@ -197,7 +189,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     dataDir,
     credentialFilesDir: env.COB_CREDENTIAL_FILES_DIR || join(dataDir, 'credential-files'),
     databaseUrl: env.DATABASE_URL || undefined,
-    s3: s3(env),
+    s3: s3Settings(env),
     apiKey: apiKey(env),
     secretKey: secretKey(env),
     sealingKeys: sealingKeys(env),
@@ -263,6 +255,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     loginModel: loginModel(env),
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
     region: oneOf(env, 'COB_REGION', 'us-east', REGIONS),
+    mcpDisabledToolsets: mcpToolsets(env, 'COB_MCP_DISABLED_TOOLSETS'),
     logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),
     greeting: flag(env, 'COB_GREETING', '1'),
   }
@@ -343,30 +336,6 @@ function warmBrowsersMax(env: NodeJS.ProcessEnv): number | undefined {
   if (least === 0 && most !== undefined && most > 0)
     throw new ConfigError(name, 'must be 0 or not set while COB_WARM_BROWSERS is 0, which keeps none; set COB_WARM_BROWSERS to 1 or more')
   return least === 0 ? 0 : most
-}
-
-const S3_PREFIX = /^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/
-
-// All or nothing: a bucket that is named only in part would leave objects in the data directory, where nobody expects them.
-function s3(env: NodeJS.ProcessEnv): S3Settings | undefined {
-  const bucket = env.COB_S3_BUCKET
-  const others = ['COB_S3_ENDPOINT', 'COB_S3_REGION', 'COB_S3_ACCESS_KEY_ID', 'COB_S3_SECRET_ACCESS_KEY', 'COB_S3_PREFIX'].filter((name) => env[name])
-  if (!bucket) {
-    if (others.length > 0) throw new ConfigError('COB_S3_BUCKET', `must be set too, because ${others[0]} is set`)
-    return undefined
-  }
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/.test(bucket)) throw new ConfigError('COB_S3_BUCKET', 'must be the name of a bucket, without a scheme or a path')
-  const endpoint = origin(env, 'COB_S3_ENDPOINT')
-  const prefix = env.COB_S3_PREFIX || 'cob'
-  if (!S3_PREFIX.test(prefix)) throw new ConfigError('COB_S3_PREFIX', 'must be letters, digits, ".", "_" and "-", in segments joined by "/"')
-  return {
-    bucket,
-    endpoint,
-    region: env.COB_S3_REGION || endpoint === undefined ? needed(env, 'COB_S3_REGION', 'COB_S3_BUCKET is set without COB_S3_ENDPOINT') : 'us-east-1',
-    accessKeyId: needed(env, 'COB_S3_ACCESS_KEY_ID', 'COB_S3_BUCKET is set'),
-    secretAccessKey: needed(env, 'COB_S3_SECRET_ACCESS_KEY', 'COB_S3_BUCKET is set'),
-    prefix,
-  }
 }
 
 // Not the keys of COB_S3_…: whoever manages destinations names a bucket, and would reach that of the service itself.

@@ -12,6 +12,8 @@ export interface OidcSettings {
   scopes: string
   /** Only addresses of these domains may sign in; empty: all. In lower case. */
   domains: string[]
+  /** Addresses count as verified when the provider does not say whether they are. */
+  trustsEmail: boolean
   /** The claim whose values say roles. */
   roleClaim: string
   /** Which value of the claim gives which role in all projects. */
@@ -25,9 +27,19 @@ export interface OidcSettings {
 const ROLES = ['owner', 'member', 'viewer'] as const
 type Role = (typeof ROLES)[number]
 
-const NAMES = ['CLIENT_ID', 'CLIENT_SECRET', 'NAME', 'SCOPES', 'EMAIL_DOMAINS', 'ROLE_CLAIM', 'ROLES', 'DEFAULT_ROLE', 'FIRST_OWNER', 'ALLOW_HTTP'].map(
-  (name) => `COB_OIDC_${name}`,
-)
+const NAMES = [
+  'CLIENT_ID',
+  'CLIENT_SECRET',
+  'NAME',
+  'SCOPES',
+  'EMAIL_DOMAINS',
+  'ROLE_CLAIM',
+  'ROLES',
+  'DEFAULT_ROLE',
+  'FIRST_OWNER',
+  'TRUST_EMAIL',
+  'ALLOW_HTTP',
+].map((name) => `COB_OIDC_${name}`)
 
 const list = (text: string | undefined): string[] => (text ?? '').split(',').flatMap((part) => part.trim() || [])
 
@@ -72,6 +84,7 @@ export function oidcSettings(env: NodeJS.ProcessEnv): OidcSettings | undefined {
     name: env.COB_OIDC_NAME || 'single sign-on',
     scopes,
     domains,
+    trustsEmail: flag(env, 'COB_OIDC_TRUST_EMAIL'),
     roleClaim: env.COB_OIDC_ROLE_CLAIM || 'groups',
     roles,
     defaultRole: env.COB_OIDC_DEFAULT_ROLE ? roleOf('COB_OIDC_DEFAULT_ROLE', env.COB_OIDC_DEFAULT_ROLE) : undefined,

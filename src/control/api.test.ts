@@ -44,6 +44,7 @@ const OURS = [
   'GET /profiles/{id_or_name}/versions',
   'POST /profiles/{id_or_name}/versions/{version_id}/restore',
   'GET /browsers/{id}/har',
+  'GET /browsers/{id_or_name}/thumbnail',
   'DELETE /browsers/{id}/telemetry',
   'DELETE /telemetry',
 ]
@@ -54,6 +55,7 @@ const SEVERAL: Record<string, string[]> = {
   createInvocation: ['200', '202'],
   downloadProfile: ['200', '202'],
   downloadReplay: ['200', '202', '206'],
+  getBrowserThumbnail: ['200', '204'],
   readFile: ['200', '206'],
 }
 

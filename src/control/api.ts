@@ -11,6 +11,7 @@ import { credentials } from './credentials/contract.ts'
 import { deployments } from './deployments/contract.ts'
 import { extensions } from './extensions/contract.ts'
 import { invocations } from './invocations/contract.ts'
+import { oauth } from './oauth/contract.ts'
 import { account } from './org/account/contract.ts'
 import { apiKeys } from './org/api-keys/contract.ts'
 import { auditLogs } from './org/audit-logs/contract.ts'
@@ -50,6 +51,7 @@ export const contracts: Contract[] = [
   members,
   account,
   signIn,
+  oauth,
   system,
 ]
 

@@ -12,10 +12,12 @@ import { RateLimit } from '../http/rate-limit.ts'
 import { makeServer } from '../http/server.ts'
 import { postgresRuns } from '../store/embedded.ts'
 import { listenForEvents, notify } from '../store/events.ts'
+import { heldByBackups } from '../store/held-objects.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
 import { HOSTED_PATH } from './auth-connections/hosted-page.ts'
+import { assertRestored } from './backup/marker.ts'
 import { watchActivity } from './browsers/activity.ts'
 import type { EndReason } from './browsers/end-step.ts'
 import { headlessKind, stealthKind, usualKind } from './browsers/fleet/kinds.ts'
@@ -81,6 +83,7 @@ export interface ControlPlane extends AsyncDisposable {
 export async function startControlPlane(config: Config, log: Log, signal: AbortSignal, drive = makeDriver): Promise<ControlPlane> {
   await using opened = new AsyncDisposableStack()
   await checkPort(config)
+  assertRestored(config.dataDir)
   const paths = dataPaths(config.dataDir)
   const scope = config.scope ?? secretFile(paths.hostId, newId).value
   const replica = newId()
@@ -113,7 +116,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const bound = boundAddress(() => app.server)
   const mostReady = mostWarm(config)
   const caps = projectCaps(db)
-  const objects = opened.use(await makeObjects(paths.objects, config.s3))
+  const objects = opened.use(heldByBackups(await makeObjects(paths.objects, config.s3), db))
   const saves = new Saves({
     db,
     objects,
@@ -311,7 +314,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH, HOSTED_PATH] }
   const checkKey = keyChecker(db)
-  const { signIns, handling: signInSettings } = openSignIns({ db, config, checkKey })
+  const { signIns, handling: signInSettings, oauth } = openSignIns({ db, config, keys, checkKey })
   const exportTarget = makeTarget(config.auditExport)
   const context = makeServer({
     log,
@@ -352,6 +355,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     metrics,
     audit,
     signInSettings,
+    oauth,
     organization: { resolve, caps, holdings: projectHoldings, trail, exportTarget },
   })
   opened.use(keepPurging(purges({ db, objects, scope, config }), log, () => leases.holds('purge')))

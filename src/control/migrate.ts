@@ -3,7 +3,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import type { Config, S3Settings } from '../base/config.ts'
+import type { Config } from '../base/config.ts'
+import type { S3Settings } from '../base/s3-settings.ts'
 import { silentLog } from '../base/log.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { heldSockets, presenceIn } from '../base/presence.ts'
@@ -18,8 +19,7 @@ import { holdScope } from '../store/scope-lock.ts'
 import type { Objects } from '../store/objects.ts'
 import { belongTo, belongToAnother, madeAt, type ObjectOwner } from '../store/sweep.ts'
 import { objectOwners } from './object-owners.ts'
-import { countByKey } from './rotation.ts'
-import { serviceKeys } from './service-keys.ts'
+import { sayKeys } from './key-notes.ts'
 
 /** What may be moved alone. */
 
@@ -70,7 +70,7 @@ export async function migrate(settings: MigrateSettings): Promise<void> {
   const moving = { dir: paths.objects, owners: objectOwners(db, scope), madeAt: await madeAt(db), bucket, s3, say, tell, signal }
   const objects = await announceObjects(moving)
   const isComplete = await announceRows(address, databaseUrl, say, signal)
-  await announceKeys(config, db, paths, say)
+  await sayKeys(config, db, paths, say)
   if (isDryRun) return say('nothing was moved (--dry-run)')
 
   if (bucket) await moveObjects({ ...moving, bucket }, objects)
@@ -218,21 +218,6 @@ async function announceRows(address: DbAddress, databaseUrl: string | undefined,
   say(`rows    ${sumOf(tables.map(({ rows }) => rows))} in ${tables.length} tables, ${megabytes(bytes)}, to the database "${database}" at ${host}:${port}`)
   for (const { name, rows } of tables) if (rows > 0) say(`        ${name}: ${rows}`)
   return state === 'complete'
-}
-
-/** Whether the settings have the keys that the stored secrets need. They are not in the database, so they are not moved. */
-async function announceKeys(config: Config, db: Db, paths: DataPaths, say: (line: string) => void): Promise<void> {
-  if (config.secretKey === undefined && !existsSync(paths.secretKey))
-    return say(
-      `note    there is no key here: neither ${paths.secretKey} nor COB_SECRET_KEY. What is encrypted cannot be read without the one that the service had`,
-    )
-  const keys = serviceKeys(config, paths)
-  const known = new Set(keys.sealing().map(({ id }) => id))
-  for (const [id, count] of await countByKey(db, keys))
-    if (id !== undefined && !known.has(id))
-      say(
-        `note    ${counted(count, 'stored secret')} cannot be read with the keys of these settings: the key ${id} is missing (COB_SECRET_KEY, COB_SEALING_KEYS)`,
-      )
 }
 
 /** What the next service needs and no store has. */

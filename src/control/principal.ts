@@ -15,7 +15,7 @@ import type { SignIns } from './sign-in/web-sessions.ts'
 
 /**
  * Who calls: a key, for its project or the one that a header names; the holder of a session's token (`?jwt=`), for calls below its own session, by id or by name; or
- * the holder of a login's token, for the few calls that go on with this login; or who has signed in, by a cookie that counts only from our own page. A project
+ * the holder of a login's token, for the few calls that go on with this login; or who has signed in, by a cookie that counts only from our own page, or a token of OAuth. A project
  * that a header names must exist, and for a token be the session's.
  */
 export function admission(
@@ -50,7 +50,12 @@ export function admission(
     const token = bearer(request)
     if (access === 'login' && token !== undefined && logins.isToken(token)) return byLogin(request, token, (request.params as { id: string }).id)
     const cookie = token === undefined ? sessionCookie(request.headers) : undefined
-    const account = cookie === undefined ? await checkKey(token) : await signIns.ofCookie(cookie)
+    const account =
+      cookie !== undefined
+        ? await signIns.ofCookie(cookie)
+        : token !== undefined && signIns.isToken(token)
+          ? await signIns.ofToken(token)
+          : await checkKey(token)
     const shown = callerOf(account)
     // The audit log also has requests that are refused from here on.
     request.caller = { by: shown, project: shown.project }

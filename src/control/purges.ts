@@ -7,6 +7,7 @@ import { deletedPools } from './browser-pools/purge.ts'
 import { endedSessions } from './browsers/purge.ts'
 import { endedDeployments, oldLines } from './deployments/purge.ts'
 import { endedRuns } from './invocations/purge.ts'
+import { endedGrants } from './oauth/purge.ts'
 import { oldEntries, oldExports } from './org/mount.ts'
 import { deletedProfiles } from './profiles/purge.ts'
 import { deletedProxies } from './proxies/purge.ts'
@@ -37,4 +38,5 @@ export const purges = ({ db, objects, scope, config: { keepEndedDays: days, audi
   oldTelemetry({ db, objects }, scope, telemetryRetentionDays),
   oldTelemetryExports(db, days),
   endedWebSessions(db),
+  endedGrants(db),
 ]

@@ -1,5 +1,6 @@
 // Every route of the control plane: one `mount` line for each group.
 import type { Config } from '../base/config.ts'
+import { makeDocsSearch } from '../base/docs-search.ts'
 import type { AuditSettings } from '../http/audit.ts'
 import { mountForward } from '../http/forward.ts'
 import { mount, type MountContext } from '../http/mount.ts'
@@ -39,6 +40,8 @@ import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import type { Invocations } from './invocations/invocations.ts'
 import type { LiveViews } from './live/routes.ts'
+import { mountMcp } from './mcp/mount.ts'
+import { mountOAuth, type OAuthParts } from './oauth/mount.ts'
 import { assertOrganization, mountOrganization, type OrganizationSettings } from './org/mount.ts'
 import { profiles as profilesContract } from './profiles/contract.ts'
 import { profileHandlers } from './profiles/handlers.ts'
@@ -94,6 +97,7 @@ interface Parts {
   metrics: Metrics
   audit: AuditSettings
   signInSettings: SignInSettings
+  oauth: OAuthParts
   organization: Pick<OrganizationSettings, 'resolve' | 'caps' | 'holdings' | 'trail' | 'exportTarget'>
 }
 
@@ -118,6 +122,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   mount(context, extensionsContract, extensionHandlers(extensions, chromeStore(config.chromeStoreUrl)))
   mount(context, signIn, signInHandlers(parts.signInSettings))
+  mountOAuth(context, parts.oauth)
   mountOrganization(context, {
     ...parts.organization,
     db,
@@ -141,8 +146,9 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
       openapiText: openapiText(),
     }),
   )
+  mountMcp(context, { searchDocs: makeDocsSearch(), hidden: config.mcpDisabledToolsets, publicUrl: config.publicUrl })
   serveDashboard(context)
-  serveDocs(app)
+  serveDocs(context)
   servePlayer(app, replays, parts.replayEvents, context.log)
   live.mount(app, context.known)
   serveHostedPage(app)

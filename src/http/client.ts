@@ -191,7 +191,8 @@ async function ask(
   throw new CallFailed(route, `answered ${status}: ${said}`, { status, said })
 }
 
-function queryText(route: Route, query: unknown): string {
+/** The query of a call, with its question mark; empty without one. */
+export function queryText(route: Route, query: unknown): string {
   const fields = Object.entries((query ?? {}) as object).filter(([, value]) => value !== undefined)
   const texts = fields.map(([name, value]: [string, unknown]) => {
     if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean')

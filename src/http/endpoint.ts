@@ -102,10 +102,15 @@ export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortS
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   signal.throwIfAborted()
   const request = open(endpoint, outgoing, true)
-  const onAbort = () => request.destroy(signal.reason instanceof Error ? signal.reason : undefined)
+  let answer: IncomingMessage | undefined
+  // Not the request once the answer has begun: of an answer that has come whole and was not read, Node would first give the connection back, and then
+  // destroy it with an error that nobody hears, which ends the process.
+  const end = (error?: Error) => void (answer ?? request).destroy(error)
+  const onAbort = () => end(signal.reason instanceof Error ? signal.reason : undefined)
   signal.addEventListener('abort', onAbort, { once: true })
   request.on('close', () => signal.removeEventListener('abort', onAbort))
   request.on('response', (response) => {
+    answer = response
     const { statusCode = 0 } = response
     if (statusCode >= 200 && statusCode <= 999) {
       limitPieces(response)
@@ -117,7 +122,7 @@ export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortS
   refuseInterim(request)
   // After the answer has begun, an error on the request comes from the upload: a server may answer before it has read the whole body.
   request.on('error', (error) => reject(badIfUnreadable(error)))
-  send(request, outgoing.body)
+  send(request, outgoing.body, end)
   return promise
 }
 
@@ -134,12 +139,12 @@ function refuseInterim(request: ClientRequest, upgrades = false): void {
   })
 }
 
-function send(request: ClientRequest, body: Outgoing['body']): void {
+function send(request: ClientRequest, body: Outgoing['body'], end: (error: Error) => void): void {
   if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
     request.end(body)
     return
   }
-  body.on('error', (error) => request.destroy(error))
+  body.on('error', end)
   body.pipe(request)
 }
 

@@ -8,6 +8,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** Further successful statuses of a route: what each means, and whether its body has the same type as the first. */
 export type OtherReplies = Record<number, { description: string; hasBody: boolean }>
+export const UNCHANGED: OtherReplies = { 304: { description: 'It is still the one that the If-None-Match header names.', hasBody: false } }
 export const PARTIAL: OtherReplies = { 206: { description: 'The part that the Range header asks for.', hasBody: true } }
 
 /** What a route answers. */
@@ -258,6 +259,8 @@ export interface ByKey {
   deployment: string | undefined
   /** The sign-in that acts with the key's rights; undefined: the key itself was shown. */
   via?: SignIn | undefined
+  /** The most that the sign-in was allowed. */
+  role?: Role | undefined
 }
 
 /** A person who has signed in. */
@@ -296,7 +299,7 @@ export const RIGHTS = ['view', 'use', 'own'] as const
 export type Right = (typeof RIGHTS)[number]
 
 /** Keys have all rights in their projects; what else they may not do is said by the calls. Tokens act in their own session or login. */
-export const roleOf = ({ by }: Pick<Principal, 'by'>): Role => (by.kind === 'user' ? by.role : by.kind === 'key' ? 'owner' : 'member')
+export const roleOf = ({ by }: Pick<Principal, 'by'>): Role => (by.kind === 'user' ? by.role : by.kind === 'key' ? (by.role ?? 'owner') : 'member')
 
 /** Whether a role includes a right. */
 export const includes = (role: Role, right: Right): boolean => ROLES.indexOf(role) >= RIGHTS.indexOf(right)

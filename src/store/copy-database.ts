@@ -12,9 +12,9 @@ const CONNECT_MS = 10_000
 /** Limit on one statement: building an index, or reading a table for its checksum. */
 const STATEMENT_MS = 6 * 3600_000
 /** A copy in which no byte moves for so long is given up. Postgres may write a checkpoint meanwhile. */
-const STALL_MS = 120_000
+export const STALL_MS = 120_000
 /** How often that is looked at. */
-const LOOK_MS = 2_000
+export const LOOK_MS = 2_000
 const CLOSE_MS = 2_000
 /** Tables that an error names. */
 const NAMED = 5
@@ -209,7 +209,7 @@ async function copyTable(from: Connection, to: Connection, { name, columns }: Ta
 }
 
 /** Computed by the database, so that no row travels. The same for equal rows on every machine and version of Postgres. */
-async function sums({ client }: Connection, tables: readonly Table[]): Promise<TableSum[]> {
+export async function sums({ client }: Connection, tables: readonly Table[]): Promise<TableSum[]> {
   const all: TableSum[] = []
   for (const { name, columns } of tables) {
     const { rows } = await client.query<{ rows: number; checksum: string }>(
@@ -222,16 +222,16 @@ async function sums({ client }: Connection, tables: readonly Table[]): Promise<T
 }
 
 /** Tables of `source` that `other` lacks, or has in another form. */
-const differences = (source: readonly Table[], other: readonly Table[]): string[] =>
+export const differences = (source: readonly Table[], other: readonly Table[]): string[] =>
   source.filter(({ name, shape }) => other.find((table) => table.name === name)?.shape !== shape).map(({ name }) => name)
 
-function named(tables: readonly { name: string }[]): string {
+export function named(tables: readonly { name: string }[]): string {
   const names = tables.slice(0, NAMED).map(({ name }) => name)
   return names.join(', ') + (tables.length > NAMED ? ` and ${tables.length - NAMED} more` : '')
 }
 
 /** What Kysely does goes through this connection, and belongs to its transaction. */
-const overClient = (client: pg.Client): Db =>
+export const overClient = (client: pg.Client): Db =>
   new Kysely({
     dialect: new PostgresDialect({
       pool: {

@@ -51,14 +51,17 @@ export function connectDb(address: DbAddress, log: Log): Db {
 
 const MIGRATIONS = join(import.meta.dirname, 'migrations')
 
+/** The names of all migrations of this version, in their order. */
+export const migrationNames = (): string[] =>
+  readdirSync(MIGRATIONS)
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => name.slice(0, -3))
+    .sort()
+
 /** The migrations, applied in the order of their names. The migrator takes an advisory lock, so several control planes may start at once. */
 export function migratorOf(db: Db): Migrator {
-  const getMigrations = async () => {
-    const names = readdirSync(MIGRATIONS)
-      .filter((name) => name.endsWith('.ts'))
-      .sort()
-    return Object.fromEntries(await Promise.all(names.map(async (name) => [name.slice(0, -3), (await import(join(MIGRATIONS, name))) as Migration])))
-  }
+  const getMigrations = async () =>
+    Object.fromEntries(await Promise.all(migrationNames().map(async (name) => [name, (await import(join(MIGRATIONS, `${name}.ts`))) as Migration])))
   return new Migrator({ db, provider: { getMigrations } })
 }
 

@@ -1,5 +1,5 @@
 // Chooses the object store by the settings.
-import type { S3Settings } from '../base/config.ts'
+import type { S3Settings } from '../base/s3-settings.ts'
 import { fileObjects } from './objects-files.ts'
 import type { Objects } from './objects.ts'
 

@@ -16,7 +16,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { Upload } from '@aws-sdk/lib-storage'
-import type { S3Settings } from '../base/config.ts'
+import type { S3Settings } from '../base/s3-settings.ts'
 import { Slots } from '../base/slots.ts'
 import { Unavailable } from '../base/unavailable.ts'
 import { assertKey, isKey, measured, PUT_MS, type Objects } from './objects.ts'

@@ -102,9 +102,11 @@ export async function belongToAnother(objects: Objects, at: Date, signal: AbortS
   return owner !== undefined && owner !== ownerName(at)
 }
 
-const ownerName = (at: Date): string => `database of ${at.toISOString()}`
+/** The name of the database that was made at `at`. */
+export const ownerName = (at: Date): string => `database of ${at.toISOString()}`
 
-async function ownerOf(objects: Objects, signal: AbortSignal): Promise<string | undefined> {
+/** The name of the database that the objects belong to, if one has asked. */
+export async function ownerOf(objects: Objects, signal: AbortSignal): Promise<string | undefined> {
   const found = await objects.get(OWNER_KEY, undefined, signal)
   return found && (await text(found.content))
 }

@@ -1,5 +1,5 @@
 // The tables of people and their sign-ins as types. The migrations explain the columns.
-import type { Generated } from 'kysely'
+import type { ColumnType, Generated } from 'kysely'
 import type { DefaultTime, Time } from './tables.ts'
 
 export interface PeopleTables {
@@ -28,5 +28,32 @@ export interface PeopleTables {
     person_id: string | null
     created_at: DefaultTime
     expires_at: Time
+  }
+  oauth_clients: {
+    id: string
+    name: string
+    redirect_uris: string[]
+    created_at: DefaultTime
+  }
+  oauth_grants: {
+    id: string
+    client_id: string
+    key_id: string | null
+    person_id: string | null
+    project_id: string | null
+    looks_only: Generated<boolean>
+    scope: string[]
+    created_at: DefaultTime
+    expires_at: Time
+  }
+  oauth_tokens: {
+    hash: Buffer
+    grant_id: string
+    kind: string
+    redirect_uri: string | null
+    challenge: string | null
+    created_at: DefaultTime
+    expires_at: Time
+    used_at: ColumnType<Date | null, never, Date | string>
   }
 }

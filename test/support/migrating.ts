@@ -53,9 +53,9 @@ export interface Ended {
   err: string
 }
 
-/** `cob migrate`, started. */
-export function start(args: string[], env: Env): { child: ChildProcess; ended: Promise<Ended> } {
-  const child = spawn(join(PACKAGE_DIR, 'bin/cob'), ['migrate', ...args], {
+/** `cob migrate`, or the other command that is named, started. */
+export function start(args: string[], env: Env, command = 'migrate'): { child: ChildProcess; ended: Promise<Ended> } {
+  const child = spawn(join(PACKAGE_DIR, 'bin/cob'), [command, ...args], {
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: RUN_MS,
@@ -64,7 +64,7 @@ export function start(args: string[], env: Env): { child: ChildProcess; ended: P
   return { child, ended }
 }
 
-export const run = (args: string[], env: Env): Promise<Ended> => start(args, env).ended
+export const run = (args: string[], env: Env, command?: string): Promise<Ended> => start(args, env, command).ended
 
 /** The setup key of one-time codes, and a word that no row and no output may show. */
 export const CANARY = { totp: 'JBSWY3DPEHPK3PXP', password: 'canary-5f1c' }

@@ -17,7 +17,7 @@ export interface Screen {
   /** The current pixels of a region. A capture falls between two drawing requests, never into one. Valid until the next capture. */
   capture(region: Region): Promise<Captured>
   /** As {@link Screen.capture}, for the whole screen and into the caller's memory: `room` returns a buffer for the current size. */
-  copy(room: (viewport: Viewport) => Buffer): Promise<Viewport>
+  copy(room: (viewport: Viewport) => Buffer): Promise<Viewport & Pick<Captured, 'version'>>
   /** Calls `onChange` when the screen has changed since its last capture; see {@link Changes.watch}. Costs nothing while nothing changes. */
   watch(onChange: () => void): () => void
   /** Called after each resize. */
@@ -121,9 +121,9 @@ export async function openScreen(connection: XConnection, framebufferFile: strin
     version: changes.version,
     capture: (region) => atOneMoment((version) => ({ pixels: framebuffer.read(region), version })),
     copy: (room) =>
-      atOneMoment(() => {
+      atOneMoment((version) => {
         framebuffer.copy({ x: 0, y: 0, ...viewport }, room(viewport))
-        return viewport
+        return { ...viewport, version }
       }),
     watch: changes.watch,
     onResize: (listener) => void listeners.push(listener),

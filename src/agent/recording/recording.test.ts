@@ -40,7 +40,7 @@ function paintedScreen(width: number, height: number) {
       copies++
       const pixels = room(size)
       pixels.fill(Buffer.from([colour[2]!, colour[1]!, colour[0]!, 0]))
-      return size
+      return { ...size, version: copies }
     },
     watch(onChange) {
       watchers.add(onChange)

@@ -204,4 +204,12 @@ export const telemetryFeed = {
     body: z.strictObject({ type: EventType, source: Source, data: z.record(z.string(), z.unknown()).optional() }),
     reply: none(),
   }),
+  endTelemetry: route({
+    method: 'POST',
+    path: '/telemetry/end',
+    id: 'endTelemetry',
+    group: 'Agent',
+    summary: 'Take no more events, and end all streams after the last one: the session ends',
+    reply: none(),
+  }),
 }

@@ -31,6 +31,7 @@ export function telemetryFeedHandlers(journal: Journal): Handlers<typeof telemet
     addTelemetry({ body }) {
       journal.emit(body as Parameters<Journal['emit']>[0])
     },
+    endTelemetry: () => journal.close(),
   }
 }
 

@@ -7,7 +7,7 @@ import { Unavailable } from '../../base/unavailable.ts'
 import { CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import { calledBy, includes, roleOf, type Called, type LeasedSession, type Page, type Principal } from '../../http/route.ts'
+import { calledBy, includes, roleOf, sessionOf, type Called, type LeasedSession, type Page, type Principal } from '../../http/route.ts'
 import { isProjectGone, type Db } from '../../store/db.ts'
 import { NoRoom } from '../../instances/driver.ts'
 import { NoSeat } from '../../store/seats.ts'
@@ -38,6 +38,7 @@ import { named } from './session-name.ts'
 import { withSave, type Chosen, type SessionProfiles } from './session-profiles.ts'
 import type { SessionProxies } from './session-proxies.ts'
 import type { Connection, Uses } from './standby.ts'
+import { Thumbnails, type Thumbnail } from './thumbnails.ts'
 
 /** Retry-After when the machine is full: a session may end at any moment. */
 const FULL_RETRY_SECONDS = 5
@@ -92,6 +93,8 @@ export interface Browsers {
    * 429 when too many callers hold it; 409 for the browser of a login, unless `how` says that this call shows its callers nothing of what is typed
    */
   reach(project: string | undefined, called: Called, how?: { isForLogins: boolean }): Promise<Reached>
+  /** A small picture of a running session, which this neither keeps awake nor wakes; undefined: there is none. @throws 404, 409 for the browser of a login */
+  thumbnail(by: Principal, idOrName: string, signal: AbortSignal): Promise<Thumbnail | undefined>
 }
 
 /** Who may only look gets no token, and a live view to watch. */
@@ -128,6 +131,7 @@ export function makeBrowsers({
   log,
 }: BrowsersSettings): Browsers {
   const { at, fitNew, dress } = fitter
+  const thumbnails = new Thumbnails()
 
   const presentOne = async (row: BrowserRow, origin: string, by?: Principal): Promise<Browser> => (await present([row], origin, undefined, accessOf(by)))[0]!
 
@@ -168,6 +172,24 @@ export function makeBrowsers({
   const checkUnfinished = async (project: string, invocationId: string | undefined): Promise<void> => {
     if (invocationId !== undefined && !(await isUnfinished(db, project, invocationId)))
       throw fault.field('invocation_id', 'there is no such invocation, or it has ended')
+  }
+
+  /** A running session of the project, without a hold on it. @throws as {@link Browsers.reach} */
+  async function locate(project: string | undefined, called: Called, isForLogins: boolean): Promise<LeasedSession & { endpoint: Endpoint; isPooled: boolean }> {
+    // Every call to a session comes here. A query would take half of the time of a click.
+    const { idOrName: id, lease: wanted } = calledBy(called)
+    const endpoint = fleet.endpointOf(id)
+    if (endpoint && (project === undefined ? fleet.projectOf(id) !== undefined : fleet.projectOf(id) === project)) {
+      if (!isForLogins && fleet.isClosed(id)) throw closed(id)
+      const isPooled = fleet.isPooled(id)
+      const lease = isPooled ? fleet.leaseOf(id) : 0
+      if (lease !== undefined && (!isPooled || wanted === undefined || wanted === lease)) return { id, lease, endpoint, isPooled }
+    }
+    const row = await find(project, called)
+    fleet.belongs(row)
+    if (!isForLogins && row.auth_flow_id !== null) throw closed(row.id)
+    if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
+    return { ...at(row), isPooled: row.pool_id !== null }
   }
 
   const endAll = async (ids: readonly string[]): Promise<void> => void (await Promise.all(ids.map((id) => fleet.takeOut(id, 'deleted'))))
@@ -324,20 +346,12 @@ export function makeBrowsers({
       return row.state === 'running' ? undefined : reasonOf(row, 'crashed')
     },
     async reach(project, called, { isForLogins } = { isForLogins: false }) {
-      // Every call to a session comes here. A query would take half of the time of a click.
-      const { idOrName: id, lease: wanted } = calledBy(called)
-      const known = fleet.endpointOf(id)
-      if (known && (project === undefined ? fleet.projectOf(id) !== undefined : fleet.projectOf(id) === project)) {
-        if (!isForLogins && fleet.isClosed(id)) throw closed(id)
-        if (!fleet.isPooled(id)) return { id, endpoint: known, ...hold(id) }
-        const lease = fleet.leaseOf(id)
-        if (lease !== undefined && (wanted === undefined || wanted === lease)) return { id, endpoint: known, ...hold(id), ended: calls.signalOf({ id, lease }) }
-      }
-      const row = await find(project, called)
-      fleet.belongs(row)
-      if (!isForLogins && row.auth_flow_id !== null) throw closed(row.id)
-      if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
-      return { ...at(row), ...hold(row.id), ended: row.pool_id === null ? undefined : calls.signalOf(row) }
+      const { isPooled, ...found } = await locate(project, called, isForLogins)
+      return { ...found, ...hold(found.id), ended: isPooled ? calls.signalOf(found) : undefined }
+    },
+    async thumbnail({ project, by }, idOrName, signal) {
+      const { isPooled: _, ...found } = await locate(project, sessionOf({ by, project }, idOrName), false)
+      return thumbnails.read({ ...found, isAsleep: uses.isAsleep(found.id) }, signal)
     },
   }
 }

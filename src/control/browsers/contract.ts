@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { PUBLIC_SOCKETS } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
-import { json, none, page, pagingQuery, queryBoolean, route } from '../../http/route.ts'
+import { bytes, json, none, page, pagingQuery, queryBoolean, route, UNCHANGED } from '../../http/route.ts'
 import { oneWayOut } from '../proxies/contract.ts'
 import { refuseStart } from '../network/contract.ts'
 import { MAX_POLICY_BYTES, OPTIONS } from './options/contract.ts'
@@ -111,6 +111,18 @@ export const browsers = {
     query: z.strictObject({ include_deleted: queryBoolean.default(false) }),
     reply: json(Browser),
     faults: ['not_found'],
+  }),
+  getBrowserThumbnail: route({
+    method: 'GET',
+    path: '/browsers/{id_or_name}/thumbnail',
+    id: 'getBrowserThumbnail',
+    group,
+    summary: 'Get a small picture of the screen, at most a second old. Asking is no use of the session',
+    params,
+    reply: bytes('image/png', {
+      others: { 204: { description: 'There is no picture: the session sleeps, or does not answer.', hasBody: false }, ...UNCHANGED },
+    }),
+    faults: ['not_found', 'conflict', 'unavailable'],
   }),
   updateBrowser: route({
     method: 'PATCH',

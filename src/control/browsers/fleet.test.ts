@@ -1,7 +1,7 @@
 // The fleet over the fake driver: what a service finds after a crash, what ends a browser, and how the end is recorded.
 import { adoptAll } from '../../instances/driver.ts'
 import { existsSync } from 'node:fs'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { newId } from '../../base/ids.ts'
 import { Unavailable } from '../../base/unavailable.ts'
 import { until } from '../../base/wait.ts'
@@ -59,6 +59,20 @@ describe('a browser', () => {
     ])
     // The row says so a moment before.
     await expect.poll(() => fleet.sessions).toBe(0)
+  })
+
+  test('that an engine makes after its start was given up is removed, once a while, and no other is', async () => {
+    const { fleet } = makeFleet()
+    const id = await fleet.start(owner(), signal)
+    const stray = await driver.start({ id: newId(), viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT, apiPorts: [] }, signal)
+    await fleet.sweep()
+    expect((await runningIds()).toSorted()).toEqual([id, stray.id].toSorted())
+    const later = performance.now() + 301_000
+    vi.spyOn(performance, 'now').mockReturnValue(later)
+    await fleet.sweep()
+    vi.restoreAllMocks()
+    await until('the end of the stray one', NOTICE_MS, async () => (await runningIds()).length === 1)
+    expect(await runningIds()).toEqual([id])
   })
 
   test('that is unused for its timeout is ended by the sweep, and no other is', async () => {

@@ -76,6 +76,7 @@ export class Fleet {
       trim: () => this.#shelf.trim(),
       takeOver: () => this.#beginTakeOver(),
       find: (id, standing) => this.#find(id, standing),
+      removeUnknown: () => removeUnknown(settings),
     })
     this.lending = makeLending({
       ...settings,

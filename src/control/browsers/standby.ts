@@ -37,6 +37,8 @@ export interface Uses {
   hold(id: string): () => void
   /** A connection of a CDP or BiDi client, which has woken the session. */
   connect(id: string): Connection
+  /** Whether its processes are stopped now. */
+  isAsleep(id: string): boolean
 }
 
 /** A CDP or BiDi connection until it is disposed. What passes, in either direction, is a use of its session. */
@@ -81,6 +83,7 @@ const NEVER: Sleep = {
   asleep: 0,
   hold: () => () => {},
   connect: () => ({ sent() {}, received() {}, [Symbol.dispose]() {} }),
+  isAsleep: () => false,
   wakeStep: { name: 'wake', limitMs: 1, mayFail: true, run: () => undefined },
   async [Symbol.asyncDispose]() {},
 }
@@ -243,6 +246,7 @@ export function sleepWhenUnused({ standby, config, isAlone, sessions, log }: Sta
         one.usedAt = performance.now()
       }
     },
+    isAsleep: (id) => driver.isAsleep(id),
     wakeStep: {
       name: 'wake',
       limitMs: 1_000,

@@ -18,7 +18,8 @@ export const homePage = (): string => `<!doctype html>
 <p>The dashboard is not built here. <code>script/setup</code> builds it; then reload this page.</p>
 <p>Calls need an API key: <code>Authorization: Bearer &lt;key&gt;</code>. The operator of this service has it. The service prints it at its first start.</p>
 <dl>
-<dt><a href="/docs">/docs</a></dt><dd>every call, with a form to try it</dd>
+<dt><a href="/docs">/docs</a></dt><dd>how to use it: first steps, guides, settings</dd>
+<dt><a href="/docs/api">/docs/api</a></dt><dd>every call, with a form to try it</dd>
 <dt><a href="/openapi.json">/openapi.json</a></dt><dd>the same as an OpenAPI document</dd>
 <dt><a href="/status">/status</a></dt><dd>the state of the parts of the service</dd>
 </dl>
@@ -34,7 +35,8 @@ Calls need an API key:
 The operator of this service has the key. The service prints it at its first start.
 
   ${origin}/               the dashboard (open it in a browser)
-  ${origin}/docs           every call, with a form to try it (open it in a browser)
+  ${origin}/docs           how to use it (for agents: ${origin}/llms.txt)
+  ${origin}/docs/api       every call, with a form to try it (open it in a browser)
   ${origin}/openapi.json   the same as an OpenAPI document
   ${origin}/status         the state of the parts of the service
 `

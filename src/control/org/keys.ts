@@ -104,14 +104,17 @@ export async function forbidKeys(db: Db, scope: string, setting: KeySetting, exc
 const isValid = (table: string) =>
   sql<SqlBool>`(${sql.ref(`${table}.deleted_at`)} is null and (${sql.ref(`${table}.expires_at`)} is null or ${sql.ref(`${table}.expires_at`)} > now()))`
 
-/** Which of these keys and web sessions may still be used. Several scopes may have the same key: each of its rows counts while one of them is valid. */
+/** Which of these keys, web sessions and grants may still be used. Several scopes may have the same key: each of its rows counts while one of them is valid. */
 export async function stillValid(db: Db, ids: string[]): Promise<Set<string>> {
   const { rows } = await sql<{ id: string }>`
     with valid as (select k.id from api_keys k where exists (select from api_keys v where v.hash = k.hash and ${isValid('v')}))
     select id from valid where id = any(${ids})
     union all
     select s.id from web_sessions s where s.id = any(${ids}) and s.expires_at > now()
-      and case when s.key_id is null then exists (select from memberships m where m.person_id = s.person_id) else s.key_id in (select id from valid) end`.execute(
+      and case when s.key_id is null then exists (select from memberships m where m.person_id = s.person_id) else s.key_id in (select id from valid) end
+    union all
+    select g.id from oauth_grants g where g.id = any(${ids}) and g.expires_at > now()
+      and case when g.key_id is null then exists (select from memberships m where m.person_id = g.person_id) else g.key_id in (select id from valid) end`.execute(
     db,
   )
   return new Set(rows.map(({ id }) => id))

@@ -1,6 +1,6 @@
 // How people sign in, and what a caller is told about itself.
 import { z } from 'zod'
-import { json, onlyHeaders, ROLES, route } from '../../http/route.ts'
+import { bytes, json, onlyHeaders, ROLES, route } from '../../http/route.ts'
 
 const group = 'Sign-in'
 
@@ -44,6 +44,34 @@ export const signIn = {
     maxBodyBytes: 4096,
     reply: onlyHeaders(),
     faults: ['unauthorized', 'forbidden', 'too_many_requests', 'unavailable'],
+  }),
+  beginOidcSignIn: route({
+    method: 'GET',
+    path: '/sign-in/oidc/{provider}',
+    id: 'beginOidcSignIn',
+    group,
+    summary: 'Send a web browser to an identity provider',
+    access: 'public',
+    params: z.strictObject({ provider: z.string().min(1).max(64) }),
+    query: z.strictObject({
+      /** A path of this service to come back to: below /dashboard, or /authorize. */
+      return_to: z.string().max(2000).default('/dashboard'),
+    }),
+    reply: bytes('text/html; charset=utf-8', { others: { 303: { description: 'To the identity provider.', hasBody: false } } }),
+    faults: ['not_found', 'too_many_requests', 'bad_gateway'],
+  }),
+  finishOidcSignIn: route({
+    method: 'GET',
+    path: '/sign-in/oidc/{provider}/callback',
+    id: 'finishOidcSignIn',
+    group,
+    summary: 'Take a web browser back from an identity provider, and set the cookie',
+    access: 'public',
+    params: z.strictObject({ provider: z.string().min(1).max(64) }),
+    /** Providers add parameters of their own. */
+    query: z.looseObject({}),
+    reply: bytes('text/html; charset=utf-8', { others: { 303: { description: 'Signed in.', hasBody: false } } }),
+    faults: ['not_found', 'too_many_requests', 'unavailable'],
   }),
   signOut: route({
     method: 'POST',

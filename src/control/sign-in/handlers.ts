@@ -7,6 +7,7 @@ import { ORGANIZATION } from '../org/account/contract.ts'
 import { callerOf } from '../org/members/person.ts'
 import type { Me, signIn as contract } from './contract.ts'
 import { clearSession, hasSessionCookie, sessionCookie, setSession } from './cookie.ts'
+import { noOidcHandlers, oidcHandlers, PROVIDER, type OidcSignInSettings } from './oidc-handlers.ts'
 import type { WebSessions } from './web-sessions.ts'
 
 /** Sign-ins that one address may try within a minute: enough for an office behind one address, too few to guess a key. */
@@ -16,7 +17,8 @@ export interface SignInSettings {
   sessions: WebSessions
   /** @throws 401 */
   checkKey: (key: string) => Promise<ByKey>
-  providers: readonly { id: string; name: string }[]
+  /** Undefined without an identity provider. */
+  oidc: Omit<OidcSignInSettings, 'countTry' | 'sessions'> | undefined
   /** What the caller may use, for `GET /me`. */
   describe: (by: ReturnType<typeof known>['by']) => Promise<Omit<Me, 'organization'>>
 }
@@ -30,10 +32,10 @@ export function limitTries(perMinute: number, what: string): (address: string) =
   }
 }
 
-export function signInHandlers({ sessions, checkKey, providers, describe }: SignInSettings): Handlers<typeof contract> {
+export function signInHandlers({ sessions, checkKey, oidc, describe }: SignInSettings): Handlers<typeof contract> {
   const countTry = limitTries(TRIES_PER_MINUTE, 'sign-ins')
   return {
-    getSignInOptions: () => ({ key: true, providers: [...providers] }),
+    getSignInOptions: () => ({ key: true, providers: oidc ? [{ id: PROVIDER, name: oidc.settings.name }] : [] }),
     async signInWithKey({ body, headers, address, origin, identified }) {
       countTry(address)
       // A page elsewhere must not sign a person in as somebody else.
@@ -44,6 +46,7 @@ export function signInHandlers({ sessions, checkKey, providers, describe }: Sign
       const { token, maxAgeSeconds } = await sessions.begin({ key: key.id })
       return { 'set-cookie': setSession(token, maxAgeSeconds, origin), 'cache-control': 'no-store' }
     },
+    ...(oidc ? oidcHandlers({ ...oidc, sessions, countTry }) : noOidcHandlers),
     async signOut({ headers, origin, identified }) {
       const token = sessionCookie(headers)
       if (token === undefined && hasSessionCookie(headers)) throw fault.forbidden('sign out with the header X-Cob-Dashboard: 1, from a page of this service')

@@ -22,6 +22,9 @@ export type Whose = { key: string } | { person: string }
 export interface SignIns {
   /** Whose web session a cookie is. @throws 401 */
   ofCookie(token: string): Promise<ByKey | Person>
+  /** Whether a bearer token is one of OAuth, and whose. @throws 401 */
+  isToken(token: string): boolean
+  ofToken(token: string): Promise<ByKey | Person>
 }
 
 export interface WebSessionsSettings {

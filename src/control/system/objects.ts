@@ -2,6 +2,7 @@
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import type { Db } from '../../store/db.ts'
+import { isHeld } from '../../store/held-objects.ts'
 import type { Objects } from '../../store/objects.ts'
 import { belongTo, findMissing, madeAt, removeUnnamed, type ObjectOwner } from '../../store/sweep.ts'
 
@@ -59,6 +60,8 @@ export async function sweepObjects({ db, objects, owners, isShared, log }: Objec
   const after = await madeAt(db)
   if (isShared && !(await belongTo(objects, after, signal)))
     return log.error({}, 'the bucket belongs to another database, so nothing in it is removed: give each its own COB_S3_PREFIX (or remove the object "owner")')
+  // A backup may still have to copy them.
+  if (await isHeld(db)) return log.info({}, 'a backup runs, so no object is removed before the next sweep')
   const { removed, foreign, failures } = await removeUnnamed(objects, owners, { after, before }, signal)
   if (removed.length > 0) log.info({ count: removed.length, keys: removed.slice(0, NAMED_IN_LOG) }, 'objects that no row names were removed')
   if (foreign > 0) log.warn({ count: foreign }, 'objects that no row names are older than the database; they are kept')

@@ -104,26 +104,3 @@ describe('/openapi.json', () => {
     expect(((await response.json()) as { openapi: string }).openapi).toBe('3.1.0')
   })
 })
-
-describe('/docs', () => {
-  test('is a page that loads only files of this service', async () => {
-    const response = await withoutKey('/docs')
-    const page = await response.text()
-    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
-    expect(response.headers.get('content-security-policy')).toMatch(/default-src 'self'/)
-    const parts = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path!)
-    expect(parts.length).toBeGreaterThan(2)
-    for (const path of parts) {
-      expect(path).toMatch(/^\/docs\//)
-      const part = await withoutKey(path)
-      expect([part.status, part.headers.get('x-content-type-options'), (await part.text()).length > 50]).toEqual([200, 'nosniff', true])
-    }
-  })
-
-  test.each(['/docs/nothing.js', '/docs/../package.json', '/docs/%2e%2e/package.json', '/docs/swagger-ui.css/x'])(
-    'does not serve other files: %s',
-    async (path) => {
-      expect((await withoutKey(path)).status).toBe(404)
-    },
-  )
-})

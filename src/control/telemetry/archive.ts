@@ -1,6 +1,8 @@
 // Which sessions' telemetry this replica reads and stores: from the moment that something is captured until the session ends.
 import { setInterval } from 'node:timers/promises'
+import { telemetryFeed } from '../../agent/telemetry/contract.ts'
 import type { Log } from '../../base/log.ts'
+import { call } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { Db } from '../../store/db.ts'
 import type { Leases } from '../../store/leases.ts'
@@ -17,6 +19,8 @@ const LOOK_MS = 1_000
 const RECOUNT_MS = 5_000
 /** Limit on the end of a session: its rest is read and stored. */
 const END_MS = 10_000
+/** Limit on closing the journal of its agent. */
+const CLOSE_MS = 2_000
 
 interface ArchiveSettings {
   db: Db
@@ -203,14 +207,17 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
     return last !== undefined && last.json.includes('"type":"monitor_events_lost"') && last.json.includes('"reason":"instance_ended"')
   }
 
-  const hasRest = (intake: Intake, endpoint: Endpoint, signal: AbortSignal): Promise<boolean> =>
-    readRest({ intake, endpoint, log }, signal).then(
-      () => true,
-      (err: unknown) => {
-        log.warn({ err, browser: intake.id }, 'the last telemetry of a session could not be read')
-        return false
-      },
-    )
+  /** Reads what is left. No event comes after that: the streams of callers would have it, and the archive would not. */
+  async function hasRest(intake: Intake, endpoint: Endpoint, signal: AbortSignal): Promise<boolean> {
+    const failed = (err: unknown) => {
+      log.warn({ err, browser: intake.id }, 'the last telemetry of a session could not be read')
+      return false
+    }
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(CLOSE_MS)])
+    // One that does not do this may still tell what it has.
+    if (!endpoint.older?.lacks.includes(telemetryFeed.endTelemetry.id)) await call(endpoint, telemetryFeed.endTelemetry, {}, { signal: limit }).catch(failed)
+    return readRest({ intake, endpoint, log }, signal).then(() => true, failed)
+  }
 
   async function end(id: string, signal: AbortSignal): Promise<void | 'nothing'> {
     const known = (await beginning.get(id)?.work) ?? sessions.get(id) ?? (await found(id))

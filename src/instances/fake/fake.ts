@@ -242,7 +242,7 @@ function pretendScreen(spec: Pick<InstanceSpec, 'viewport'>): Screen {
       pixels: { data: Buffer.alloc(width * height * 4, 0xff), stride: width * 4, width, height },
       version: ++version,
     }),
-    copy: async (room) => (room(viewport).fill(0xff), viewport),
+    copy: async (room) => (room(viewport).fill(0xff), { ...viewport, version }),
     watch: () => () => {},
     onResize() {},
   }

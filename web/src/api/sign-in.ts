@@ -1,9 +1,10 @@
 // Signing in and out, and who is signed in.
 import { useQuery, type UseQueryResult } from '@tanstack/react-query'
+import { ROUTES } from 'virtual:routes'
 import { signedIn, signedOut } from './account.ts'
 import { call } from './client.ts'
-import type { AnswerOf } from './contracts.ts'
-import { project } from './project.ts'
+import type { AnswerOf, CallId } from './contracts.ts'
+import { project, useProject } from './project.ts'
 import { queries } from './queries.ts'
 
 export type Me = AnswerOf<'getMe'>
@@ -27,3 +28,22 @@ const ME_MS = 60_000
 /** Who is signed in. Its key has no project: it is asked before one is chosen. */
 export const useMe = (): UseQueryResult<Me> =>
   useQuery({ queryKey: ['getMe'], queryFn: ({ signal }) => call('getMe', {}, { signal, headers: { 'x-kernel-project-id': '' } }), staleTime: ME_MS })
+
+const RIGHTS = { view: 0, use: 1, own: 2 }
+const ROLES = { viewer: 0, member: 1, owner: 2 }
+
+/**
+ * What who is signed in may do in a project. It only decides what the page offers: the service checks every call. As long as nothing is known, everything.
+ */
+export const mayOf =
+  (me: Me | undefined, chosen: string | undefined) =>
+  (id: CallId): boolean => {
+    if (!me) return true
+    // Without a choice the service takes the default project, which is the oldest, or the first with a role.
+    const inProject = (me.projects.find((each) => each.id === chosen) ?? me.projects[0])?.role
+    const roles = [me.role, inProject].flatMap((role) => (role ? [ROLES[role]] : []))
+    return Math.max(...roles, -1) >= RIGHTS[ROUTES[id]![2]]
+  }
+
+/** Whether who is signed in may make this call in the project in effect. */
+export const useMay = (id: CallId): boolean => mayOf(useMe().data, useProject())(id)

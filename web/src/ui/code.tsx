@@ -7,7 +7,7 @@ import { failed } from './toasts.tsx'
 const COPIED_MS = 2_000
 
 /** A button that copies `text`. */
-export function Copy({ text, label = 'Copy' }: { text: string; label?: string }) {
+export function Copy({ text, children = 'Copy' }: { text: string; children?: string }) {
   const [isCopied, copied] = useState(false)
   useEffect(() => {
     if (!isCopied) return
@@ -15,12 +15,8 @@ export function Copy({ text, label = 'Copy' }: { text: string; label?: string })
     return () => clearTimeout(timer)
   }, [isCopied])
   return (
-    <Button
-      look="quiet"
-      aria-label={label === 'Copy' ? undefined : label}
-      onPress={() => void copy(text).then(() => copied(true), failed('Copying has failed'))}
-    >
-      {isCopied ? 'Copied' : 'Copy'}
+    <Button look="quiet" onPress={() => void copy(text).then(() => copied(true), failed('Copying has failed'))}>
+      {isCopied ? 'Copied' : children}
     </Button>
   )
 }

@@ -263,7 +263,7 @@ function TagFilter({ tags, onChange }: { tags: string[]; onChange: (tags: string
     >
       {tags.map((tag) => (
         <span key={tag} className="tag">
-          {splitTag(tag)[0]}
+          <span>{splitTag(tag)[0]}</span>
           <b>{splitTag(tag)[1]}</b>
           <AriaButton aria-label={`Remove the tag ${tag}`} onPress={() => onChange(tags.filter((each) => each !== tag))}>
             ×

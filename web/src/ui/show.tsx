@@ -1,5 +1,6 @@
 // How single values are shown: times, ids, states, tags, links, bytes. What a session says is text, and becomes nothing else.
 import { useEffect, useState, type ReactNode } from 'react'
+import { printable } from './text.ts'
 
 const SECOND = 1_000
 const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
@@ -82,8 +83,8 @@ export const Tags = ({ tags }: { tags: Record<string, string> | undefined }) =>
     <ul className="tags">
       {Object.entries(tags).map(([key, value]) => (
         <li key={key} className="tag">
-          {key}
-          {value !== '' && <b>{value}</b>}
+          <span>{printable(key)}</span>
+          {value !== '' && <b>{printable(value)}</b>}
         </li>
       ))}
     </ul>

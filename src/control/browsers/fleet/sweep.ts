@@ -9,6 +9,8 @@ import type { Registry, Standing } from './registry.ts'
 
 /** Browsers of dead replicas are looked for when one has died, and otherwise so often: one that was only slow may have written rows after its death. */
 const LOOK_ANYWAY_MS = 10_000
+/** How often instances are looked for that no row knows: those that an engine has made after the call for them was given up. */
+const UNKNOWN_MS = 5 * 60_000
 
 interface SweepSettings {
   db: Db
@@ -20,6 +22,8 @@ interface SweepSettings {
   takeOver: () => Promise<boolean>
   /** Looks for an instance that a row of ours names and that we do not know; false when there is none. */
   find: (id: string, standing: Standing) => Promise<boolean>
+  /** Removes instances that no row knows. */
+  removeUnknown: () => Promise<void>
   /** Has ready instances replaced that have ended. */
   refill: () => void
   /** Begins to end a ready instance that is not needed any more. */
@@ -28,13 +32,14 @@ interface SweepSettings {
 }
 
 /** Makes the sweep. It does not wait for any end that it begins. */
-export function makeSweep({ db, scope, leases, registry, endings, takeOver, find, refill, trim, log }: SweepSettings): () => Promise<void> {
+export function makeSweep({ db, scope, leases, registry, endings, takeOver, find, removeUnknown, refill, trim, log }: SweepSettings): () => Promise<void> {
   /** Rows that had nothing behind them at the last sweep. */
   let missing = new Set<string>()
   let hadShelf = false
   /** Which replicas lived when this one last looked for browsers of dead ones, and when that was, by performance.now(). */
   let living = ''
   let lookedAt = -Infinity
+  let unknownAt = performance.now()
   const watched = { scope, replica: leases.replica }
   const begin = (id: string, work: Promise<unknown>) =>
     void work.catch((err: unknown) => log.error({ err, browser: id }, 'a browser could not be ended yet; the next sweep tries again'))
@@ -93,5 +98,9 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
     for (const row of found.filter(({ id }) => missing.has(id))) begin(row.id, endMissing(row))
     missing = new Set(found.map(({ id }) => id))
     trim()
+    if (leases.holds('shelf') && performance.now() - unknownAt > UNKNOWN_MS) {
+      unknownAt = performance.now()
+      void removeUnknown().catch((err: unknown) => log.warn({ err }, 'instances that no row knows could not be removed; it is tried again later'))
+    }
   }
 }

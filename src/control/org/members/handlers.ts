@@ -88,11 +88,12 @@ export function memberHandlers(db: Db, issuer: string | undefined): Handlers<typ
     getMember: ({ principal, params: { id } }) => found(manager(principal).within, id),
     async updateMember({ principal, params: { id }, body: { role, project_id: named } }) {
       const { by, within } = manager(principal)
-      const project = projectOf(within, named)
       return db.transaction().execute(async (tx) => {
         await lockRoles(tx)
+        const member = await found(within, id, tx)
+        const project = projectOf(within, named)
         await holdProject(tx, project)
-        await assertMayChange(tx, by, within, await found(within, id, tx))
+        await assertMayChange(tx, by, within, member)
         await setRole(tx, id, project, role)
         return found(within, id, tx)
       })

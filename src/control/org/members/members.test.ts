@@ -74,10 +74,8 @@ describe('an invitation', () => {
   test('of a project is made by its owners and its keys, for this project only', async () => {
     const local = await signedIn(cloud, { [other]: 'owner' })
     const { key } = (await (await cloud.send('POST', '/org/api_keys', { name: 'k', project_id: other })).json()) as { key: string }
-    const byKey: Pick<SignedIn, 'send'> = {
-      send: (method, path, body) =>
-        fetch(cloud.url + path, { method, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify(body) }),
-    }
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const byKey: Pick<SignedIn, 'send'> = { send: (method, path, body) => fetch(cloud.url + path, { ...{ method, body: JSON.stringify(body) }, headers }) }
     for (const [index, by] of [local, byKey].entries()) {
       const email = `local${index}@team.test`
       expect((await invite(by, { email, role: 'member' })).status).toBe(403)

@@ -19,6 +19,8 @@ export interface Person {
   roles: ReadonlyMap<string, Role>
   /** The only project that the sign-in is for; undefined: all of theirs. */
   project: string | undefined
+  /** The most that the sign-in was allowed. */
+  most?: Role | undefined
 }
 
 const rank = (role: Role | undefined): number => (role === undefined ? -1 : ROLES.indexOf(role))
@@ -59,9 +61,10 @@ export async function inProject(person: Person, resolve: ResolveProject, headers
   const own = person.project ?? (everywhere !== undefined || roles.has(DEFAULT_PROJECT) ? undefined : [...roles.keys()][0])
   const isNamed = namedProjects(headers).length > 0
   const project = await resolve({ project: person.project ?? (isNamed ? undefined : own) }, headers)
-  const role = greater(everywhere, roles.get(project))
-  if (role === undefined) throw fault.forbidden('you are not a member of this project')
-  const isBound = person.project !== undefined || rank(everywhere) < rank(role)
+  const held = greater(everywhere, roles.get(project))
+  if (held === undefined) throw fault.forbidden('you are not a member of this project')
+  const isBound = person.project !== undefined || rank(everywhere) < rank(held)
+  const role = person.most === undefined || rank(held) < rank(person.most) ? held : person.most
   const by: ByUser = {
     ...(callerOf(person) as ByUser),
     role,

@@ -3,6 +3,7 @@ import { useState } from 'react'
 import { isRunning, type Session } from './model.ts'
 import type { TabProps } from './session.tsx'
 import { useChange } from '../../api/queries.ts'
+import { useMay } from '../../api/sign-in.ts'
 import { adviceOn } from '../../ui/advice.ts'
 import { Button } from '../../ui/button.tsx'
 import { CodeTabs, Copy, examples } from '../../ui/code.tsx'
@@ -12,6 +13,7 @@ import { done } from '../../ui/toasts.tsx'
 
 export default function Details({ session }: TabProps) {
   const { viewport, profile, pool, proxy } = session
+  const mayChange = useMay('updateBrowser') && isRunning(session)
   return (
     <>
       <section className="panel">
@@ -26,20 +28,20 @@ export default function Details({ session }: TabProps) {
             ['Ends after', `${duration(session.timeout_seconds * 1000)} without use`],
             ['Start page', session.start_url && <Outside url={session.start_url} />],
             ['Profile', profile && (profile.name ?? profile.id)],
-            ['Proxy', proxy && (proxy.id)],
+            ['Proxy', proxy && proxy.id],
             ['Pool', pool && (pool.name ?? pool.id)],
             ['Created', <Ago key="created" at={session.created_at} />],
             ['Up for', duration(session.usage.uptime_ms)],
           ]}
         />
       </section>
-      {isRunning(session) && <Change session={session} />}
-      {isRunning(session) && (
+      {mayChange && <Change session={session} />}
+      {mayChange && (
         <section className="panel">
           <h2>Use it from a program</h2>
           <p className="muted">
             Playwright and Puppeteer connect to its CDP address. The address has a token of this session: who has it can control the browser.{' '}
-            <Copy text={session.cdp_ws_url} label="Copy the CDP address" />
+            <Copy text={session.cdp_ws_url}>Copy the address</Copy>
           </p>
           <CodeTabs examples={useIt(session)} />
         </section>

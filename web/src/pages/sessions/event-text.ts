@@ -1,14 +1,10 @@
 // One line for an event. Its data come from a session, so nothing of their form is trusted.
 import type { EventOf } from '../../api/contracts.ts'
+import { printable } from '../../ui/text.ts'
 
 export type Event = EventOf<'streamTelemetry'>
 
 const MAX_TEXT = 300
-/** Control characters, and those that turn the direction of writing around: they make a text look like another one. */
-const UNSEEN = /[^\P{Cc}\t\n]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/gu
-
-export const printable = (text: string): string => text.replaceAll(UNSEEN, '\ufffd')
-
 const text = (value: unknown): string => (typeof value === 'string' ? value : typeof value === 'number' || typeof value === 'boolean' ? String(value) : '')
 const cut = (whole: string): string => (whole.length <= MAX_TEXT ? whole : `${whole.slice(0, MAX_TEXT - 1)}…`)
 
@@ -26,7 +22,12 @@ const SAYS: Record<string, readonly string[]> = {
 
 export function lineOf({ event: { category, type, data = {} } }: Event): string {
   const parts = (SAYS[category] ?? []).map((field) => text(data[field])).filter(Boolean)
-  const rest = parts.length > 0 ? parts : Object.values(data).map(text).filter(Boolean)
+  const rest =
+    parts.length > 0
+      ? parts
+      : Object.entries(data)
+          .map(([field, value]) => (/(^|_)id$/.test(field) ? '' : text(value)))
+          .filter(Boolean)
   return (
     cut(
       printable(

@@ -2,11 +2,13 @@
 import { useEffect, useState } from 'react'
 import { ApiError, page, stream } from '../../api/client.ts'
 import { useChange } from '../../api/queries.ts'
+import { useMay } from '../../api/sign-in.ts'
 import { adviceOn } from '../../ui/advice.ts'
 import { Button } from '../../ui/button.tsx'
 import { Select } from '../../ui/field.tsx'
+import { printable } from '../../ui/text.ts'
 import { failed } from '../../ui/toasts.tsx'
-import { lineOf, printable, titleOf, toneOf, type Event } from './event-text.ts'
+import { lineOf, titleOf, toneOf, type Event } from './event-text.ts'
 import { isRunning } from './model.ts'
 import type { TabProps } from './session.tsx'
 
@@ -17,6 +19,8 @@ const PAGE_EVENTS = 100
 /** In the page at most; older ones are fetched again when somebody asks for them. */
 const MAX_EVENTS = 2_000
 const SHOW_MS = 250
+/** Characters of an event's data that are shown. */
+const MAX_DATA = 64 * 1024
 const AGAIN_MS = 3_000
 
 /** The capture of these makes a page slower, so they are not on unless somebody says so. */
@@ -24,6 +28,7 @@ const MORE = { console: { enabled: true }, network: { enabled: true }, page: { e
 
 export default function Events({ session }: TabProps) {
   const [category, choose] = useState<Category>('')
+  const mayChange = useMay('updateBrowser') && isRunning(session)
   const { events, older, problem, isLoading, loadOlder, isLive } = useEvents(session.session_id, category, isRunning(session) && session.telemetry !== null)
   const change = useChange('updateBrowser', ['getBrowser'])
   const turn = (browser: typeof MORE | undefined): void =>
@@ -42,7 +47,7 @@ export default function Events({ session }: TabProps) {
           options={[['', 'All categories'], ...CATEGORIES.map((each) => [each, each] as const)]}
           onChange={(next) => choose(next)}
         />
-        {isRunning(session) &&
+        {mayChange &&
           (session.telemetry === null ? (
             <Button isDisabled={change.isPending} onPress={() => turn(undefined)}>
               Turn telemetry on
@@ -89,21 +94,25 @@ export default function Events({ session }: TabProps) {
   )
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 })
+const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' })
 
 function Line({ event }: { event: Event }) {
   const date = new Date(event.event.ts / 1000)
+  // An event may have a megabyte, and the list thousands of them: data become elements when somebody looks.
+  const [isOpen, open] = useState(false)
   return (
     <li className={toneOf(event)}>
-      <details>
+      <details onToggle={({ currentTarget }) => open(currentTarget.open)}>
         <summary>
           <time dateTime={date.toISOString()}>{clock.format(date)}</time>
           <span className="kind">{titleOf(event)}</span>
           <span className="said">{lineOf(event)}</span>
         </summary>
-        <pre tabIndex={0} aria-label={`Data of ${titleOf(event)}`}>
-          {printable(JSON.stringify(event.event.data ?? {}, undefined, 2)).slice(0, 64 * 1024)}
-        </pre>
+        {isOpen && (
+          <pre tabIndex={0} aria-label={`Data of ${titleOf(event)}`}>
+            {printable(JSON.stringify(event.event.data ?? {}, undefined, 2).slice(0, MAX_DATA))}
+          </pre>
+        )}
       </details>
     </li>
   )

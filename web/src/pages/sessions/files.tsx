@@ -5,12 +5,14 @@ import { useSearchParams } from 'react-router'
 import { bytes } from '../../api/client.ts'
 import type { AnswerOf } from '../../api/contracts.ts'
 import { queries, useCall, useChange } from '../../api/queries.ts'
+import { useMay } from '../../api/sign-in.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm, Dialog } from '../../ui/confirm.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
 import { Field } from '../../ui/field.tsx'
 import { Loading, Table } from '../../ui/list.tsx'
 import { Ago, Mono, size } from '../../ui/show.tsx'
+import { printable } from '../../ui/text.ts'
 import { done, failed } from '../../ui/toasts.tsx'
 import { save } from './download.ts'
 import type { TabProps } from './session.tsx'
@@ -26,6 +28,8 @@ export default function Files({ session }: TabProps) {
   const id = session.session_id
   const [search, set] = useSearchParams()
   const path = search.get('path') ?? HOME
+  const mayWrite = useMay('writeFile')
+  const mayRead = useMay('readFile')
   const go = (to: string): void => set(to === HOME ? {} : { path: to })
   const { data, error, isPending, refetch } = useCall('listFiles', { params: { id }, query: { path } })
   const [transfer, setTransfer] = useState<string>()
@@ -63,13 +67,19 @@ export default function Files({ session }: TabProps) {
       <div className="toolbar">
         <Breadcrumbs path={path} go={go} />
         <span className="space" />
-        <FileTrigger allowsMultiple onSelect={(files) => files && void send([...files]).catch(failed('The upload has failed'))}>
-          <Button isDisabled={transfer !== undefined}>Upload</Button>
-        </FileTrigger>
-        <NewFolder id={id} folder={path} />
-        <Button onPress={() => void fetchFile({ name: path.split('/').pop()!, path, is_dir: true } as Entry).catch(failed('The download has failed'))}>
-          Download as zip
-        </Button>
+        {mayWrite && (
+          <>
+            <FileTrigger allowsMultiple onSelect={(files) => files && void send([...files]).catch(failed('The upload has failed'))}>
+              <Button isDisabled={transfer !== undefined}>Upload</Button>
+            </FileTrigger>
+            <NewFolder id={id} folder={path} />
+          </>
+        )}
+        {mayRead && (
+          <Button onPress={() => void fetchFile({ name: path.split('/').pop()!, path, is_dir: true } as Entry).catch(failed('The download has failed'))}>
+            Download as zip
+          </Button>
+        )}
         <Button onPress={() => void refetch()}>Refresh</Button>
       </div>
       <p role="status" className="transfer">
@@ -78,6 +88,7 @@ export default function Files({ session }: TabProps) {
       <DropZone
         className="drop"
         aria-label="Drop files to upload them"
+        isDisabled={!mayWrite}
         onDrop={({ items }) =>
           void Promise.all(items.filter(isFileDropItem).map((item) => item.getFile()))
             .then(send)
@@ -91,7 +102,9 @@ export default function Files({ session }: TabProps) {
         ) : data.length === 0 ? (
           <div className="empty">
             <h2>This folder is empty</h2>
-            <p>Drop files here, or use Upload. The browser saves its downloads in {HOME}/Downloads.</p>
+            <p>
+              {mayWrite && 'Drop files here, or use Upload. '}The browser saves its downloads in {HOME}/Downloads.
+            </p>
           </div>
         ) : (
           <Table
@@ -104,10 +117,10 @@ export default function Files({ session }: TabProps) {
                 cell: (entry) =>
                   entry.is_dir ? (
                     <Button look="quiet" onPress={() => go(join(path, entry.name))}>
-                      <span className="file folder">{entry.name}/</span>
+                      <span className="file folder">{printable(entry.name)}/</span>
                     </Button>
                   ) : (
-                    <span className="file">{entry.name}</span>
+                    <span className="file">{printable(entry.name)}</span>
                   ),
               },
               { title: 'Size', isNumber: true, cell: ({ is_dir: isFolder, size_bytes: count }) => (isFolder ? '' : size(count)) },
@@ -117,12 +130,16 @@ export default function Files({ session }: TabProps) {
                 title: 'Actions',
                 cell: (entry) => (
                   <span className="buttons">
-                    {!entry.is_dir && (
-                      <Button look="quiet" aria-label={`Download ${entry.name}`} onPress={() => void fetchFile(entry).catch(failed('The download has failed'))}>
+                    {mayRead && !entry.is_dir && (
+                      <Button
+                        look="quiet"
+                        aria-label={`Download ${printable(entry.name)}`}
+                        onPress={() => void fetchFile(entry).catch(failed('The download has failed'))}
+                      >
                         Download
                       </Button>
                     )}
-                    <Delete id={id} entry={entry} />
+                    {mayWrite && <Delete id={id} entry={entry} />}
                   </span>
                 ),
               },
@@ -147,7 +164,7 @@ function Breadcrumbs({ path, go }: { path: string; go: (to: string) => void }) {
           <span key={target}>
             {at > 0 && <span className="muted">/</span>}
             <Button look="quiet" onPress={() => go(target)}>
-              {part}
+              {printable(part)}
             </Button>
           </span>
         )
@@ -193,13 +210,13 @@ function Delete({ id, entry }: { id: string; entry: Entry }) {
       title={entry.is_dir ? 'Delete this folder?' : 'Delete this file?'}
       text={
         <p>
-          <b>{entry.name}</b>
+          <b>{printable(entry.name)}</b>
           {entry.is_dir ? ' and everything in it is gone after that.' : ' is gone after that.'}
         </p>
       }
       action="Delete"
       trigger={
-        <Button look="quiet" aria-label={`Delete ${entry.name}`}>
+        <Button look="quiet" aria-label={`Delete ${printable(entry.name)}`}>
           Delete
         </Button>
       }

@@ -1,6 +1,7 @@
 // Sessions, now and ended.
 import { Link } from 'react-router'
 import { useChange } from '../../api/queries.ts'
+import { useMay } from '../../api/sign-in.ts'
 import { Button } from '../../ui/button.tsx'
 import { examples } from '../../ui/code.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
@@ -25,7 +26,7 @@ const FILTERS: Filter[] = [
       ['all', 'All'],
     ],
   },
-  { kind: 'search', name: 'query', label: 'Search by name, id, profile, proxy or pool' },
+  { kind: 'search', name: 'query', label: 'Name, id, profile, proxy or pool' },
   { kind: 'tags', name: 'tags' },
 ]
 
@@ -61,6 +62,7 @@ function kindOf({ headless, stealth, viewport, profile, pool }: Session): string
 
 function End({ session }: { session: Session }) {
   const end = useChange('deleteBrowser', ['listBrowsers', 'getBrowser'])
+  if (!useMay('deleteBrowser')) return null
   return (
     <Confirm
       title="End this session?"
@@ -84,10 +86,11 @@ function End({ session }: { session: Session }) {
 }
 
 export default function Sessions() {
+  const mayCreate = useMay('createBrowser')
   return (
     <>
       <Head title="Sessions" text="Browsers that programs and people use now, and those that have ended.">
-        <NewSession />
+        {mayCreate && <NewSession />}
       </Head>
       <List
         id="listBrowsers"

@@ -1,5 +1,6 @@
 // The live view: the page that everybody with its link sees, in a frame.
 import { useState } from 'react'
+import { useMay } from '../../api/sign-in.ts'
 import { Button } from '../../ui/button.tsx'
 import { Copy } from '../../ui/code.tsx'
 import { DEFAULT_SCREEN, own } from './model.ts'
@@ -7,6 +8,7 @@ import type { TabProps } from './session.tsx'
 
 export default function Live({ session }: TabProps) {
   const [mayAct, act] = useState(false)
+  const mayControl = useMay('updateBrowser')
   const url = session.browser_live_view_url
   if (url === undefined)
     return (
@@ -20,15 +22,17 @@ export default function Live({ session }: TabProps) {
   return (
     <div className="live">
       <div className="toolbar">
-        <Button onPress={() => act(!mayAct)} aria-pressed={mayAct}>
-          {mayAct ? 'Only watch' : 'Take control'}
-        </Button>
+        {mayControl && (
+          <Button onPress={() => act(!mayAct)} aria-pressed={mayAct}>
+            {mayAct ? 'Only watch' : 'Take control'}
+          </Button>
+        )}
         <span className="muted">{mayAct ? 'Your mouse and keyboard act in the browser.' : 'You are watching. Nothing that you do reaches the browser.'}</span>
         <span className="space" />
         <a className="button plain" href={mayAct ? address : `${address}?readOnly=true`} target="_blank" rel="noopener">
           Open in a tab
         </a>
-        <Copy text={url} label="Copy the link (its holder can control the browser)" />
+        <Copy text={url}>Copy link</Copy>
       </div>
       <iframe
         key={String(mayAct)}

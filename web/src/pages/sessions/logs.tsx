@@ -5,6 +5,7 @@ import type { EventOf } from '../../api/contracts.ts'
 import { adviceOn } from '../../ui/advice.ts'
 import { Button } from '../../ui/button.tsx'
 import { Field, Select } from '../../ui/field.tsx'
+import { printable } from '../../ui/text.ts'
 import type { TabProps } from './session.tsx'
 
 type Line = EventOf<'streamLogs'>
@@ -77,7 +78,7 @@ function LogLines({ lines }: { lines: readonly Line[] }) {
         lines.map((line, at) => (
           <p key={at}>
             <time dateTime={line.timestamp}>{line.timestamp.slice(11, 23)}</time>
-            {line.message}
+            {printable(line.message)}
           </p>
         ))
       )}

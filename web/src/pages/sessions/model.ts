@@ -1,5 +1,6 @@
 // What a session is for the pages: its state in words, and addresses below this dashboard's own origin.
 import type { ItemOf } from '../../api/contracts.ts'
+import { printable } from '../../ui/text.ts'
 
 export type Session = ItemOf<'listBrowsers'>
 
@@ -7,7 +8,7 @@ export type Session = ItemOf<'listBrowsers'>
 export const DEFAULT_SCREEN = { width: 1920, height: 1080 }
 
 export const isRunning = ({ deleted_at: deleted }: Session): boolean => deleted === undefined
-export const nameOf = ({ name, session_id: id }: Session): string => name ?? id
+export const nameOf = ({ name, session_id: id }: Session): string => (name === undefined ? id : printable(name))
 
 /** When a session that nobody uses ends is counted from its last use, which the service keeps to itself; so only the length is told. */
 export const lifetime = ({ created_at: created, deleted_at: deleted }: Session, now = Date.now()): number =>

@@ -2,6 +2,7 @@
 import { useState } from 'react'
 import { bytes } from '../../api/client.ts'
 import { useCall, useChange } from '../../api/queries.ts'
+import { useMay } from '../../api/sign-in.ts'
 import { Button } from '../../ui/button.tsx'
 import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
@@ -21,13 +22,14 @@ export default function Replays({ session }: TabProps) {
   const start = useChange('startReplay', ['listReplays'])
   const stop = useChange('stopReplay', ['listReplays'])
   const [chosen, choose] = useState<string>()
+  const mayRecord = useMay('startReplay') && isRunning(session)
   if (isPending) return <Loading label="the replays" />
   if (!data) return <ErrorNotice error={error} what="The list of replays" retry={() => void refetch()} />
   const recording = data.find(({ finished_at: end }) => end === null)
   const shown = data.find(({ replay_id: id }) => id === chosen)
   return (
     <>
-      {isRunning(session) && (
+      {mayRecord && (
         <div className="toolbar">
           {recording ? (
             <Button

@@ -2,7 +2,10 @@
 import { lazy, Suspense, type ComponentType } from 'react'
 import { Link, NavLink, useNavigate, useParams } from 'react-router'
 import { ApiError } from '../../api/client.ts'
+import type { CallId } from '../../api/contracts.ts'
 import { useCall, useChange } from '../../api/queries.ts'
+import { mayOf, useMe } from '../../api/sign-in.ts'
+import { useProject } from '../../api/project.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
@@ -25,23 +28,26 @@ interface TabEntry {
   Content: ComponentType<TabProps>
   /** It works on the browser itself, so it has nothing of a session that has ended. */
   needsRunning?: boolean
+  /** The call without which it is of no use. */
+  needs: CallId
 }
 
 /** The first one is shown when the address names none. Each is a chunk of its own. */
 const TABS: TabEntry[] = [
-  { id: 'live', title: 'Live view', Content: lazy(() => import('./live.tsx')), needsRunning: true },
-  { id: 'events', title: 'Events', Content: lazy(() => import('./events.tsx')) },
-  { id: 'files', title: 'Files', Content: lazy(() => import('./files.tsx')), needsRunning: true },
-  { id: 'terminal', title: 'Terminal', Content: lazy(() => import('./terminal.tsx')), needsRunning: true },
-  { id: 'logs', title: 'Logs', Content: lazy(() => import('./logs.tsx')), needsRunning: true },
-  { id: 'replays', title: 'Replays', Content: lazy(() => import('./replays.tsx')) },
-  { id: 'details', title: 'Details', Content: lazy(() => import('./details.tsx')) },
+  { id: 'live', title: 'Live view', Content: lazy(() => import('./live.tsx')), needs: 'getBrowser', needsRunning: true },
+  { id: 'events', title: 'Events', Content: lazy(() => import('./events.tsx')), needs: 'listTelemetryEvents' },
+  { id: 'files', title: 'Files', Content: lazy(() => import('./files.tsx')), needs: 'listFiles', needsRunning: true },
+  { id: 'terminal', title: 'Terminal', Content: lazy(() => import('./terminal.tsx')), needs: 'spawnProcess', needsRunning: true },
+  { id: 'logs', title: 'Logs', Content: lazy(() => import('./logs.tsx')), needs: 'streamLogs', needsRunning: true },
+  { id: 'replays', title: 'Replays', Content: lazy(() => import('./replays.tsx')), needs: 'listReplays' },
+  { id: 'details', title: 'Details', Content: lazy(() => import('./details.tsx')), needs: 'getBrowser' },
 ]
 
 export default function SessionPage() {
   const { id = '', tab } = useParams()
   const { data, error, isPending, refetch } = useCall('getBrowser', { params: { id_or_name: id }, query: { include_deleted: 'true' } }, { everyMs: REFRESH_MS })
   usePageTitle(data && nameOf(data))
+  const may = mayOf(useMe().data, useProject())
   const back = <Link to="/sessions">Sessions</Link>
   // A read that fails once more is no reason to take away what is open: a terminal, say. What has gone is one.
   const isGone = error instanceof ApiError && error.status === 404
@@ -53,13 +59,13 @@ export default function SessionPage() {
       </>
     )
   const session = data
-  const tabs = TABS.filter(({ needsRunning }) => isRunning(session) || !needsRunning)
-  const chosen = TABS.find((each) => each.id === tab) ?? tabs[0]!
+  const tabs = TABS.filter(({ needsRunning, needs }) => (isRunning(session) || !needsRunning) && may(needs))
+  const chosen = TABS.find((each) => each.id === tab && may(each.needs)) ?? tabs[0]!
   const { Content } = chosen
   return (
     <div className="session">
       <Head title={nameOf(session)} back={back} text={<Summary session={session} />}>
-        {isRunning(session) && <End session={session} />}
+        {isRunning(session) && may('deleteBrowser') && <End session={session} />}
       </Head>
       <nav className="tabs" aria-label="Of this session">
         {tabs.map(({ id: each, title }) => (

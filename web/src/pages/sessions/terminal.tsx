@@ -30,7 +30,7 @@ export default function TerminalTab({ session }: TabProps) {
           {state.text}
         </span>
       </div>
-      <div className="terminal" ref={box} />
+      <div className="terminal-box" ref={box} />
     </>
   )
 }

@@ -1,7 +1,7 @@
 // Every running session as a picture. A picture is fetched only while its tile can be seen, and nothing while the tab is hidden.
 import { useEffect, useRef, useState } from 'react'
 import { Link } from 'react-router'
-import { ApiError, request } from '../../api/client.ts'
+import { ApiError, bytes } from '../../api/client.ts'
 import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
@@ -95,7 +95,7 @@ function usePicture(id: string, box: React.RefObject<HTMLElement | null>): { url
           etag = found.etag
           show({ url, problem: undefined })
           if (before !== undefined) URL.revokeObjectURL(before)
-        }
+        } else if (url === undefined) show({ url: undefined, problem: 'Asleep' })
       } catch (error) {
         if (signal.aborted) return
         wait = AGAIN_MS
@@ -121,17 +121,11 @@ function usePicture(id: string, box: React.RefObject<HTMLElement | null>): { url
   return shown
 }
 
-const PICTURES = ['image/png', 'image/jpeg', 'image/webp']
-
-/** Undefined: the picture is the one with `etag`. @throws ApiError */
+/** Undefined: the picture is the one with `etag`, or there is none while the session sleeps. @throws ApiError */
 async function thumbnail(id: string, etag: string | undefined, signal: AbortSignal): Promise<{ picture: Blob; etag: string | undefined } | undefined> {
-  const response = await request('GET', `/browsers/${encodeURIComponent(id)}/thumbnail`, {
-    signal,
-    headers: { accept: PICTURES.join(', '), ...(etag !== undefined && { 'if-none-match': etag }) },
-  })
-  if (response.status === 304) return undefined
-  const type = response.headers.get('content-type')?.split(';')[0] ?? ''
-  if (!PICTURES.includes(type)) throw new ApiError(response.status, 'unknown', 'The answer is no picture.')
-  const picture = new Blob([await response.arrayBuffer()], { type })
+  const headers: Record<string, string> = etag === undefined ? {} : { 'if-none-match': etag }
+  const response = await bytes('getBrowserThumbnail', { params: { id_or_name: id } }, { signal, headers })
+  if (response.status === 204 || response.status === 304) return undefined
+  const picture = new Blob([await response.arrayBuffer()], { type: 'image/png' })
   return { picture, etag: response.headers.get('etag') ?? undefined }
 }

@@ -1,0 +1,176 @@
+// The documentation in the browser of a person: contrast and structure by axe, light and dark, on a desk and on a phone; search, keyboard and copying.
+import axe from 'axe-core'
+import type { BrowserContextOptions, Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { startFastCloud, type FastCloud } from '../support/fast-cloud.ts'
+import { invitePerson, type Person } from '../support/person.ts'
+
+const PHONE: BrowserContextOptions = { viewport: { width: 320, height: 640 }, hasTouch: true, isMobile: true }
+/** The first page waits until the documentation is built. */
+const FOUND_MS = 30_000
+
+let cloud: FastCloud
+let person: Person
+beforeAll(async () => {
+  cloud = await startFastCloud()
+  person = await invitePerson()
+})
+afterAll(async () => {
+  await person[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+})
+afterEach(() => person.leave())
+
+async function open(path: string, options: BrowserContextOptions = {}): Promise<Page> {
+  const page = await person.newPage(options)
+  await page.goto(cloud.url + path, { timeout: FOUND_MS })
+  return page
+}
+
+/** Opens the dialog and searches; resolves with the links. */
+async function find(page: Page, words: string) {
+  await page.getByRole('button', { name: /^Search/ }).click()
+  await page.getByRole('searchbox').fill(words)
+  await page.locator('dialog li').first().waitFor()
+  return page.locator('dialog a')
+}
+
+describe('axe has no finding, and no page is wider than its screen', () => {
+  /** Headings, cards, long code, wide tables, nested lists, and a page of each list. */
+  const PAGES = [
+    '/docs',
+    '/docs/start',
+    '/docs/settings',
+    '/docs/performance',
+    '/docs/operations',
+    '/docs/quickstarts/cdp',
+    '/docs/decisions',
+    '/docs/decisions/0087-managed-auth',
+    '/docs/nothing',
+  ]
+
+  test.each<[string, BrowserContextOptions]>([
+    ['light, on a desk', { colorScheme: 'light', viewport: { width: 1440, height: 900 } }],
+    ['dark, on a desk', { colorScheme: 'dark', viewport: { width: 1440, height: 900 } }],
+    ['light, on a small phone', { ...PHONE, colorScheme: 'light' }],
+    ['dark, on a small phone', { ...PHONE, colorScheme: 'dark' }],
+  ])('%s', async (_name, options) => {
+    const page = await person.newPage(options)
+    const found: Record<string, string[]> = {}
+    const check = async (name: string) => {
+      // Evaluated scripts are not bound by the page's policy.
+      await page.evaluate(axe.source)
+      const { violations } = (await page.evaluate('axe.run()')) as { violations: { id: string; nodes: { html: string }[] }[] }
+      const width = (await page.evaluate('document.documentElement.scrollWidth - innerWidth')) as number
+      found[name] = [
+        ...violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' ')}`),
+        ...(width > 0 ? [`${width} pixels too wide`] : []),
+      ]
+    }
+    for (const path of PAGES) {
+      await page.goto(cloud.url + path, { timeout: FOUND_MS })
+      await page.locator('#find:visible').waitFor()
+      await check(path)
+    }
+    await find(page, 'session')
+    await check('the search dialog')
+    expect(found).toEqual(Object.fromEntries(Object.keys(found).map((name) => [name, []])))
+    expect(Object.keys(found)).toHaveLength(PAGES.length + 1)
+  })
+})
+
+describe('search', () => {
+  test('opens by "/" and Ctrl+K, loads its index then, and leads to the section by keys alone', async () => {
+    const page = await open('/docs')
+    const loaded: string[] = []
+    page.on('request', (request) => loaded.push(new URL(request.url()).pathname))
+    await page.locator('#find:visible').waitFor()
+    expect(loaded.filter((path) => path.includes('index.json'))).toEqual([])
+    await page.keyboard.press('/')
+    await page.getByRole('searchbox').waitFor()
+    expect(loaded).toContain('/docs/assets/index.json')
+    await page.keyboard.type('changing the key')
+    await page.getByRole('link', { name: /^Changing the key/ }).waitFor()
+    expect(await page.getByRole('status').innerText()).toMatch(/^\d+ sections$/)
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`${cloud.url}/docs/credentials#changing-the-key`)
+
+    await page.keyboard.press('Control+k')
+    await page.getByRole('searchbox').waitFor()
+    await page.keyboard.press('Escape')
+    expect(await page.evaluate("document.querySelector('dialog').open")).toBe(false)
+    // "/" in a text field is a slash.
+    await page.keyboard.press('/')
+    await page.keyboard.type('a/b')
+    expect(await page.getByRole('searchbox').inputValue()).toBe('a/b')
+  })
+
+  test('shows markup in words and results as text', async () => {
+    const page = await open('/docs')
+    const links = await find(page, '<img src=x onerror=alert(1)> <script>')
+    expect(await links.count()).toBeGreaterThan(0)
+    expect(await page.locator('dialog img, dialog script').count()).toBe(0)
+  })
+
+  test('says that it cannot be loaded, and tries again', async () => {
+    const page = await open('/docs')
+    await page.route('**/index.json', (route) => route.abort(), { times: 1 })
+    await page.getByRole('button', { name: /^Search/ }).click()
+    await page.getByRole('button', { name: /cannot be loaded/ }).waitFor()
+    await page.getByRole('button', { name: /cannot be loaded/ }).click()
+    await page.getByRole('searchbox').waitFor()
+  })
+})
+
+test('the skip link is the first stop of the keyboard and leads to the text', async () => {
+  const page = await open('/docs/telemetry')
+  await page.keyboard.press('Tab')
+  expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to the content')
+  await page.keyboard.press('Enter')
+  await page.waitForFunction("document.activeElement.id === 'content'")
+})
+
+test('on a phone, "Contents" leads to the list of pages, and each page to the next', async () => {
+  const page = await open('/docs/start', PHONE)
+  await page.getByRole('link', { name: 'Contents' }).click()
+  await page.waitForFunction(
+    "Math.abs(document.getElementById('contents').getBoundingClientRect().top - 72) < 60 || scrollY + innerHeight >= document.body.scrollHeight - 2",
+  )
+  await page.getByRole('link', { name: /^Next/ }).click()
+  await page.waitForURL(`${cloud.url}/docs/quickstarts/playwright`)
+})
+
+test('"Copy" copies the code, also where the clipboard API is missing', async () => {
+  const page = await open('/docs/quickstarts/playwright', { permissions: ['clipboard-read', 'clipboard-write'] })
+  const clipboard = () => page.evaluate('navigator.clipboard.readText()')
+  await page.getByRole('button', { name: 'Copy' }).first().click()
+  await page.getByRole('button', { name: 'Copied' }).waitFor()
+  expect(await clipboard()).toBe('npm install @onkernel/sdk playwright-core')
+  // As on a page without TLS.
+  await page.evaluate("globalThis.kept = navigator.clipboard; Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true })")
+  await page.locator('.code', { hasText: 'connectOverCDP' }).getByRole('button').click()
+  await page.locator('.code', { hasText: 'connectOverCDP' }).getByRole('button', { name: 'Copied' }).waitFor()
+  expect(await page.evaluate('kept.readText()')).toMatch(/^import Kernel from '@onkernel\/sdk'\n.*\n\}$/s)
+})
+
+test('pages need no script, ask only this service, and their policy blocks nothing of their own', async () => {
+  const plain = await open('/docs/telemetry', { javaScriptEnabled: false })
+  expect(await plain.getByRole('heading', { name: 'Telemetry', exact: true }).isVisible()).toBe(true)
+  expect(await plain.getByRole('button').count()).toBe(0)
+  const page = await person.newPage()
+  const said: string[] = []
+  const asked = new Set<string>()
+  page.on('console', (message) => said.push(message.text()))
+  page.on('pageerror', ({ message }) => said.push(message))
+  page.on('request', (request) => asked.add(new URL(request.url()).origin))
+  for (const path of ['/docs', '/docs/start', '/docs/performance']) await page.goto(cloud.url + path)
+  await find(page, 'session')
+  expect([said, [...asked].filter((origin) => origin !== 'null')]).toEqual([[], [cloud.url]])
+})
+
+test('/docs/api shows the calls of this service', async () => {
+  const page = await open('/docs/api')
+  await page.locator('.opblock').first().waitFor({ timeout: FOUND_MS })
+  expect(await page.getByRole('link', { name: 'Cob docs' }).getAttribute('href')).toBe('/docs')
+})

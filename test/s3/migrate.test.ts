@@ -1,0 +1,71 @@
+// `cob migrate` into a real S3 server: a service goes on there with all that it had, also after the command was killed.
+import { cpSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { CreateBucketCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { newId } from '../../src/base/ids.ts'
+import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
+import { until } from '../../src/base/wait.ts'
+import { expectAll, fill, run, serviceOn, start, type Filled } from '../support/migrating.ts'
+import { ownPostgres } from '../support/postgres.ts'
+import { scratchDir } from '../support/scratch.ts'
+import { copyTemplate } from '../support/template.ts'
+
+const SOON_MS = 60_000
+const endpoint = process.env.COB_TEST_S3!
+const keys = { accessKeyId: 'test:tester', secretAccessKey: 'testing' }
+const Bucket = `cob-${newId()}`
+const client = new S3Client({ endpoint, region: 'us-east-1', forcePathStyle: true, credentials: keys, requestChecksumCalculation: 'WHEN_REQUIRED' })
+
+const scope = new AsyncDisposableStack()
+let paths: DataPaths
+let filled: Filled
+let env: Record<string, string>
+beforeAll(async () => {
+  const dir = scratchDir('cob-migrate-s3-')
+  scope.defer(() => rmSync(dir, { recursive: true, force: true }))
+  copyTemplate(dir)
+  paths = dataPaths(dir)
+  {
+    await using service = await serviceOn(dir)
+    filled = await fill(service)
+  }
+  await client.send(new CreateBucketCommand({ Bucket }))
+  const { host } = await ownPostgres('target', scope)
+  const admin = new pg.Client({ host, user: 'cob', database: 'postgres' })
+  await admin.connect()
+  await admin.query(`create database moved template template0 encoding 'UTF8'`).finally(() => admin.end())
+  env = {
+    COB_DATA_DIR: dir,
+    DATABASE_URL: `postgres://cob@/moved?host=${host}`,
+    COB_S3_BUCKET: Bucket,
+    COB_S3_ENDPOINT: endpoint,
+    COB_S3_ACCESS_KEY_ID: keys.accessKeyId,
+    COB_S3_SECRET_ACCESS_KEY: keys.secretAccessKey,
+    COB_S3_PREFIX: 'a/b',
+  }
+})
+afterAll(async () => {
+  await scope.disposeAsync()
+  client.destroy()
+})
+
+const objects = async () => ((await client.send(new ListObjectsV2Command({ Bucket }))).Contents ?? []).map(({ Key }) => Key!)
+
+test('killed between its objects and run again, it moves everything, and a service goes on with it', async () => {
+  const { child, ended } = start([], env)
+  await until('the first objects', SOON_MS, async () => (await objects()).length > 1 || child.exitCode !== null, { everyMs: 5 })
+  child.kill('SIGKILL')
+  await ended
+  const done = await run([], env)
+  expect([done.code, done.out]).toEqual([0, expect.stringContaining('all are there that rows name')])
+  expect((await objects()).every((key) => key.startsWith('a/b/'))).toBe(true)
+
+  const elsewhere = scratchDir('cob-elsewhere-')
+  scope.defer(() => rmSync(elsewhere, { recursive: true, force: true }))
+  for (const name of ['host-id', 'secret-key', 'api-key']) cpSync(join(paths.root, name), join(elsewhere, name))
+  const { COB_DATA_DIR: _, ...settings } = env
+  await using service = await serviceOn(elsewhere, settings)
+  await expectAll(service, filled)
+})

@@ -1,0 +1,70 @@
+// An identity provider for tests: oidc-provider from npm, with the forms of its development mode, and people who need no password.
+import { createServer, type RequestListener } from 'node:http'
+import { createServer as createTcp, type AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import Provider from 'oidc-provider'
+import { serveSockets } from './upstreams.ts'
+
+export interface IdentityProvider extends AsyncDisposable {
+  issuer: string
+  /** Settings for a service at this port of 127.0.0.1. */
+  settings: Record<string, string>
+  /** What it says of people, by the name that they type. May be changed. */
+  people: Record<string, Record<string, unknown>>
+  /** Changes what it answers to a request. */
+  meddle: ((path: string) => RequestListener | undefined) | undefined
+}
+
+const SECRET = 'secret-of-the-client'
+
+/** A port that nothing listens on now. */
+export async function freePort(): Promise<number> {
+  const server = createTcp().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** `port` is that of the service which its people sign in to. */
+export async function startIdentityProvider(port: number): Promise<IdentityProvider> {
+  let answer: RequestListener = () => {}
+  const server = createServer((request, response) => (idp.meddle?.(request.url!) ?? answer)(request, response))
+  const { port: own, ...rest } = await serveSockets(server)
+  const issuer = `http://127.0.0.1:${own}`
+  const people: IdentityProvider['people'] = {}
+  const provider = new Provider(issuer, {
+    clients: [
+      {
+        client_id: 'cob',
+        client_secret: SECRET,
+        redirect_uris: [`http://127.0.0.1:${port}/sign-in/oidc/default/callback`],
+        grant_types: ['authorization_code'],
+        response_types: ['code'],
+      },
+    ],
+    scopes: ['openid', 'groups'],
+    claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'], groups: ['groups'] },
+    cookies: { keys: ['only for tests'] },
+    pkce: { required: () => true },
+    findAccount: (_context, id) => (people[id] ? { accountId: id, claims: () => ({ sub: id, ...people[id] }) } : undefined),
+  })
+  answer = provider.callback()
+  const idp: IdentityProvider = {
+    issuer,
+    people,
+    meddle: undefined,
+    settings: {
+      COB_PORT: String(port),
+      COB_OIDC_ISSUER: issuer,
+      COB_OIDC_ALLOW_HTTP: '1',
+      COB_OIDC_CLIENT_ID: 'cob',
+      COB_OIDC_CLIENT_SECRET: SECRET,
+      COB_OIDC_NAME: 'Team login',
+      COB_OIDC_SCOPES: 'openid email profile groups',
+    },
+    ...rest,
+  }
+  return idp
+}
