@@ -1,5 +1,5 @@
 // What is typed into a form, as the body of a call, and which field an error of the service is about.
-import { ApiError } from '../api/client.ts'
+import type { ApiError } from '../api/client.ts'
 
 /**
  * How a field is filled in and what it becomes: `lines` an array with one text a line, `pairs` an object of `key=value` lines, `json` what the text says,
@@ -82,9 +82,10 @@ function put(into: Body, [first, ...rest]: string[], value: unknown): void {
 /** The parts of an error of the service that are about fields of this form; `others` is the rest of it, if it has one. */
 export function problemsOf(error: unknown, fields: readonly FieldSpec[]): { problems: Problems; others: boolean } {
   const problems: Problems = {}
-  if (!(error instanceof ApiError) || (error.status !== 400 && error.status !== 409)) return { problems, others: true }
+  const { status, message = '' } = error as Partial<ApiError>
+  if (status !== 400 && status !== 409) return { problems, others: true }
   let others = false
-  for (const part of error.message.split('; ')) {
+  for (const part of message.split('; ')) {
     const [, named, problem] = /^([\w.[\]-]+): (.+)$/s.exec(part) ?? []
     const field = named === undefined ? undefined : fields.find(({ name }) => named === name || named.startsWith(`${name}.`) || named.startsWith(`${name}[`))
     if (field && problem !== undefined) problems[field.name] = `${named === field.name ? '' : `${named!.slice(field.name.length + 1)}: `}${problem}.`

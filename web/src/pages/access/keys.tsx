@@ -46,7 +46,7 @@ const ShownOnce = ({ created, close }: { created: Created; close: () => void }) 
     <p>Copy the key now: it is shown only here, and nobody can show it again.</p>
     <p className="secret-once">
       <code>{created.key}</code>
-      <Copy text={created.key} label="Copy the key" />
+      <Copy text={created.key}>Copy the key</Copy>
     </p>
     <div className="buttons">
       <Button look="primary" onPress={close} autoFocus>
