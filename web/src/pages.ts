@@ -39,5 +39,6 @@ export const PAGES: PageEntry[] = [
   { path: 'projects', title: 'Projects and limits', section: 'Access', load: () => import('./pages/access/projects.tsx') },
   { path: 'audit-log', title: 'Audit log', section: 'Service', load: () => import('./pages/service/audit-log.tsx') },
   { path: 'exports', title: 'Exports', section: 'Service', load: () => import('./pages/service/exports.tsx') },
+  { path: 'exports/:tab', title: 'Exports', load: () => import('./pages/service/exports.tsx') },
   { path: 'machine', title: 'Machine', section: 'Service', load: () => import('./pages/service/machine.tsx') },
 ]

@@ -48,7 +48,8 @@ export function useFollow<K extends StreamId>(id: K, input: Input<K>, isKept: (e
       })
     }
     const timer = setInterval(show, SHOW_MS)
-    const once = async (): Promise<void> => {
+    /** Whether the service has ended it. */
+    const once = async (): Promise<boolean> => {
       const hidden = new AbortController()
       const hide = (): void => void (document.hidden && hidden.abort())
       document.addEventListener('visibilitychange', hide)
@@ -63,8 +64,10 @@ export function useFollow<K extends StreamId>(id: K, input: Input<K>, isKept: (e
         }
         show()
         set((now) => ({ ...now, isOpen: false, hasEnded: true }))
+        return true
       } catch (error) {
         if (!both.aborted) throw error
+        return false
       } finally {
         document.removeEventListener('visibilitychange', hide)
       }
@@ -74,8 +77,7 @@ export function useFollow<K extends StreamId>(id: K, input: Input<K>, isKept: (e
       while (!signal.aborted && !isDone) {
         await visible(signal)
         try {
-          await once()
-          isDone = !document.hidden
+          isDone = await once()
         } catch (error) {
           set((now) => ({ ...now, isOpen: false, problem: adviceOn(error) }))
           if (error instanceof ApiError && error.status >= 400 && error.status < 500) return

@@ -1,5 +1,4 @@
 // What is typed into a form, as the body of a call, and which field an error of the service is about.
-import type { ApiError } from '../api/client.ts'
 
 /**
  * How a field is filled in and what it becomes: `lines` an array with one text a line, `pairs` an object of `key=value` lines, `json` what the text says,
@@ -82,7 +81,7 @@ function put(into: Body, [first, ...rest]: string[], value: unknown): void {
 /** The parts of an error of the service that are about fields of this form; `others` is the rest of it, if it has one. */
 export function problemsOf(error: unknown, fields: readonly FieldSpec[]): { problems: Problems; others: boolean } {
   const problems: Problems = {}
-  const { status, message = '' } = error as Partial<ApiError>
+  const { status, message = '' } = error as { status?: number; message?: string }
   if (status !== 400 && status !== 409) return { problems, others: true }
   let others = false
   for (const part of message.split('; ')) {

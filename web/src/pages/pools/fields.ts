@@ -36,6 +36,25 @@ export function usePoolFields(pool?: Pool): FieldSpec[] {
     { name: 'viewport.height', label: 'Height of the screen', kind: 'number', initial: String(config?.viewport?.height ?? '') },
     { name: 'profile.id', label: 'Profile', kind: 'choice', options: profiles, initial: config?.profile?.id ?? pool?.profile_id ?? '', sendsEmpty: clears },
     { name: 'proxy_id', label: 'Proxy', kind: 'choice', options: proxies, initial: config?.proxy?.id ?? config?.proxy_id ?? '', sendsEmpty: clears },
+    {
+      name: 'extensions',
+      label: 'Extensions',
+      kind: 'lines',
+      rows: 2,
+      initial: (config?.extensions ?? []).map(({ name, id }) => name ?? id).join('\n'),
+      hint: 'A name or an id a line.',
+      sendsEmpty: clears,
+    },
+    {
+      name: 'chrome_policy',
+      label: 'Policies of Chromium',
+      kind: 'json',
+      rows: 2,
+      initial: config?.chrome_policy ? JSON.stringify(config.chrome_policy) : '',
+      hint: 'JSON. May be empty.',
+      // One that is too long to be shown stays as it is.
+      sendsEmpty: config?.chrome_policy !== undefined,
+    },
     { name: 'headless', label: 'Headless', kind: 'switch', initial: isOn(config?.headless) },
     { name: 'stealth', label: 'Stealth', kind: 'switch', initial: isOn(config?.stealth) },
     { name: 'kiosk_mode', label: 'Kiosk', kind: 'switch', initial: isOn(config?.kiosk_mode), hint: 'Full screen, without bars of the browser.' },
@@ -52,5 +71,13 @@ export function usePoolFields(pool?: Pool): FieldSpec[] {
   ]
 }
 
+const ID = /^[a-z0-9]{24}$/
+
 /** The body of a call: its types are those of the form. */
-export const bodyOfPool = (body: Body) => body as { size: number }
+export const bodyOfPool = ({ extensions, ...body }: Body) =>
+  ({
+    ...body,
+    ...(Array.isArray(extensions) && { extensions: extensions.map((each: string) => (ID.test(each) ? { id: each } : { name: each })) }),
+  }) as unknown as {
+    size: number
+  }

@@ -1,4 +1,5 @@
 // Where telemetry and the audit log are exported to.
+import { NavLink, useParams } from 'react-router'
 import type { ItemOf } from '../../api/contracts.ts'
 import { useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
@@ -73,7 +74,7 @@ function NewCollector() {
   return (
     <FormDialog
       title="New collector"
-      trigger={<Button>New collector</Button>}
+      trigger={<Button look="primary">New collector</Button>}
       fields={[
         { name: 'name', label: 'Name', isRequired: true },
         { name: 'endpoint', label: 'Endpoint', isRequired: true, placeholder: 'https://otel.example.com', hint: 'OTLP over HTTP, without /v1/logs.' },
@@ -153,7 +154,7 @@ function NewBucket() {
   return (
     <FormDialog
       title="New bucket for the audit log"
-      trigger={<Button>New bucket</Button>}
+      trigger={<Button look="primary">New bucket</Button>}
       text={<p className="muted">It is paused until you start it, so that you can test it first.</p>}
       fields={[
         { name: 'bucket', label: 'Bucket', isRequired: true },
@@ -177,16 +178,49 @@ function NewBucket() {
   )
 }
 
+/** Each has its own place in its list, so they are not on one page. */
+const TABS = [
+  ['', 'Telemetry'],
+  ['audit-log', 'Audit log'],
+] as const
+
 export default function Exports() {
   const may = useRights()
+  const { tab = '' } = useParams()
+  const tabs = TABS.filter(([id]) => id === '' || may.own)
   return (
     <>
-      <Head title="Exports" text="Where telemetry of sessions and the audit log are sent." />
-      <section aria-label="Telemetry">
-        <div className="head">
-          <h2>Telemetry: collectors for OTLP</h2>
-          {may.ownAll && <NewCollector />}
-        </div>
+      <Head title="Exports" text="Where telemetry of sessions and the audit log are sent.">
+        {may.ownAll && (tab === 'audit-log' ? <NewBucket /> : <NewCollector />)}
+      </Head>
+      <nav className="tabs exports" aria-label="Of exports">
+        {tabs.map(([id, title]) => (
+          <NavLink
+            key={id}
+            className={id === tab ? 'tab active' : 'tab'}
+            aria-current={id === tab ? 'page' : undefined}
+            end
+            to={id === '' ? '/exports' : `/exports/${id}`}
+          >
+            {title}
+          </NavLink>
+        ))}
+      </nav>
+      {tab === 'audit-log' ? (
+        <List
+          id="listAuditLogExportDestinations"
+          label="Buckets"
+          columns={bucketColumns}
+          keyOf={({ id }) => id}
+          everyMs={REFRESH_MS}
+          empty={
+            <Empty
+              title="No buckets"
+              text="The log is written to buckets of S3 as it grows. An owner of all projects creates one here. Without one, it can be downloaded on its page."
+            />
+          }
+        />
+      ) : (
         <List
           id="listTelemetryDestinations"
           label="Collectors"
@@ -196,7 +230,7 @@ export default function Exports() {
           empty={
             <Empty
               title="No collectors"
-              text="Sessions that name a collector send their events to it. An owner creates one here, or from a program:"
+              text="Sessions that name a collector for OTLP send their events to it. An owner of all projects creates one here, or from a program:"
               examples={examples(
                 `console.log(await kernel.post('/telemetry/destinations', { body: { name: 'otel', endpoint: 'https://otel.example.com' } }))`,
                 `print(kernel.post("/telemetry/destinations", cast_to=object, body={"name": "otel", "endpoint": "https://otel.example.com"}))`,
@@ -205,22 +239,6 @@ export default function Exports() {
             />
           }
         />
-      </section>
-      {may.own && (
-        <section className="section" aria-label="Audit log">
-          <div className="head">
-            <h2>Audit log: buckets of S3</h2>
-            {may.ownAll && <NewBucket />}
-          </div>
-          <List
-            id="listAuditLogExportDestinations"
-            label="Buckets"
-            columns={bucketColumns}
-            keyOf={({ id }) => id}
-            everyMs={REFRESH_MS}
-            empty={<p className="muted">No buckets. The audit log can be downloaded on its page.</p>}
-          />
-        </section>
       )}
     </>
   )
