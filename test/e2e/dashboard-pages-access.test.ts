@@ -238,7 +238,7 @@ test('exports: a collector and a bucket are created, tested, paused and deleted'
     .waitFor()
   await hands.dialog().getByLabel('Endpoint').fill('https://1.1.1.1')
   await hands.inDialog('Create')
-  await hands.row(/onerror.*1\.1\.1\.1.*authorization/).waitFor()
+  await hands.row(/onerror.*1\.1\.1\.1.*authorization/i).waitFor()
   expect(await page.content()).not.toContain(CANARY)
   await checkPage(page, 'exports')
   await page.getByRole('link', { name: 'Audit log' }).last().click()

@@ -8,10 +8,9 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { zipOf } from '../support/apps.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
 import { handsOn, type Hands } from '../support/dashboard-hands.ts'
 import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
-import { shareCloud } from '../support/shelf.ts'
 
 const HOSTILE = '<img src=x onerror=alert(1)>'
 /** The first install downloads packages. */
@@ -26,7 +25,8 @@ let site: Server
 
 beforeAll(async () => {
   await builtDashboard()
-  cloud = await shareCloud()
+  // Runs keep a sandbox ready, which a shared service must not be left with.
+  cloud = await startCloud()
   dashboard = await openDashboard(cloud)
   page = dashboard.page
   hands = handsOn(page)
