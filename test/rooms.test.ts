@@ -157,6 +157,7 @@ const RULES: Rule[] = [
       'control/migrate.ts',
       'control/rotation.ts',
       'control/service-keys.ts',
+      'control/service-status.ts',
       'control/with-database.ts',
       'instances/local/**',
       'instances/{docker,kubernetes}/doctor.ts',
@@ -198,7 +199,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   },
   {
     files: 'control/backup/restored-rows.ts',
-    may: 'control/{browsers,deployments,invocations}/lifecycle.ts',
+    may: 'control/{auth-connections,browsers,deployments,invocations}/lifecycle.ts',
     why: 'what was running in a backup has ended for the restored service: its rows move as others do',
   },
   { files: 'control/*/**', may: 'control/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },

@@ -148,6 +148,35 @@ describe('cob env', () => {
   })
 })
 
+describe('cob status', () => {
+  const here = () => ({ ...env, COB_PORT: new URL(cloud.url).port })
+
+  test('says how the service is, and counts its sessions', { timeout: COMMANDS_MS }, async () => {
+    await cloud.create()
+    const { code, out, err } = await run([], here(), 'status')
+    expect([code, err]).toEqual([0, ''])
+    expect(out).toMatch(/^service +port \d+ of 127\.0\.0\.1: operational\n/)
+    for (const line of [/^database +operational$/m, /^sessions +1 running$/m, /^free disk +[\d.]+ GB$/m, /^replicas +none/m]) expect(out).toMatch(line)
+    expect(out).not.toContain(cloud.key)
+    const parsed = JSON.parse((await run(['--json'], here(), 'status')).out) as object
+    expect(parsed).toMatchObject({
+      status: 'operational',
+      browsers: { running: 1 },
+      replicas: [],
+      components: expect.arrayContaining([{ name: 'disk', status: 'operational' }]) as object[],
+    })
+  })
+
+  test('says that none answers, or that another one does', { timeout: COMMANDS_MS }, async () => {
+    expect(await run([], { ...env, COB_PORT: '1' }, 'status')).toMatchObject({ code: 1, out: 'no service answers at port 1 of 127.0.0.1\n' })
+    expect(await run([], { ...here(), COB_API_KEY: 'the-key-of-another-one' }, 'status')).toMatchObject({
+      code: 1,
+      err: saying('/metrics answers 401: is another service there'),
+    })
+    expect(await run([], { ...env, COB_PORT: '0' }, 'status')).toMatchObject({ code: 1, err: saying('cob: COB_PORT: is 0') })
+  })
+})
+
 describe('cob upgrade', () => {
   test('says how; --check says that there is nothing to do', async () => {
     expect(await run([], env, 'upgrade')).toMatchObject({ code: 0, out: saying('cob backup <folder>') })

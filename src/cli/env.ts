@@ -47,12 +47,16 @@ function reading(shell: Shell, key: KeySource): string {
   return shell === 'fish' ? `(cat ${quoted(shell, key.file)})` : `"$(cat ${quoted(shell, key.file)})"`
 }
 
+/** The host by which a program on this machine reaches the service. */
+export const reachedHost = ({ host }: Pick<Config, 'host'>): string => (host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host)
+
 /** @throws ConfigError when the settings do not say it */
-export function urlOf({ publicUrl, host, port }: Config): string {
+function urlOf(config: Config): string {
+  const { publicUrl, port } = config
   if (publicUrl !== undefined) return publicUrl
   if (port === 0) throw new ConfigError('COB_PORT', 'is 0, so the port is known to the running service only: set it, or COB_PUBLIC_URL')
-  const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`
+  const host = reachedHost(config)
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
 /** @throws when there is no key yet */

@@ -38,6 +38,15 @@ export function makeProgram(): Command {
       process.exitCode = await doctor(readConfig(process.env), { endOrphans })
     })
 
+  program
+    .command('status')
+    .description('say how the service of these settings is: its parts, sessions, replicas, disk; exits with 1 when it does not answer')
+    .option('--json', 'as JSON')
+    .action(async (options: { json?: boolean }) => {
+      const { status } = await import('./status.ts')
+      process.exitCode = await status(readConfig(process.env), options)
+    })
+
   const secrets = program.command('secrets').description('the keys that encrypt what is stored (docs/credentials.md)')
   for (const [name, description, run] of [
     ['rotate', 'make a new key, and encrypt everything with it again; run it again if it was ended', 'rotateSecrets'],

@@ -18,6 +18,7 @@ import { makeObjects } from '../store/make-objects.ts'
 import { holdScope } from '../store/scope-lock.ts'
 import type { Objects } from '../store/objects.ts'
 import { belongTo, belongToAnother, madeAt, type ObjectOwner } from '../store/sweep.ts'
+import { assertRestored } from './backup/marker.ts'
 import { objectOwners } from './object-owners.ts'
 import { sayKeys } from './key-notes.ts'
 
@@ -145,6 +146,7 @@ function source({ dataDir, scope, databaseUrl }: Config, isDatabaseMoved: boolea
     throw new ConfigError('COB_DATA_DIR', `${dataDir} has no database of its own. If only its objects are to be moved, say so with --only objects`)
   if (!hasDatabase && databaseUrl === undefined)
     throw new ConfigError('DATABASE_URL', `must be set: ${dataDir} has no database of its own, and the database names the objects`)
+  assertRestored(dataDir)
   const paths = dataPaths(dataDir)
   if (presenceIn(paths.root, heldSockets()) === 'running') throw new Error(`a service runs with ${paths.root}; stop it first`)
   return { paths, scope: scope ?? readFileSync(paths.hostId, 'utf8').trim() }

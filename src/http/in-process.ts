@@ -22,7 +22,7 @@ const socketParts = (remoteAddress: string) => ({
 })
 
 /** Sends a request and resolves with the head of its answer. Aborting ends both, also for the server. */
-export function requestInProcess(
+export async function requestInProcess(
   server: Server,
   { method, path, headers, body, remoteAddress }: InProcessRequest,
   signal: AbortSignal,

@@ -272,6 +272,8 @@ export interface ByUser {
   via: SignIn
   /** What they may do in the project in effect. */
   role: Role
+  /** The most that the sign-in was allowed. */
+  most?: Role | undefined
   /** Their only project for this request; undefined: their role is for all. As for {@link ByKey}. */
   project: string | undefined
   /** Other projects that they may name. */
@@ -288,6 +290,8 @@ export const isAccount = (by: Principal['by']): by is ByAccount => by.kind === '
 export interface SignIn {
   kind: 'dashboard' | 'oauth'
   id: string
+  /** The only project that it was given for; undefined: all of its key or person. */
+  project?: string | undefined
 }
 
 /** What a person is in a project, or in all of them. */

@@ -66,6 +66,13 @@ export const alone = (replica: string): Leases => ({
 const PRESENCE = 'replica '
 const presence = (replica: string): string => PRESENCE + replica
 
+/** The replicas of a scope that live, as its database has them. */
+export async function livingReplicas(db: Db, scope: string): Promise<string[]> {
+  const { rows } = await sql<{ duty: string }>`
+    select duty from leases where scope = ${scope} and starts_with(duty, ${PRESENCE}) and until > now() order by duty`.execute(db)
+  return rows.map(({ duty }) => duty.slice(PRESENCE.length))
+}
+
 /**
  * Shares a scope with other replicas. Resolves when this one counts as alive and may take over from dead ones, after {@link CALM_MS}. From then on it renews its leases and takes every duty of `duties` that
  * nobody holds. Disposing gives all of them back. `db` should have connections of its own: a renewal must not wait for callers' queries. @throws when the database does not take the first leases

@@ -20,15 +20,23 @@ export interface Snapshot {
   sequences: { name: string; next: string }[]
   /** The names of the migrations that the database has had, in their order. */
   migrations: string[]
+  /** Ends it; locks of the connection stay. */
+  end(): Promise<void>
 }
 
-/** Begins a transaction that only reads, and sees the database as it is now until the connection ends. */
+/** Begins a transaction that only reads, and sees the database as it is now. */
 export async function beginSnapshot({ client }: Connection, signal: AbortSignal): Promise<Snapshot> {
   await abortable(client.query('begin isolation level repeatable read read only'), signal)
   const tables = await abortable(readTables(client), signal)
   const sequences = await abortable(readSequences(client), signal)
   const { rows } = await abortable(client.query<{ name: string }>('select name from kysely_migration order by name collate "C"'), signal)
-  return { db: overClient(client), tables, sequences, migrations: rows.map(({ name }) => name) }
+  return {
+    db: overClient(client),
+    tables,
+    sequences,
+    migrations: rows.map(({ name }) => name),
+    end: async () => void (await abortable(client.query('commit'), signal)),
+  }
 }
 
 /** The rows of a table as text, in pieces of some megabytes that may end within a row. */
@@ -73,10 +81,9 @@ export const countsOf = (connection: Connection, tables: readonly Table[], signa
   abortable(sums(connection, tables), signal)
 
 /** The keys of all objects that rows of this scope name. */
-export async function* keysOf(owners: readonly ObjectOwner[], signal: AbortSignal): AsyncGenerator<{ key: string; id: string; owner: ObjectOwner }> {
+export async function* keysOf(owners: readonly ObjectOwner[], signal: AbortSignal): AsyncGenerator<string> {
   for (const owner of owners) {
     let rows = await abortable(owner.expected('', BATCH), signal)
-    for (; rows.length > 0; rows = await abortable(owner.expected(rows.at(-1)!.id, BATCH), signal))
-      for (const { id, keys } of rows) for (const key of keys) yield { key, id, owner }
+    for (; rows.length > 0; rows = await abortable(owner.expected(rows.at(-1)!.id, BATCH), signal)) for (const { keys } of rows) yield* keys
   }
 }

@@ -124,6 +124,12 @@ async function namedAmong(owner: ObjectOwner, page: readonly Listed[]): Promise<
   return new Set(await owner.named([...new Set(page.map(({ key }) => idOf(owner, key)))]))
 }
 
+/** Whether a row of any scope names this object. */
+export async function isNamed(owners: readonly ObjectOwner[], key: string): Promise<boolean> {
+  const owner = owners.find(({ prefix }) => key.startsWith(`${prefix}/`))
+  return owner !== undefined && (await owner.named([idOf(owner, key)])).includes(key)
+}
+
 /** Objects of this owner that rows name, page by page; `unnamed` is how many others were among each page. */
 export async function* namedObjects(objects: Objects, owner: ObjectOwner, signal: AbortSignal): AsyncGenerator<{ named: Listed[]; unnamed: number }> {
   for await (const page of inPages(objects.list(owner.prefix, signal))) {

@@ -1,7 +1,8 @@
 // The MCP server with a real Chromium, driven by clients that nobody here wrote: the official SDK for TypeScript in two generations, the one for Python,
 // and (long) the command line of the MCP Inspector.
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -12,6 +13,9 @@ import { servePages, type Pages } from '../support/pages.ts'
 import { shareCloud } from '../support/shelf.ts'
 
 const PROGRAM_MS = 100_000
+/** 110 MB, so only the long tests install it. */
+const INSPECTOR = '@modelcontextprotocol/inspector@2.12.0'
+const INSTALL_MS = 300_000
 const run = promisify(execFile)
 
 let cloud: Cloud
@@ -158,4 +162,57 @@ test.each([
     { env: { PATH: process.env.PATH, PYTHONPATH: library, PYTHONDONTWRITEBYTECODE: '1', MCP_KEY: cloud.key }, timeout: PROGRAM_MS },
   )
   expect(stdout.trim()).toBe(revision)
+})
+
+describe.runIf(process.env.COB_TEST_LONG === '1')('the command line of the MCP Inspector', () => {
+  let folder: string
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'cob-inspector-'))
+    const npm = join(PACKAGE_DIR, 'node_modules/npm/bin/npm-cli.js')
+    await run(process.execPath, [npm, 'install', '--prefix', folder, '--no-audit', '--no-fund', '--ignore-scripts', INSPECTOR], { timeout: INSTALL_MS })
+  }, INSTALL_MS)
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  const inspect = async (...args: string[]) => {
+    const command = [
+      join(folder, 'node_modules/.bin/mcp-inspector'),
+      '--cli',
+      `${cloud.url}/mcp`,
+      '--transport',
+      'http',
+      '--header',
+      `Authorization: Bearer ${cloud.key}`,
+    ]
+    const env = { PATH: process.env.PATH, HOME: folder }
+    return JSON.parse((await run(process.execPath, [...command, ...args], { env, timeout: PROGRAM_MS, maxBuffer: 64 * 1024 * 1024 })).stdout) as Record<
+      string,
+      any
+    >
+  }
+  const call = (name: string, given: Record<string, unknown>) =>
+    inspect(
+      '--method',
+      'tools/call',
+      '--tool-name',
+      name,
+      ...Object.entries(given).flatMap(([field, value]) => ['--tool-arg', `${field}=${typeof value === 'string' ? value : JSON.stringify(value)}`]),
+    )
+
+  test('finds nothing in the schemas of tools that a host could not take', async () => {
+    expect((await inspect('--method', 'tools/list', '--strict')).tools).toHaveLength(18)
+  })
+
+  test('creates a browser, acts on a page, sees it and deletes it', async () => {
+    const made = await call('manage_browsers', { action: 'create', headless: true, start_url: pages.url('writing.html'), timeout_seconds: 600 })
+    const { session_id } = (JSON.parse(made.content[0].text) as { browser: { session_id: string } }).browser
+    await call('execute_playwright_code', { session_id, code: LOADED })
+    const actions = [{ type: 'click_mouse', click_mouse: { x: 300, y: 40 } }, { type: 'type_text', type_text: { text: 'inspected' } }, { type: 'screenshot' }]
+    const shown = await call('computer_action', { session_id, actions })
+    expect(shown.content.at(-1)).toMatchObject({ type: 'image', mimeType: 'image/png' })
+    const read = await call('execute_playwright_code', { session_id, code: `return await page.locator('#text').inputValue()` })
+    expect(JSON.parse(read.content[0].text)).toMatchObject({ result: 'inspected' })
+    expect((await call('manage_browsers', { action: 'delete', session_id })).isError).toBeFalsy()
+    expect((await inspect('--method', 'resources/templates/list')).resourceTemplates).toHaveLength(8)
+    expect((await inspect('--method', 'prompts/get', '--prompt-name', 'kernel-concepts', '--prompt-args', 'concept=apps')).messages).toHaveLength(1)
+  })
 })

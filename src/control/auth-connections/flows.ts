@@ -12,7 +12,7 @@ import { afterCheck, afterFailure, afterLogin, resultOf } from './check-rules.ts
 import type { ErrorCode, FlowStep } from './contract.ts'
 import type { Answer, Learned, Pause } from './flow.ts'
 import { endsAt, flowById, isInTime, liveFlow, waitsForProfile, type Asked, type FlowRow, type FlowType } from './flow-rows.ts'
-import { flowLifecycle, moveFlow } from './lifecycle.ts'
+import { FORGET, flowLifecycle, moveFlow } from './lifecycle.ts'
 import { connectionById, lockConnection, type ConnectionRow } from './rows.ts'
 
 /** Limits of the published service (docs of its managed auth): 20 minutes for a flow, 10 for one answer. */
@@ -103,9 +103,6 @@ export interface Flows {
 }
 
 export const hashOfCode = (code: string): Buffer => createHash('sha256').update(code).digest()
-
-/** What is forgotten when a flow ends. Its last question stays, as its callers may look at it. */
-const FORGET = { answer: null, typed: null, landing: null, replica: null, input_until: null }
 
 export function makeFlows(settings: FlowsSettings): Flows {
   const { db, scope, leases, bells, sealer, codeOf, maxPending, canReauth, now = Date.now, random = Math.random } = settings

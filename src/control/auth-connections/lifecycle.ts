@@ -14,3 +14,6 @@ export const flowLifecycle = lifecycle({
 export type FlowState = (typeof flowLifecycle.states)[number]
 
 export const moveFlow = mover({ table: 'auth_flows', lifecycle: flowLifecycle, log: authFlowMoves })
+
+/** What is forgotten when a flow ends. Its last question stays, as its callers may look at it. */
+export const FORGET = { answer: null, typed: null, landing: null, replica: null, input_until: null }

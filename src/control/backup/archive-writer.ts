@@ -4,13 +4,15 @@ import { once } from 'node:events'
 import { Readable, type Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { pack as makePack } from 'tar-stream'
-import { abortable, within } from '../../base/wait.ts'
+import { abortable, resultWithin, within } from '../../base/wait.ts'
 import { CHECKSUMS, MANIFEST, manifestText, sha256, type Manifest } from './format.ts'
 
 /** Entries that one list of checksums names. A reader keeps those of one list in memory. */
 const LISTED = 1_000
 /** A reader that takes nothing for so long is given up: a pipe to a program that hangs. */
 const STALL_MS = 600_000
+/** Time for an output that has failed to say why. */
+const BLAME_MS = 200
 /** Owner of a file: it holds what the service knows. */
 const MODE = 0o600
 
@@ -38,7 +40,7 @@ export function archiveWriter(output: Writable, signal: AbortSignal): ArchiveWri
     const done = Promise.withResolvers<void>()
     done.promise.catch(() => {})
     const entry = pack.entry({ name, size: bytes, mode: MODE, mtime: made }, (error) => (error ? done.reject(error) : done.resolve()))
-    entry.on('error', (error) => broken.abort(error))
+    entry.on('error', () => {}) // the waits get it
     let left = bytes
     for await (const chunk of content) {
       ended.throwIfAborted()
@@ -54,6 +56,20 @@ export function archiveWriter(output: Writable, signal: AbortSignal): ArchiveWri
     return hash.digest('hex')
   }
 
+  /** What the output says, if it is to blame: the entry only knows that it is closed. */
+  async function inWords(error: unknown): Promise<unknown> {
+    signal.throwIfAborted()
+    const cause = await resultWithin(
+      BLAME_MS,
+      written.then(
+        () => undefined,
+        (reason: Error) => reason,
+      ),
+    )
+    pack.destroy(error as Error)
+    return cause ? new Error(`the backup could not be written: ${cause.message}`, { cause }) : error
+  }
+
   async function flush(): Promise<void> {
     if (lines.length === 0) return
     const name = `${CHECKSUMS}${String(lists.length + 1).padStart(6, '0')}`
@@ -65,11 +81,17 @@ export function archiveWriter(output: Writable, signal: AbortSignal): ArchiveWri
 
   return {
     async add(name, bytes, content) {
-      lines.push(`${await put(name, bytes, content)}  ${name}\n`)
-      if (lines.length >= LISTED) await flush()
+      try {
+        lines.push(`${await put(name, bytes, content)}  ${name}\n`)
+        if (lines.length >= LISTED) await flush()
+      } catch (error) {
+        throw await inWords(error)
+      }
     },
     async complete(rest) {
-      await flush()
+      await flush().catch(async (error: unknown) => {
+        throw await inWords(error)
+      })
       const manifest = { ...rest, checksums: lists, entries }
       const text = Buffer.from(manifestText(manifest))
       await put(MANIFEST, text.length, [text])

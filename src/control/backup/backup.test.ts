@@ -4,15 +4,17 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statS
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { deployed, fakeApps } from '../../../test/support/apps.ts'
 import { bucketOf, CANARY, expectAll, fill, run, serviceOn, start, type Ended, type Env, type Filled, type Running } from '../../../test/support/migrating.ts'
 import { ownPostgres } from '../../../test/support/postgres.ts'
 import { s3Server, type S3Server } from '../../../test/support/s3.ts'
 import { scratchDir } from '../../../test/support/scratch.ts'
 import { copyTemplate } from '../../../test/support/template.ts'
-import { sleep } from '../../base/wait.ts'
+import { sleep, until } from '../../base/wait.ts'
 
 /** Of tests that start commands and services several times, on a busy machine. */
 const COMMANDS_MS = 180_000
+const SOON_MS = 30_000
 
 const scope = new AsyncDisposableStack()
 /** The service that is backed up. It runs the whole time. */
@@ -21,6 +23,8 @@ let filled: Filled
 let env: Env
 /** Its live session. */
 let live: string
+/** Its run of an app, which does not end. */
+let hanging: string
 /** A backup without its keys, and one with them. */
 let plain: string
 let withKeys: string
@@ -57,6 +61,20 @@ beforeAll(async () => {
   env = { COB_DATA_DIR: dir }
   filled = await fill(source)
   live = (await source.create({ name: 'live', timeout_seconds: 3600, profile: { name: 'kept', save_changes: true } })).session_id
+  await deployed(source, { env: fakeApps({ hanging: ['hang'] }) })
+  const run = { app_name: 'hanging', version: 'latest', action_name: 'hang', async: true }
+  hanging = ((await (await source.send('POST', '/invocations', run)).json()) as { id: string }).id
+  await until('the run', SOON_MS, async () => ((await (await source.fetch(`/invocations/${hanging}`)).json()) as { status: string }).status === 'running')
+  // A login of another service on this database.
+  const client = new pg.Client({ host: source.paths.postgresSocket, user: 'cob', database: 'postgres' })
+  await client.connect()
+  await client.query(`
+    with c as (
+      insert into auth_connections (id, scope, project_id, profile_id, domain, auto_reauth, health_checks, health_check_seconds, record_session, save_credentials, browser)
+      select 'c', 'elsewhere', project_id, id, 'site.test', true, true, 3600, false, false, '{}' from profiles limit 1 returning id)
+    insert into auth_flows (id, connection_id, scope, type, state, step, asked, expires_at)
+    select 'f', c.id, 'elsewhere', 'reauth', 'IN_PROGRESS', 'DISCOVERING', '{}', now() + interval '1 day' from c`)
+  await client.end()
   s3 = scope.use(await s3Server())
   ;({ host } = await ownPostgres('target', scope))
   admin = new pg.Client({ host, user: 'cob', database: 'postgres' })
@@ -89,7 +107,7 @@ describe('a backup of a running service', () => {
     expect(readFileSync(withKeys).includes(readFileSync(source.paths.secretKey, 'utf8').trim())).toBe(true)
   })
 
-  test('goes to standard output with -, and to a folder under a name with its time', async () => {
+  test('goes to standard output with -, and to a folder under a name with its time', { timeout: COMMANDS_MS }, async () => {
     const piped = spawnSync('sh', ['-c', 'bin/cob backup - > "$1"', 'sh', join(folder, 'piped.tar')], {
       env: { PATH: process.env.PATH, ...env },
       encoding: 'utf8',
@@ -103,7 +121,7 @@ describe('a backup of a running service', () => {
     expect([done.code, done.err]).toEqual([0, expect.any(String)])
   })
 
-  test('refuses a file that is there, and a folder that is not', async () => {
+  test('refuses a file that is there, and a folder that is not', { timeout: COMMANDS_MS }, async () => {
     expect(await run([withKeys], env, 'backup')).toMatchObject({ code: 1, err: expect.stringContaining('is there already') as string })
     expect(await run(['/nowhere/x.tar'], env, 'backup')).toMatchObject({ code: 1, err: 'cob: there is no folder /nowhere\n' })
   })
@@ -117,6 +135,8 @@ async function expectRestored(to: Env): Promise<void> {
   expect([found.status, ((await found.json()) as { deleted_at?: string }).deleted_at]).toEqual([200, expect.any(String)])
   const list = (await (await service.fetch('/browsers')).json()) as unknown[]
   expect(list).toEqual([])
+  const run = (await (await service.fetch(`/invocations/${hanging}`)).json()) as { status: string; status_reason: string }
+  expect(run).toMatchObject({ status: 'failed', status_reason: expect.stringContaining('restored from a backup') as string })
   await expectAll(service, filled)
   expect((await source.fetch(`/browsers/${live}`)).status).toBe(200)
   expect((await source.send('POST', `/browsers/${live}/computer/clipboard/write`, { text: 'still here' })).status).toBe(200)
@@ -145,13 +165,13 @@ describe('a restore', () => {
     ['it was cut within an entry', (bytes) => bytes.subarray(0, bytes.indexOf('objects/') + 700), 'not completed'],
     ['it is empty', () => Buffer.alloc(0), 'not a backup of Cob'],
     ['it is something else', () => Buffer.alloc(4096, 'x'), 'not a backup of Cob'],
-  ])('is refused before the first write when %s', async (_, change, why) => {
+  ])('is refused before the first write when %s', { timeout: COMMANDS_MS }, async (_, change, why) => {
     const to = { COB_DATA_DIR: newDir() }
     expect(await restore(changed('bad', change), to)).toMatchObject({ code: 1, out: '', err: expect.stringContaining(why) as string })
     expect(existsSync(to.COB_DATA_DIR)).toBe(false)
   })
 
-  test('is refused into a data directory that has something, or of a service that runs', async () => {
+  test('is refused into a data directory that has something, or of a service that runs', { timeout: COMMANDS_MS }, async () => {
     const dir = newDir()
     mkdirSync(join(dir, 'objects'), { recursive: true })
     const full = await restore(withKeys, { COB_DATA_DIR: dir })
@@ -186,10 +206,10 @@ describe('a restore', () => {
       await restore(withKeys, { COB_DATA_DIR: newDir() })
       const wholeMs = performance.now() - began
       let incomplete = 0
-      for (let round = 1; round <= 6; round++) {
+      for (let round = 1; round <= 4; round++) {
         const to = { COB_DATA_DIR: newDir(), ...(round % 2 === 0 && { DATABASE_URL: await newDatabase(), ...bucketOf(s3, `k${++count}`) }) }
         const { child, ended } = start([withKeys], to, 'restore')
-        await sleep((wholeMs * (round + 1)) / 8)
+        await sleep((wholeMs * (round + 1)) / 6)
         child.kill('SIGKILL')
         await ended
         if (existsSync(join(to.COB_DATA_DIR, 'restoring'))) {
@@ -216,7 +236,7 @@ describe('a restored service', () => {
       const done = await restore(withKeys, { COB_DATA_DIR: dir })
       expect([done.code, done.err]).toEqual([0, expect.any(String)])
       expect(done.out).toMatch(/^restored \d+ rows and \d+ objects of /)
-      expect(done.out).toMatch(/^ended {3}1 session or warm browser/m)
+      expect(done.out).toMatch(/^ended {3}1 session or warm browser, 1 run/m)
       expect(readFileSync(join(dir, 'secret-key'), 'utf8')).toBe(readFileSync(source.paths.secretKey, 'utf8'))
       expect(readFileSync(join(dir, 'host-id'), 'utf8')).not.toBe(readFileSync(source.paths.hostId, 'utf8'))
       expect(existsSync(join(dir, 'restoring'))).toBe(false)
@@ -244,6 +264,19 @@ describe('a restored service', () => {
       const to = { COB_DATA_DIR: newDir(), DATABASE_URL: await newDatabase(), ...bucketOf(s3, prefix) }
       const done = await restore(withKeys, to)
       expect([done.code, done.err]).toEqual([0, expect.any(String)])
+      expect(done.out).toMatch(/^ended {3}1 session or warm browser, 1 run of an app, 1 login:/m)
+      expect(done.out).toMatch(/^note .* works with 1 managed login that is renewed or checked\. If the one that was backed up still runs, both do$/m)
+      // Before any service has seen them: a service would look for what their rows name, and find it.
+      const client = new pg.Client({ connectionString: to.DATABASE_URL })
+      await client.connect()
+      const { rows } = await client.query(
+        `select (select count(*) from browsers where state <> 'deleted' or scope = $1) as browsers,
+                (select count(*) from invocations where finished_at is null) as runs, (select count(*) from auth_flows where state = 'IN_PROGRESS') as logins,
+                (select count(*) from leases) as leases, (select count(*) from deployments where scope = $1) as deployments, (select count(*) from api_keys where scope = $1) as keys`,
+        [readFileSync(source.paths.hostId, 'utf8').trim()],
+      )
+      await client.end()
+      expect(rows).toEqual([{ browsers: 0, runs: 0, logins: 0, leases: 0, deployments: 0, keys: 0 }])
       const keys = [...s3.objects.keys()].filter((key) => key.startsWith(`logs/${prefix}/`))
       expect(keys).toContain(`logs/${prefix}/owner`)
       expect(keys).not.toContain(`logs/${prefix}/restoring`)

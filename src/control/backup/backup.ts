@@ -16,6 +16,7 @@ import type { Db, DbAddress } from '../../store/db.ts'
 import { holdObjects } from '../../store/held-objects.ts'
 import { makeObjects } from '../../store/make-objects.ts'
 import type { Objects } from '../../store/objects.ts'
+import { isNamed } from '../../store/sweep.ts'
 import { beginSnapshot, countsOf, keysOf, rowsOf } from '../../store/snapshot.ts'
 import { objectOwners } from '../object-owners.ts'
 import { archiveWriter, type ArchiveWriter } from './archive-writer.ts'
@@ -79,10 +80,20 @@ export async function backup({ config, paths, db, address, output, withKeys, tel
   for (const name of keys) await addText(writer, `${KEYS}${name}`, readFileSync(join(paths.root, name), 'utf8'))
 
   const scopes = await scopesOf(snapshot.db)
+  const kinds = objectOwners(snapshot.db, scope).map(({ prefix }) => prefix)
+  const named: { of: string; keys: string[] }[] = []
+  for (const of of scopes) {
+    const all: string[] = []
+    for await (const key of keysOf(objectOwners(snapshot.db, of), signal)) all.push(key)
+    named.push({ of, keys: all })
+  }
+  // Copying objects may take hours. An upgrade would wait for an open snapshot, and hold up every other query meanwhile.
+  await snapshot.end()
+
   const copied = { count: 0, bytes: 0 }
   const missing: Manifest['missing'] = { count: 0, keys: [] }
-  for (const one of scopes)
-    for await (const { key, id, owner } of keysOf(objectOwners(snapshot.db, one), signal)) {
+  for (const { of, keys: all } of named)
+    for (const key of all) {
       const bytes = await addObject(writer, objects, key, signal)
       if (bytes !== undefined) {
         copied.count++
@@ -91,8 +102,7 @@ export async function backup({ config, paths, db, address, output, withKeys, tel
         continue
       }
       // Another service's, with files of its own on another machine; or one whose row is going as well.
-      const now = objectOwners(db, one).find(({ prefix }) => prefix === owner.prefix)!
-      if (await isRemoved(async () => !(await now.named([id])).includes(key), signal)) continue
+      if (await isRemoved(async () => !(await isNamed(objectOwners(db, of), key)), signal)) continue
       missing.count++
       if (missing.keys.length < NAMED) missing.keys.push(key)
     }
@@ -105,7 +115,7 @@ export async function backup({ config, paths, db, address, output, withKeys, tel
     migrations,
     tables: tables.map((table, at) => ({ ...table, ...sums[at]! })),
     sequences,
-    kinds: objectOwners(snapshot.db, scope).map(({ prefix }) => prefix),
+    kinds,
     objects: copied,
     missing,
     recordings: unfinished,

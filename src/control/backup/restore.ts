@@ -257,6 +257,7 @@ function report(manifest: Manifest, marker: Marker, changes: Changes | undefined
         ...(changes.sessions > 0 ? [counted(changes.sessions, 'session or warm browser', 'sessions or warm browsers')] : []),
         ...(changes.runs > 0 ? [counted(changes.runs, 'run of an app', 'runs of apps')] : []),
         ...(changes.builds > 0 ? [counted(changes.builds, 'build')] : []),
+        ...(changes.logins > 0 ? [counted(changes.logins, 'login')] : []),
       ]
     : []
   return [

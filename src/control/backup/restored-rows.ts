@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import type { Db } from '../../store/db.ts'
 import { renameDatabase } from '../../store/fill-database.ts'
+import { FORGET, moveFlow } from '../auth-connections/lifecycle.ts'
 import type { EndReason } from '../browsers/end-step.ts'
 import { ended, moveBrowser } from '../browsers/lifecycle.ts'
 import { moveDeployment } from '../deployments/lifecycle.ts'
@@ -23,6 +24,7 @@ export interface Changes {
   sessions: number
   runs: number
   builds: number
+  logins: number
   /** Of other services: the scopes that their rows had, and those that they have. */
   scopes: { from: string; to: string }[]
   /** What the restored service does by itself with others: logins, exports. */
@@ -51,8 +53,11 @@ export async function changeRows(db: Db, { scope, others, madeAt }: RestoredAs):
     await moveInvocation(db, id, 'failed', WHY, { output: JSON.stringify({ error: WHY }), status_reason: WHY, finished_at: new Date() })
   const builds = await db.selectFrom('deployments').select('id').where('state', '=', 'in_progress').execute()
   for (const { id } of builds) await moveDeployment(db, id, 'failed', `${WHY}; deploy it again`)
+  const logins = await db.selectFrom('auth_flows').select('id').where('state', '=', 'IN_PROGRESS').execute()
+  for (const { id } of logins)
+    await moveFlow(db, id, 'CANCELED', null, { ...FORGET, step: 'COMPLETED', pause: null, error_message: WHY, updated_at: new Date(), finished_at: new Date() })
   await renameDatabase(db, madeAt)
-  return { sessions: sessions.length, runs: runs.length, builds: builds.length, scopes: scopes.slice(1), outward: await outward(db) }
+  return { sessions: sessions.length, runs: runs.length, builds: builds.length, logins: logins.length, scopes: scopes.slice(1), outward: await outward(db) }
 }
 
 async function tablesWithScope(db: Db): Promise<string[]> {

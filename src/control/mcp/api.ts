@@ -3,13 +3,16 @@ import type { FastifyRequest } from 'fastify'
 import type { IncomingMessage, Server } from 'node:http'
 import type { z } from 'zod'
 import { Gathered } from '../../base/gathered.ts'
+import { hasMoreValues } from '../../http/body.ts'
 import { queryText, type Input } from '../../http/client.ts'
 import { checked, Fault, fault } from '../../http/fault.ts'
 import { requestInProcess } from '../../http/in-process.ts'
 import { pathTo, type Reply, type Route } from '../../http/route.ts'
 
-/** Limit on an answer, in bytes. The largest that a tool asks for is the screen of a page of noise, or 10 MiB of a fetched page as JSON. */
-const MAX_ANSWER_BYTES = 64 * 1024 * 1024
+/** Limit on an answer, in bytes: both outputs of a program, 8 MiB each, are 22 MiB as base64. */
+const MAX_ANSWER_BYTES = 24 * 1024 * 1024
+/** Limit on its values: they take time to parse and to write, in which this process does nothing else, and no tool shows so many. */
+const MAX_VALUES = 200_000
 /** What is read of an answer that refuses. */
 const MAX_REFUSAL_BYTES = 64 * 1024
 /** Characters of a refusal's message that are passed on: some of it may come from inside a session. */
@@ -128,6 +131,7 @@ async function valueOf(route: Callable, response: IncomingMessage, signal: Abort
 }
 
 function parsed(body: Buffer): unknown {
+  if (hasMoreValues(body, MAX_VALUES)) throw fault.badGateway(`the answer has more than ${MAX_VALUES} values; ask for less`)
   try {
     return JSON.parse(body.toString())
   } catch {

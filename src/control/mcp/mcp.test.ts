@@ -10,6 +10,9 @@ import { within } from '../../base/wait.ts'
 
 /** A key that was deleted is looked for twice a second; on a busy machine later. */
 const REVOKED_MS = 10_000
+const TOOLS = `manage_browsers manage_profiles manage_projects manage_api_keys manage_browser_pools manage_proxies manage_replays manage_extensions manage_apps
+  manage_auth_connections manage_credentials manage_credential_providers get_connection_context computer_action browser_curl execute_playwright_code exec_command
+  search_docs`
 const PUBLIC = 'https://browsers.example.org'
 
 let cloud: FastCloud
@@ -132,13 +135,7 @@ describe.each(GENERATIONS)('what is offered to the SDK of %s generation', (gener
   test('all tools, with a description for each field', async () => {
     await using other = await connectMcp(cloud.url, cloud.key, generation)
     const tools = await other.tools()
-    expect(tools.map(({ name }) => name).sort()).toEqual(
-      [
-        ...['manage_browsers', 'manage_profiles', 'manage_projects', 'manage_api_keys', 'manage_browser_pools', 'manage_proxies', 'manage_replays'],
-        ...['manage_extensions', 'manage_apps', 'manage_auth_connections', 'manage_credentials', 'manage_credential_providers', 'get_connection_context'],
-        ...['computer_action', 'browser_curl', 'execute_playwright_code', 'exec_command', 'search_docs'],
-      ].sort(),
-    )
+    expect(tools.map(({ name }) => name).sort()).toEqual(TOOLS.split(/\s+/).sort())
     for (const { name, description, inputSchema } of tools) {
       expect(description, name).toMatch(/\w+ .*\.$/s)
       for (const [field, schema] of Object.entries(inputSchema.properties ?? {})) expect(schema.description, `${name}.${field}`).toMatch(/\w/)

@@ -4,7 +4,7 @@
 export const MAX_TEXT = 256 * 1024
 
 /** To how many characters long texts inside an answer are cut when it is too long, in turn. */
-const CUTS = [64 * 1024, 16 * 1024, 4 * 1024, 1024, 256]
+const CUTS = [32 * 1024, 1024]
 
 export type Content = { type: 'text'; text: string } | { type: 'image'; data: string; mimeType: string }
 

@@ -49,6 +49,8 @@ interface ToolSpec<F extends Fields> {
   fields: F
   /** False for tools of the whole organization. */
   hasProject?: boolean
+  /** The fields by what the API calls them in its errors. */
+  asFields?: Readonly<Record<string, string>>
 }
 
 const HINTS: Hints = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false }
@@ -118,7 +120,7 @@ function make<F extends Fields>(
     type: 'object'
     $schema?: string
   }
-  const { name, title, description, toolset, hints, hasProject = true } = spec
+  const { name, title, description, toolset, hints, hasProject = true, asFields = {} } = spec
   return {
     name,
     toolset,
@@ -136,16 +138,17 @@ function make<F extends Fields>(
         if (project !== undefined && id !== undefined && project !== id) throw fault.field('project_id', 'is deprecated, and cannot differ from project')
         return await run(rest, api.forProject((project ?? id) as string | undefined))
       } catch (error) {
-        return refusal(name, doing, api, error)
+        return refusal(name, doing, api, error, asFields)
       }
     },
   }
 }
 
 /** What a failed call answers. What is not meant for callers ends the call instead, and is logged. */
-function refusal(name: string, action: string | undefined, api: Api, error: unknown): Result {
+function refusal(name: string, action: string | undefined, api: Api, error: unknown, asFields: Readonly<Record<string, string>>): Result {
   const reason: unknown = api.signal.aborted ? api.signal.reason : error
   const known = reason instanceof Refused || reason instanceof Fault ? reason : undefined
   if (!known) throw reason
-  return errorResult(`Error in ${name}${action === undefined ? '' : ` (${action})`}: ${known.message} [code: ${known.code}]`)
+  const message = known.message.replaceAll(/(?<=^|; )[\w.]+(?=: )/g, (field) => asFields[field] ?? field)
+  return errorResult(`Error in ${name}${action === undefined ? '' : ` (${action})`}: ${message} [code: ${known.code}]`)
 }

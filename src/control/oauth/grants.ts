@@ -104,7 +104,7 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
 
   /** With what the grant takes from them. Undefined: they may not be used any more. */
   async function accountOf({ id, keyId, personId, project, looksOnly }: Grant): Promise<ByKey | Person | undefined> {
-    const via = { kind: 'oauth', id } as const
+    const via = { kind: 'oauth', id, project: project ?? undefined } as const
     if (personId !== null) {
       const person = await personOf(personId)
       return person && { ...person, via, project: project ?? undefined, ...(looksOnly && { most: 'viewer' }) }

@@ -228,6 +228,7 @@ describe('what a token may do', () => {
         [{}, { scope: 'cob:view' }],
       ]) {
         const { access_token: token } = await tokensFor(by, more, request)
+        expect(await (await withToken(token, '/me')).json()).toMatchObject({ role: 'viewer' })
         expect((await withToken(token, '/profiles')).status).toBe(200)
         expect((await withToken(token, '/profiles', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })).status).toBe(403)
       }

@@ -8,7 +8,7 @@ import { callerOf, type Person } from '../org/members/person.ts'
 import type { signIn as contract } from './contract.ts'
 import { setCookie, setSession } from './cookie.ts'
 import type { Identity, OidcClient, Pending } from './oidc.ts'
-import { SignInRefused } from './oidc.ts'
+import { problemOf, SignInRefused } from './oidc.ts'
 import { html, page, redirect } from './page.ts'
 import type { WebSessions } from './web-sessions.ts'
 
@@ -88,7 +88,7 @@ export function oidcHandlers({ settings, client, sealer, sessions, admit, countT
         const value = sealer.seal(JSON.stringify({ ...pending, returnTo, until: Date.now() + PENDING_SECONDS * 1000 }), COOKIE).toString('base64url')
         return redirect(url, [cookie(value, PENDING_SECONDS, origin)])
       } catch (err) {
-        log.warn({ err }, 'the identity provider cannot be used')
+        log.warn(problemOf(err), 'the identity provider cannot be used')
         return failed(502, 'The identity provider does not answer, or not as it should. The log of this service says why.', returnTo, origin)
       }
     },
@@ -105,7 +105,7 @@ export function oidcHandlers({ settings, client, sealer, sessions, admit, countT
         identity = await client.finish(url, pending)
       } catch (err) {
         if (err instanceof SignInRefused) return failed(403, err.message, returnTo, origin)
-        log.warn({ err }, 'a sign-in with the identity provider failed')
+        log.warn(problemOf(err), 'a sign-in with the identity provider failed')
         return failed(502, 'The answer of the identity provider could not be used. The log of this service says why.', returnTo, origin)
       }
       const person = await admit(identity)

@@ -99,6 +99,12 @@ export function makeOidcClient(settings: OidcSettings): OidcClient {
   }
 }
 
+/** What may be logged of an error: those of the library also hold what the provider has sent, with tokens. */
+export function problemOf(error: unknown): { problem: string; code: string | undefined; because: string | undefined } {
+  const { message, code, cause } = error as { message?: string; code?: string; cause?: unknown }
+  return { problem: message ?? 'unknown', code, because: cause instanceof Error ? cause.message : undefined }
+}
+
 /** A claim by its name, or inside others: `realm_access.roles`. */
 export function claimOf(claims: Record<string, unknown>, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name]

@@ -1,5 +1,6 @@
 // What the service reports about itself: health, status, figures, its own description and the page made of it.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { homePage } from '../dashboard/home.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { until } from '../../base/wait.ts'
 
@@ -33,7 +34,9 @@ describe('GET /', () => {
     expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
     expect(response.headers.get('content-security-policy')).toMatch(/default-src 'none'.*frame-ancestors 'none'/)
     expect([response.headers.get('x-content-type-options'), response.headers.get('vary')]).toEqual(['nosniff', 'accept'])
-    const page = await response.text()
+    expect(await response.text()).toContain('<title>Cob</title>')
+    // Whether the dashboard is built here or not.
+    const page = homePage()
     expect(page).toMatch(/browser cloud.*API key/s)
     const links = [...page.matchAll(/<a href="([^"]+)"/g)].map(([, path]) => path!)
     expect(links).toEqual(expect.arrayContaining(['/docs', '/status']))

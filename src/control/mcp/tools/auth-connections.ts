@@ -17,10 +17,17 @@ const POLL_MS = 1_000
 const text = z.string().min(1).max(255)
 const create = CreateConnection.shape
 
+const AS_FIELDS = {
+  ...Object.fromEntries(['name', 'provider', 'path', 'auto'].map((name) => [`credential.${name}`, `credential_${name}`])),
+  'proxy.id': 'proxy_id',
+  'proxy.name': 'proxy_name',
+}
+
 export const manageAuthConnections = tool(
   {
     name: 'manage_auth_connections',
     toolset: 'auth_connections',
+    asFields: AS_FIELDS,
     title: 'Manage logins at sites',
     description:
       'Manage connections: profiles that are kept logged in at a site. Before a task at a site that needs an account, "list" those of its domain: with one whose status is AUTHENTICATED, create the browser with its profile_name. Else "create" a connection and "login": the person opens the hosted_url of the answer and logs in there, so that no password gets into this conversation. Then "wait" again and again until the state is authenticated or failed. "submit" answers a question of the login itself, when the person has given the values here.',

@@ -15,6 +15,21 @@ export const browserFields = {
   viewport_refresh_rate: z.int().min(1).describe('Pictures per second of the screen.'),
 }
 
+/** The fields by what the API calls them. */
+export const AS_FIELDS = {
+  'profile.id': 'profile_id',
+  'profile.name': 'profile_name',
+  'profile.save_changes': 'save_profile_changes',
+  'extensions.0': 'extension_name',
+  'extensions.0.id': 'extension_id',
+  'extensions.0.name': 'extension_name',
+  'viewport.width': 'viewport_width',
+  'viewport.height': 'viewport_height',
+  'viewport.refresh_rate': 'viewport_refresh_rate',
+  'viewport.force': 'viewport_force',
+  'telemetry.enabled': 'telemetry_enabled',
+}
+
 /** Two fields of which only one may be given. */
 export const together = (field: string, other: string): Fault => fault.field(field, `cannot be given together with ${other}`)
 

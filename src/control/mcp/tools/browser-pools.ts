@@ -4,7 +4,7 @@ import { fault } from '../../../http/fault.ts'
 import { AcquireBrowser, browserPools, CreatePool, MAX_WAIT_SECONDS, UpdatePool } from '../../browser-pools/contract.ts'
 import { jsonResult, textResult } from '../results.ts'
 import { field, paging, tool } from '../tool.ts'
-import { browserFields, extensionsOf, profileOf, together, viewportOf } from './browser-options.ts'
+import { AS_FIELDS, browserFields, extensionsOf, profileOf, together, viewportOf } from './browser-options.ts'
 
 const create = CreatePool.shape
 
@@ -56,6 +56,7 @@ export const manageBrowserPools = tool(
   {
     name: 'manage_browser_pools',
     toolset: 'browser_pools',
+    asFields: AS_FIELDS,
     title: 'Manage pools of browsers',
     description:
       'Manage pools: browsers of one configuration that are kept ready. "acquire" takes one (it is then a browser session like others), "release" gives it back, "flush" ends the idle ones, so that new ones are made.',

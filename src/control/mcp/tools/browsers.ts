@@ -4,7 +4,7 @@ import { browsers, CreateBrowser, Tags, UpdateBrowser } from '../../browsers/con
 import { Region } from '../../browsers/options/option/contract.ts'
 import { jsonResult, textResult } from '../results.ts'
 import { field, paging, tool } from '../tool.ts'
-import { browserFields, extensionsOf, profileOf, telemetryOf, together, viewportOf } from './browser-options.ts'
+import { AS_FIELDS, browserFields, extensionsOf, profileOf, telemetryOf, together, viewportOf } from './browser-options.ts'
 import { readTelemetry, telemetryFields } from './browser-telemetry.ts'
 
 const create = CreateBrowser.shape
@@ -41,6 +41,7 @@ export const manageBrowsers = tool(
   {
     name: 'manage_browsers',
     toolset: 'browsers',
+    asFields: AS_FIELDS,
     title: 'Manage browser sessions',
     description:
       'Manage browser sessions. "create" starts one, "list" shows which there are, "get" shows one with all its addresses, "update" changes a running one, "delete" ends one (always do that when it is not needed any more), "get_telemetry" reads what was recorded of a running or ended session to find out what went wrong.',

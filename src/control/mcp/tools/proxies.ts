@@ -7,10 +7,18 @@ import { paging, tool } from '../tool.ts'
 
 const text = z.string().min(1)
 
+const AS_FIELDS = {
+  protocol: 'custom_protocol',
+  ...Object.fromEntries(['host', 'port', 'username', 'password'].map((name) => [`config.${name}`, `custom_${name}`])),
+  ...Object.fromEntries(['country', 'state', 'city'].map((name) => [`config.${name}`, name])),
+  url: 'check_url',
+}
+
 export const manageProxies = tool(
   {
     name: 'manage_proxies',
     toolset: 'proxies',
+    asFields: AS_FIELDS,
     title: 'Manage proxies',
     description:
       'Manage the proxies that browser sessions can send their traffic through. "create" adds one: of a server of your own (type custom), or of the types that the operator of this service has set up. "check" tries one, with an address if you name it.',

@@ -1,8 +1,8 @@
 // What a caller is told about itself: who it is, its role, and its projects.
 import { sql } from 'kysely'
-import { isAccount, type Principal, type Role } from '../../../http/route.ts'
+import { isAccount, roleOf, type ByAccount, type Principal, type Role } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
-import { findPerson, greater } from './person.ts'
+import { atMost, findPerson, greater, type Person } from './person.ts'
 
 /** A dashboard offers these to choose from. All of them are in `GET /org/projects`, by pages. */
 const MOST_PROJECTS = 1_000
@@ -17,14 +17,7 @@ export interface Described {
 export async function describe(db: Db, by: Principal['by']): Promise<Described> {
   if (!isAccount(by)) throw new Error('tokens of sessions and logins describe nobody')
   const person = by.kind === 'user' ? await findPerson(db, by.id) : undefined
-  const everywhere =
-    by.kind === 'user'
-      ? by.via.kind === 'oauth' && by.project !== undefined
-        ? undefined
-        : person?.everywhere
-      : by.project === undefined
-        ? ('owner' as const)
-        : undefined
+  const everywhere = everywhereOf(by, person)
   const name = by.kind === 'user' ? by.name : ((await db.selectFrom('api_keys').select('name').where('id', '=', by.id).executeTakeFirst())?.name ?? null)
   const named = by.kind === 'user' ? by.projects : by.project === undefined ? [] : [by.project]
   const projects = await db
@@ -36,10 +29,18 @@ export async function describe(db: Db, by: Principal['by']): Promise<Described> 
     .orderBy('id')
     .limit(MOST_PROJECTS)
     .execute()
-  const roleIn = (id: string): Role => (by.kind === 'key' ? 'owner' : (greater(person?.everywhere, person?.roles.get(id)) ?? 'viewer'))
+  const roleIn = (id: string): Role => (by.kind === 'key' ? roleOf({ by }) : atMost(greater(person?.everywhere, person?.roles.get(id)) ?? 'viewer', by.most))
   return {
     principal: { type: by.kind === 'user' ? 'user' : 'api_key', id: by.id, name, email: by.kind === 'user' ? by.email : null },
     role: everywhere ?? null,
     projects: projects.map((project) => ({ ...project, role: roleIn(project.id) })),
   }
+}
+
+/** The role in all projects. */
+function everywhereOf(by: ByAccount, person: Person | undefined): Role | undefined {
+  if (by.kind === 'key') return by.project === undefined ? roleOf({ by }) : undefined
+  // A token for one project is for none of the others, whatever role the person has there.
+  if (person?.everywhere === undefined || by.via.project !== undefined) return undefined
+  return atMost(person.everywhere, by.most)
 }

@@ -75,7 +75,12 @@ describe('an invitation', () => {
     const local = await signedIn(cloud, { [other]: 'owner' })
     const { key } = (await (await cloud.send('POST', '/org/api_keys', { name: 'k', project_id: other })).json()) as { key: string }
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-    const byKey: Pick<SignedIn, 'send'> = { send: (method, path, body) => fetch(cloud.url + path, { ...{ method, body: JSON.stringify(body) }, headers }) }
+    const byKey: Pick<SignedIn, 'send'> = {
+      send(method, path, body) {
+        const init: RequestInit = { method, headers, body: JSON.stringify(body) }
+        return fetch(cloud.url + path, init)
+      },
+    }
     for (const [index, by] of [local, byKey].entries()) {
       const email = `local${index}@team.test`
       expect((await invite(by, { email, role: 'member' })).status).toBe(403)

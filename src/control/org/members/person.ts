@@ -27,6 +27,9 @@ const rank = (role: Role | undefined): number => (role === undefined ? -1 : ROLE
 
 export const greater = (one: Role | undefined, other: Role | undefined): Role | undefined => (rank(one) >= rank(other) ? one : other)
 
+/** A role that a sign-in was not allowed more than. */
+export const atMost = (role: Role, most: Role | undefined): Role => (most === undefined || rank(role) < rank(most) ? role : most)
+
 /** Undefined when they are not there, or have no role. */
 export async function findPerson(db: Db, id: string): Promise<Person | undefined> {
   const row = await db.selectFrom('people').select(['id', 'name', 'email']).where('id', '=', id).executeTakeFirst()
@@ -48,8 +51,8 @@ export async function findPerson(db: Db, id: string): Promise<Person | undefined
 /** Who a sign-in is, before a project is known. */
 export function callerOf(account: ByKey | Person): ByAccount {
   if (account.kind === 'key') return account
-  const { id, name, email, via, everywhere = 'viewer', project } = account
-  return { kind: 'user', id, name, email, via: via!, role: everywhere, project, projects: [], deployment: undefined }
+  const { id, name, email, via, everywhere = 'viewer', project, most } = account
+  return { kind: 'user', id, name, email, via: via!, role: everywhere, most, project, projects: [], deployment: undefined }
 }
 
 /**
@@ -64,7 +67,7 @@ export async function inProject(person: Person, resolve: ResolveProject, headers
   const held = greater(everywhere, roles.get(project))
   if (held === undefined) throw fault.forbidden('you are not a member of this project')
   const isBound = person.project !== undefined || rank(everywhere) < rank(held)
-  const role = person.most === undefined || rank(held) < rank(person.most) ? held : person.most
+  const role = atMost(held, person.most)
   const by: ByUser = {
     ...(callerOf(person) as ByUser),
     role,

@@ -45,6 +45,7 @@ export const CONTENTS: readonly Group[] = [
   {
     name: 'Automate',
     pages: [
+      ['mcp', 'Tools for agents by the Model Context Protocol, at /mcp.'],
       ['apps', 'Your own code next to the browsers: deploy, invoke, follow logs.'],
       ['managed-auth', 'Profiles that stay logged in at a site.'],
       ['hosted-login', 'The page on which people log in.'],
@@ -57,6 +58,7 @@ export const CONTENTS: readonly Group[] = [
     pages: [
       ['operations', 'The data directory, crashes, Postgres, buckets, backup, limits, metrics.'],
       ['settings', 'Every setting of the service.'],
+      ['sign-in', 'How people sign in: keys, an identity provider, roles, OAuth.'],
       ['organization', 'Keys, projects, limits and the audit log.'],
       ['docker', 'Sessions as Docker containers; the service by docker compose.'],
       ['kubernetes', 'Sessions as pods of Kubernetes.'],

@@ -149,7 +149,14 @@ function useEvents(id: string, category: Category, isLive: boolean): Found & { l
       set({ events: kept.items, older: kept.nextOffset, isLoading: false, isLive })
       while (isLive) {
         await visible(signal)
-        await follow()
+        try {
+          set((now) => ({ ...now, problem: undefined, isLive }))
+          await follow()
+        } catch (error) {
+          // The session has ended, or is not this caller's any more. Anything else may pass: a service that is restarted, say.
+          if (signal.aborted || (error instanceof ApiError && error.status >= 400 && error.status < 500)) throw error
+          set((now) => ({ ...now, problem: `${adviceOn(error)} Trying again.`, isLive: false }))
+        }
         await pause(AGAIN_MS, signal)
       }
     }
