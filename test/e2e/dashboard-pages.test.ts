@@ -71,9 +71,22 @@ describe('browser pools', () => {
     expect((await cloud.fetch(`/browsers/${session}`)).status).toBe(404)
     await hands.press('Change')
     await hands.dialog().getByLabel('Start page').fill('about:blank')
+    await hands.dialog().getByLabel('Policies of Chromium').fill('{"BookmarkBarEnabled": true}')
+    await hands.dialog().getByLabel('Extensions').fill('no-such-extension')
+    await hands.inDialog('Save')
+    // Whatever the service says of it: the dialog stays, and what was typed with it.
+    await hands
+      .dialog()
+      .getByText(/no-such-extension/)
+      .nth(1)
+      .waitFor()
+    await hands.dialog().getByLabel('Extensions').fill('')
     await hands.inDialog('Save')
     await hands.dialog().waitFor({ state: 'detached' })
-    expect((await cloud.client.browserPools.retrieve(pool!.id)).browser_pool_config.start_url).toBe('about:blank')
+    expect((await cloud.client.browserPools.retrieve(pool!.id)).browser_pool_config).toMatchObject({
+      start_url: 'about:blank',
+      chrome_policy: { BookmarkBarEnabled: true },
+    })
     await hands.press('Flush')
     await hands.confirm('Flush')
     await dashboard.open('pools')

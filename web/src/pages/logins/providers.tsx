@@ -45,7 +45,7 @@ const columns = (mayUse: boolean, mayOwn: boolean): Column<Provider>[] => [
       </span>
     ),
   },
-  { title: 'Type', cell: ({ provider_type: type }) => type },
+  { title: 'Type', isMinor: true, cell: ({ provider_type: type }) => type },
   { title: 'State', cell: ({ enabled }) => <State kind={enabled ? 'good' : 'off'}>{enabled ? 'On' : 'Off'}</State> },
   { title: 'Priority', isMinor: true, isNumber: true, cell: ({ priority }) => priority },
   { title: 'Changed', isMinor: true, cell: ({ updated_at: at }) => <Ago at={at} /> },

@@ -49,7 +49,7 @@ const collectorColumns = (mayOwn: boolean): Column<Collector>[] => [
       </span>
     ),
   },
-  { title: 'Endpoint', cell: ({ endpoint }) => <Mono>{endpoint}</Mono> },
+  { title: 'Endpoint', isMinor: true, cell: ({ endpoint }) => <Mono>{endpoint}</Mono> },
   { title: 'Headers', isMinor: true, cell: ({ headers }) => <Mono>{Object.keys(headers).join(', ')}</Mono> },
   { title: 'Last export', isMinor: true, cell: ({ last_export_at: at }) => <Ago at={at} /> },
   { title: 'Failures', cell: (destination) => <Failures {...destination} /> },
