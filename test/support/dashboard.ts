@@ -40,7 +40,12 @@ export async function openDashboard(
   const page = await context.newPage()
   const wrongs: string[] = []
   page.on('pageerror', (error) => wrongs.push(`error: ${error.message}`))
-  page.on('dialog', (dialog) => (wrongs.push(`dialog: ${dialog.message()}`), void dialog.dismiss()))
+  page.on('dialog', (dialog) => {
+    // The browser's own question whether to leave a page.
+    if (dialog.type() === 'beforeunload') return void dialog.accept()
+    wrongs.push(`dialog: ${dialog.message()}`)
+    void dialog.dismiss()
+  })
   page.on('console', (message) => {
     if (/Content Security Policy|TrustedHTML|TrustedScript/i.test(message.text())) wrongs.push(`policy: ${message.text()}`)
   })

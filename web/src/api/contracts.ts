@@ -20,6 +20,7 @@ import type { account } from '../../../src/control/org/account/contract.ts'
 import type { apiKeys } from '../../../src/control/org/api-keys/contract.ts'
 import type { auditLogs } from '../../../src/control/org/audit-logs/contract.ts'
 import type { auditExports } from '../../../src/control/org/audit-logs/exports/contract.ts'
+import type { members } from '../../../src/control/org/members/contract.ts'
 import type { projects } from '../../../src/control/org/projects/contract.ts'
 import type { profiles } from '../../../src/control/profiles/contract.ts'
 import type { proxies } from '../../../src/control/proxies/contract.ts'
@@ -44,6 +45,7 @@ type Own = typeof apps &
   typeof apiKeys &
   typeof auditLogs &
   typeof auditExports &
+  typeof members &
   typeof projects &
   typeof profiles &
   typeof proxies &

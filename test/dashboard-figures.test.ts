@@ -1,0 +1,25 @@
+// The figures of /metrics, as the dashboard's page of the machine reads them.
+import { expect, test } from 'vitest'
+import { makeMetrics } from '../src/control/system/metrics.ts'
+import { parseFigures, sumOf } from '../web/src/pages/service/figures.ts'
+
+test('figures are found by name and labels in what the service answers, and summed', async () => {
+  const metrics = makeMetrics()
+  metrics.request({ id: 'a', method: 'GET', status: 503, ms: 5 })
+  metrics.request({ id: 'b', method: 'GET', status: 500, ms: 5 })
+  const shelf = { waiting: 1, booting: 2, wanted: { 'a "kind"\\': 3, other: 4 } }
+  const text = await metrics.render({ warm: 5, running: 6 }, shelf as Parameters<typeof metrics.render>[1], 7, { freeBytes: 8 } as Parameters<
+    typeof metrics.render
+  >[3])
+  const figures = parseFigures(text)
+  const of = (name: string, labels?: Record<string, string>) => sumOf(figures, name, labels)
+  expect(of('cob_browsers', { state: 'warm' })).toBe(5)
+  expect(of('cob_browsers')).toBe(11)
+  expect(of('cob_browsers', { state: 'nothing' })).toBeUndefined()
+  expect(of('cob_shelf_wanted')).toBe(7)
+  expect(of('cob_shelf_wanted', { kind: 'a "kind"\\' })).toBe(3)
+  expect([of('cob_shelf_waiting'), of('cob_boots_under_way'), of('cob_websockets'), of('cob_disk_free_bytes')]).toEqual([1, 2, 7, 8])
+  expect(of('cob_http_failures_total')).toBe(2)
+  expect(of('cob_process_resident_memory_bytes')).toBeGreaterThan(1_000_000)
+  expect(of('no_such_figure')).toBeUndefined()
+})

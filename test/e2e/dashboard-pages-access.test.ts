@@ -1,0 +1,362 @@
+// The pages of keys, people, projects, credentials and of the service itself, in a real browser, and what each role sees of them.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { readFile } from 'node:fs/promises'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { DEFAULT_PROJECT } from '../../src/control/org/projects/resolve.ts'
+import type { Role } from '../../src/http/route.ts'
+import { exportsTo } from '../support/audit-exports.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { handsOn, type Hands } from '../support/dashboard-hands.ts'
+import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
+import { signedIn } from '../support/people.ts'
+import { s3Server, type S3Server } from '../support/s3.ts'
+
+const HOSTILE = '<img src=x onerror=alert(1)><script>alert(2)</script>'
+const CANARY = 'canary-of-a-secret'
+
+let cloud: Cloud
+let s3: S3Server
+let dashboard: Dashboard
+let page: Page
+let hands: Hands
+let files: string
+
+beforeAll(async () => {
+  await builtDashboard()
+  s3 = await s3Server()
+  cloud = await startCloud(exportsTo(s3))
+  dashboard = await openDashboard(cloud)
+  page = dashboard.page
+  hands = handsOn(page)
+  files = mkdtempSync(join(tmpdir(), 'cob-pages-'))
+})
+afterAll(async () => {
+  rmSync(files, { recursive: true, force: true })
+  await dashboard?.[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+  await s3[Symbol.asyncDispose]()
+})
+
+test('API keys are made, shown once, rotated, and deleted; the key in use cannot delete itself', async () => {
+  await dashboard.open('api-keys')
+  await hands.row(/signed in with it/).waitFor()
+  await checkPage(page, 'api-keys')
+  await hands.press('New key')
+  await hands.inDialog('Create')
+  await hands.dialog().getByText('Fill this in.').waitFor()
+  expect(await problemsOf(page)).toEqual([])
+  await hands.dialog().getByLabel('Name').fill(HOSTILE)
+  await hands.dialog().getByLabel('Project').selectOption('Default')
+  await hands.dialog().getByLabel('Expires after').fill('0')
+  await hands.inDialog('Create')
+  await expect.poll(() => hands.dialog().getByLabel('Expires after').getAttribute('aria-invalid')).toBe('true')
+  await hands.dialog().getByLabel('Expires after').fill('30')
+  await hands.inDialog('Create')
+  const key = (await hands.dialog().locator('code').textContent())!
+  expect(await problemsOf(page)).toEqual([])
+  const call = (bearer: string) => fetch(`${cloud.url}/profiles`, { headers: { authorization: `Bearer ${bearer}` } })
+  expect((await call(key)).status).toBe(200)
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: cloud.url })
+  await hands.press('Copy the key')
+  await expect.poll(() => page.evaluate('navigator.clipboard.readText()')).toBe(key)
+  await hands.inDialog('Done')
+  await hands.row(/onerror/).waitFor()
+  expect(await page.content()).not.toContain(key)
+  await hands.press(`Rotate ${HOSTILE}`)
+  await hands.dialog().getByLabel('The old key expires').fill('0')
+  await hands.inDialog('Rotate')
+  const next = (await hands.dialog().locator('code').textContent())!
+  await page.keyboard.press('Escape')
+  await hands.dialog().waitFor({ state: 'detached' })
+  expect((await call(next)).status).toBe(200)
+  // A key that was checked is remembered for a moment.
+  await expect.poll(async () => (await call(key)).status).toBe(401)
+  await hands.row(/Expired/).waitFor()
+  await checkPage(page, 'api-keys-more')
+  while ((await page.getByRole('button', { name: `Delete ${HOSTILE}` }).count()) > 0) {
+    const before = await page.getByRole('button', { name: `Delete ${HOSTILE}` }).count()
+    await page
+      .getByRole('button', { name: `Delete ${HOSTILE}` })
+      .first()
+      .click()
+    await hands.confirm('Delete')
+    await expect.poll(() => page.getByRole('button', { name: `Delete ${HOSTILE}` }).count()).toBeLessThan(before)
+  }
+  await expect.poll(async () => (await call(next)).status).toBe(401)
+})
+
+test('credentials are created, show keys and never values, and are deleted', async () => {
+  await dashboard.open('credentials')
+  await hands.heading('No credentials', 2).waitFor()
+  await checkPage(page, 'credentials-empty')
+  await hands.press('New credential')
+  await hands.dialog().getByLabel('Name', { exact: true }).fill(HOSTILE)
+  await hands.dialog().getByLabel('Domain').fill('https://not a host/')
+  await hands.dialog().getByLabel('Password').fill(CANARY)
+  await hands.dialog().getByLabel('More values').fill('nonsense')
+  await hands.inDialog('Create')
+  await hands.dialog().getByText('Each line must be key=value').waitFor()
+  await hands.dialog().getByLabel('More values').fill(`pin=${CANARY}`)
+  await hands.inDialog('Create')
+  await hands
+    .dialog()
+    .getByText(/must be a host/)
+    .waitFor()
+  await hands.dialog().getByLabel('Domain').fill('example.com')
+  await hands.inDialog('Create')
+  await hands.row(/onerror/).waitFor()
+  await hands.press(`Keys of ${HOSTILE}`)
+  await hands.dialog().getByText('password, pin').waitFor()
+  expect(await problemsOf(page)).toEqual([])
+  expect(await page.content()).not.toContain(CANARY)
+  await hands.inDialog('Close')
+  await checkPage(page, 'credentials')
+  await hands.press(`Delete ${HOSTILE}`)
+  await hands.confirm('Delete')
+  await hands.heading('No credentials', 2).waitFor()
+})
+
+test('credential providers are listed and tested', async () => {
+  await dashboard.open('credential-providers')
+  await hands.heading('No credential providers', 2).waitFor()
+  await checkPage(page, 'credential-providers-empty')
+  const { id } = await cloud.client.credentialProviders
+    .create({ name: HOSTILE, provider_type: 'file' as 'onepassword', token: '{"path": "/no/such/file"}' })
+    .catch(async () => {
+      // A service that has no such file refuses it when it is made: 1Password is asked only later.
+      return cloud.client.credentialProviders.create({ name: HOSTILE, provider_type: 'onepassword', token: CANARY })
+    })
+  try {
+    await page.reload()
+    await hands.row(/onerror/).waitFor()
+    await hands.press(`Test ${HOSTILE}`)
+    await page.getByText('It cannot be read').waitFor({ timeout: 60_000 })
+    await page.getByRole('alertdialog', { name: 'It cannot be read' }).getByLabel('Close').click()
+    await checkPage(page, 'credential-providers')
+    expect(await page.content()).not.toContain(CANARY)
+  } finally {
+    await cloud.client.credentialProviders.delete(id)
+  }
+})
+
+test('projects are created, limited, renamed, archived and deleted', async () => {
+  await dashboard.open('projects')
+  await hands.heading('All projects together', 2).waitFor()
+  await hands.press('New project')
+  await hands.dialog().getByLabel('Name').fill('a/b')
+  await hands.inDialog('Create')
+  await hands
+    .dialog()
+    .getByText(/must have no \//)
+    .waitFor()
+  await hands.dialog().getByLabel('Name').fill('second')
+  await hands.inDialog('Create')
+  await hands.row(/second/).waitFor()
+  const { items } = await cloud.client.projects.list()
+  const { id } = items.find(({ name }) => name === 'second')!
+  await hands.press('Limits of second')
+  await hands.dialog().getByLabel('Sessions at a time').fill('3')
+  expect(await problemsOf(page)).toEqual([])
+  await hands.inDialog('Save')
+  await hands.dialog().waitFor({ state: 'detached' })
+  expect(await cloud.client.projects.limits.retrieve(id)).toMatchObject({ max_concurrent_sessions: 3 })
+  await checkPage(page, 'projects')
+  await hands.press('Rename second')
+  await hands.dialog().getByLabel('Name').fill('third')
+  await hands.inDialog('Save')
+  await hands.press('Archive third')
+  await hands.row(/third.*Archived/).waitFor()
+  await hands.press('Activate third')
+  await hands.row(/third.*Active/).waitFor()
+  await hands.press('Delete third')
+  await hands.confirm('Delete')
+  await hands.row(/third/).waitFor({ state: 'detached' })
+})
+
+test('people are invited, get other roles, and are removed', async () => {
+  await dashboard.open('members')
+  await hands.heading('No members', 2).waitFor()
+  await checkPage(page, 'members-empty')
+  await hands.press('Invite')
+  await hands.dialog().getByLabel('E-mail address').fill('nobody')
+  await hands.inDialog('Invite')
+  await expect.poll(() => hands.dialog().getByLabel('E-mail address').getAttribute('aria-invalid')).toBe('true')
+  await hands.dialog().getByLabel('E-mail address').fill('ada@example.com')
+  await hands.dialog().getByLabel('Name', { exact: true }).fill(HOSTILE)
+  await hands.dialog().getByLabel('Role').selectOption('Viewer: looks on')
+  await hands.dialog().getByRole('combobox', { name: 'In', exact: true }).selectOption('Default')
+  await hands.inDialog('Invite')
+  await hands.row(/Invited.*viewer of Default/).waitFor()
+  await hands.press(`Change the role of ${HOSTILE}`)
+  await hands.dialog().getByLabel('Role').selectOption('Member: works in it')
+  await hands.inDialog('Save')
+  await hands.row(/member of all projects/).waitFor()
+  await checkPage(page, 'members')
+  await hands.press(`Remove ${HOSTILE}`)
+  await hands.confirm('Remove')
+  await hands.heading('No members', 2).waitFor()
+})
+
+test('the audit log is filtered, paged from the newest entry back, and downloaded', async () => {
+  for (let time = 0; time < 60; time++) await cloud.fetch('/profiles/no-such-profile')
+  await dashboard.open('audit-log')
+  await hands.row(/GET/).first().waitFor()
+  await checkPage(page, 'audit-log')
+  await page.getByPlaceholder('Path, id, address or status').fill('no-such-profile')
+  await expect.poll(() => page.url()).toContain('search=no-such-profile')
+  await expect.poll(() => hands.row(/no-such-profile/).count()).toBe(50)
+  await hands.press('Older')
+  await expect.poll(() => hands.row(/no-such-profile/).count()).toBeLessThan(50)
+  expect(page.url()).toContain('page_token=')
+  const older = await hands.row(/no-such-profile/).count()
+  expect(older).toBeGreaterThanOrEqual(10)
+  await page.reload()
+  await expect.poll(() => hands.row(/no-such-profile/).count()).toBe(older)
+  await hands.press('To the newest')
+  await expect.poll(() => hands.row(/no-such-profile/).count()).toBe(50)
+  const download = page.waitForEvent('download')
+  await hands.press('Download')
+  const file = await download
+  const lines = (await readFile((await file.path())!, 'utf8')).trim().split('\n')
+  expect(lines.length).toBeGreaterThanOrEqual(60)
+  expect(lines.every((line) => (JSON.parse(line) as { path: string }).path.includes('no-such-profile'))).toBe(true)
+  await page.getByLabel('Method').selectOption('DELETE')
+  await hands.heading('Nothing matches', 2).waitFor()
+})
+
+test('exports: a collector and a bucket are created, tested, paused and deleted', async () => {
+  await dashboard.open('exports')
+  await hands.heading('No collectors', 2).waitFor()
+  await checkPage(page, 'exports-empty')
+  await hands.press('New collector')
+  await hands.dialog().getByLabel('Name', { exact: true }).fill(HOSTILE)
+  await hands.dialog().getByLabel('Endpoint').fill('ftp://example.com')
+  await hands.dialog().getByLabel('Headers').fill(`authorization=${CANARY}`)
+  await hands.inDialog('Create')
+  await hands
+    .dialog()
+    .getByText(/must be an http or https URL/)
+    .waitFor()
+  await hands.dialog().getByLabel('Endpoint').fill('https://1.1.1.1')
+  await hands.inDialog('Create')
+  await hands.row(/onerror.*1\.1\.1\.1.*authorization/i).waitFor()
+  expect(await page.content()).not.toContain(CANARY)
+  await checkPage(page, 'exports')
+  await page.getByRole('link', { name: 'Audit log' }).last().click()
+  await hands.heading('No buckets', 2).waitFor()
+  await hands.press('New bucket')
+  await hands.dialog().getByLabel('Bucket', { exact: true }).fill('Not a bucket')
+  await hands.dialog().getByLabel('Region').fill('eu-west-1')
+  await hands.inDialog('Create')
+  await hands
+    .dialog()
+    .getByText(/must be the name of a bucket/)
+    .waitFor()
+  await hands.dialog().getByLabel('Bucket', { exact: true }).fill('logs')
+  await hands.inDialog('Create')
+  await hands.row(/logs.*Paused/).waitFor()
+  await checkPage(page, 'exports-audit-log')
+  await hands.press('Test logs')
+  await page.getByText('An object has been written').waitFor()
+  await hands.press('Start logs')
+  await hands.row(/logs.*Active/).waitFor()
+  await hands.press('Pause logs')
+  await hands.row(/logs.*Paused/).waitFor()
+  await hands.press('Delete logs')
+  await hands.confirm('Delete')
+  await hands.heading('No buckets', 2).waitFor()
+  await page.getByRole('link', { name: 'Telemetry' }).click()
+  await hands.press(`Delete ${HOSTILE}`)
+  await hands.confirm('Delete')
+  await hands.heading('No collectors', 2).waitFor()
+})
+
+test('the machine: its parts, seats, disk and version', async () => {
+  await dashboard.open('machine')
+  await page.getByText(/Version \d+\.\d+\.\d+/).waitFor()
+  await page
+    .getByRole('region', { name: 'Sessions' })
+    .getByText(/^0 of \d+$/)
+    .waitFor()
+  await page.getByRole('region', { name: 'Disk' }).getByText(/free$/).waitFor()
+  expect(await page.getByRole('region', { name: 'Parts of the service' }).textContent()).toMatch(/Database.*Works/)
+  await checkPage(page, 'machine')
+})
+
+describe('of the role', () => {
+  const asPerson = async (roles: Record<string, Role>, work: (hands: Hands, open: Dashboard['open'], page: Page) => Promise<void>): Promise<void> => {
+    const person = await signedIn(cloud, roles)
+    await using other = await openDashboard(cloud, { key: null })
+    await other.page.context().addCookies([{ name: 'cob_session', value: person.cookie.split('=')[1]!, url: cloud.url, httpOnly: true, sameSite: 'Strict' }])
+    await other.open('sessions')
+    await other.page.getByRole('navigation', { name: 'Pages' }).waitFor()
+    await work(handsOn(other.page), other.open, other.page)
+  }
+
+  test('viewer, a person sees lists and no action that would be refused; what is for owners says so', async () => {
+    await cloud.client.profiles.create({ name: 'looked-at' })
+    try {
+      await asPerson({ [DEFAULT_PROJECT]: 'viewer' }, async (their, open, theirPage) => {
+        for (const [path, button] of [
+          ['pools', 'New pool'],
+          ['proxies', 'New proxy'],
+          ['extensions', 'Upload'],
+          ['apps', 'Deploy'],
+          ['logins', 'New managed login'],
+          ['credentials', 'New credential'],
+        ] as const) {
+          await open(path)
+          await their.heading(/^No /, 2).waitFor()
+          expect(await theirPage.getByRole('button', { name: button }).count(), path).toBe(0)
+        }
+        await open('profiles')
+        await theirPage.getByRole('link', { name: 'looked-at' }).click()
+        await their.heading('looked-at').waitFor()
+        await theirPage.getByText('Nothing has been saved into it yet').waitFor()
+        expect(await theirPage.getByRole('button', { name: /Rename|Delete|Download/ }).count()).toBe(0)
+        for (const path of ['api-keys', 'members', 'audit-log']) {
+          await open(path)
+          await their.heading(/is not yours to see$/, 2).waitFor()
+          expect(await problemsOf(theirPage)).toEqual([])
+        }
+        await open('playground')
+        await their.heading('You look on here', 2).waitFor()
+      })
+    } finally {
+      await cloud.client.profiles.delete('looked-at')
+    }
+  })
+
+  test('member, a person works in the project and does not decide who may', async () => {
+    await asPerson({ [DEFAULT_PROJECT]: 'member' }, async (their, open, theirPage) => {
+      await open('profiles')
+      await their.press('New profile')
+      await their.dialog().getByLabel('Name').fill('of-a-member')
+      await their.inDialog('Create')
+      await their.heading('of-a-member').waitFor()
+      await their.press('Delete of-a-member')
+      await their.confirm('Delete')
+      await their.heading('No profiles', 2).waitFor()
+      await open('machine')
+      await theirPage.getByText('Figures of the whole service are for those who own all projects.').waitFor()
+      await open('projects')
+      await their.row(/Default/).waitFor()
+      expect(await theirPage.getByRole('button', { name: /New project|Rename|Delete/ }).count()).toBe(0)
+    })
+  })
+
+  test('owner of one project, a person sees its keys and invites into it alone', async () => {
+    await asPerson({ [DEFAULT_PROJECT]: 'owner' }, async (their, open, theirPage) => {
+      await open('members')
+      await their.press('Invite')
+      expect(await their.dialog().getByRole('combobox', { name: 'In', exact: true }).locator('option').allTextContents()).toEqual(['Default'])
+      await theirPage.keyboard.press('Escape')
+      await open('api-keys')
+      await their.press('New key')
+      expect(await their.dialog().getByLabel('Project').locator('option').allTextContents()).toEqual(['Default'])
+    })
+  })
+})

@@ -1,0 +1,183 @@
+// The pages of apps and of managed logins, in a real browser: real code that is built and run, a real login that is under way.
+import { createServer, type Server } from 'node:http'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { zipOf } from '../support/apps.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { handsOn, type Hands } from '../support/dashboard-hands.ts'
+import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
+
+const HOSTILE = '<img src=x onerror=alert(1)>'
+/** The first install downloads packages. */
+const BUILD_MS = 180_000
+
+let cloud: Cloud
+let dashboard: Dashboard
+let page: Page
+let hands: Hands
+let files: string
+let site: Server
+
+beforeAll(async () => {
+  await builtDashboard()
+  // Runs keep a sandbox ready, which a shared service must not be left with.
+  cloud = await startCloud()
+  dashboard = await openDashboard(cloud)
+  page = dashboard.page
+  hands = handsOn(page)
+  files = mkdtempSync(join(tmpdir(), 'cob-pages-'))
+  const label = HOSTILE.replaceAll('<', '&lt;')
+  site = createServer((_request, response) =>
+    response
+      .setHeader('content-type', 'text/html')
+      .end(
+        `<title>Log in</title><form method="post"><label>${label} Email <input type="email" name="email"></label><label>Password <input type="password" name="password"></label><button>Log in</button></form>`,
+      ),
+  ).listen(0, '127.0.0.1')
+  await once(site, 'listening')
+})
+afterAll(async () => {
+  site.closeAllConnections()
+  site.close()
+  rmSync(files, { recursive: true, force: true })
+  await dashboard?.[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+})
+
+const SOURCE = `
+  import Kernel from '@onkernel/sdk'
+  const app = new Kernel().app('shouting')
+  app.action('shout', async (ctx, payload) => {
+    console.log('${HOSTILE} said ' + payload.text)
+    if (payload.slow) await new Promise((resolve) => setTimeout(resolve, 60_000))
+    return { loud: payload.text.toUpperCase() }
+  })`
+
+test(
+  'apps are deployed with their build in view, invoked with a payload, stopped and deleted',
+  async () => {
+    await dashboard.open('apps')
+    await hands.heading('No apps', 2).waitFor()
+    await checkPage(page, 'apps-empty')
+    await dashboard.open('invocations')
+    await hands.heading('No invocations', 2).waitFor()
+    const zip = join(files, 'app.zip')
+    writeFileSync(zip, await zipOf({ 'index.ts': SOURCE, 'package.json': JSON.stringify({ type: 'module', dependencies: { '@onkernel/sdk': '0.84.0' } }) }))
+    await dashboard.open('deployments')
+    await hands.heading('No deployments', 2).waitFor()
+    await hands.press('Deploy')
+    await hands.choose(/Choose a file/, zip)
+    await hands.dialog().getByLabel('Entry point').fill('index.ts')
+    await hands.dialog().getByLabel('Variables').fill('TOKEN=canary-of-a-variable')
+    expect(await problemsOf(page)).toEqual([])
+    await hands.inDialog('Deploy')
+    await page.waitForURL(/\/deployments\/\w+/)
+    const log = page.getByRole('log')
+    await log.getByText('— running —').waitFor({ timeout: BUILD_MS })
+    await page.getByText('Running', { exact: true }).waitFor()
+    expect(await page.content()).not.toContain('canary-of-a-variable')
+    await checkPage(page, 'deployment')
+    const deployment = page.url()
+    await page.getByRole('link', { name: 'Invoke' }).click()
+    await hands.row(/shouting.*latest.*shout/).waitFor()
+    await checkPage(page, 'apps')
+
+    await hands.press('Invoke shouting latest')
+    await hands.dialog().getByLabel('Payload').fill('{"text": ')
+    await hands.inDialog('Invoke')
+    await hands
+      .dialog()
+      .getByText(/This is not JSON/)
+      .waitFor()
+    await hands.dialog().getByLabel('Payload').fill('{"text": "hello"}')
+    await hands.inDialog('Invoke')
+    await hands.heading('shouting · shout').waitFor()
+    await log.getByText(`${HOSTILE} said hello`).waitFor({ timeout: 60_000 })
+    await page.getByRole('region', { name: 'Output' }).getByText('"loud": "HELLO"').first().waitFor()
+    await page.getByText('Succeeded', { exact: true }).waitFor()
+    await checkPage(page, 'invocation')
+
+    await dashboard.open('apps')
+    await hands.press('Invoke shouting latest')
+    await hands.dialog().getByLabel('Payload').fill('{"text": "slow", "slow": true}')
+    await hands.inDialog('Invoke')
+    await log.getByText('said slow').waitFor({ timeout: 60_000 })
+    await page.getByText('It has none now.').waitFor()
+    await hands.press('Stop')
+    await hands.confirm('Stop')
+    await page.getByText('Failed', { exact: true }).waitFor()
+    await dashboard.open('invocations?status=failed')
+    await hands.row(/shouting · shout/).waitFor()
+    expect(await hands.row(/shouting · shout/).count()).toBe(1)
+    await page.getByLabel('State').selectOption('Any state')
+    await expect.poll(() => hands.row(/shouting · shout/).count()).toBe(2)
+    await checkPage(page, 'invocations')
+    await page.goto(deployment)
+    await page.getByRole('button', { name: /^Delete/ }).click()
+    await hands.confirm('Delete')
+    await page.waitForURL(/\/deployments$/)
+    await dashboard.open('apps')
+    await hands.heading('No apps', 2).waitFor()
+  },
+  BUILD_MS + 120_000,
+)
+
+test('a build that fails says why', async () => {
+  const { id } = await cloud.client.deployments.create({
+    entrypoint_rel_path: 'index.ts',
+    file: new File([new Uint8Array(await zipOf({ 'other.ts': '', 'package.json': '{"type": "module"}' }))], 'app.zip'),
+  })
+  await dashboard.open(`deployments/${id}`)
+  await hands.heading('The build has failed', 2).waitFor({ timeout: 60_000 })
+  await checkPage(page, 'deployment-failed')
+  await cloud.client.deployments.delete(id)
+})
+
+test('managed logins are created, begun, continued on their page, and deleted; what the site says is text', async () => {
+  const { port } = site.address() as AddressInfo
+  await dashboard.open('logins')
+  await hands.heading('No managed logins', 2).waitFor()
+  await checkPage(page, 'logins-empty')
+  await hands.press('New managed login')
+  await hands.dialog().getByLabel('Domain').fill('https://host.cob.internal')
+  await hands.dialog().getByLabel('Profile').fill('logged-in')
+  await hands.inDialog('Create')
+  await hands
+    .dialog()
+    .getByText(/must be a host name/)
+    .waitFor()
+  expect(await problemsOf(page)).toEqual([])
+  await hands.dialog().getByLabel('Domain').fill('host.cob.internal')
+  await hands.dialog().getByLabel('Page of the login').fill(`http://host.cob.internal:${port}/`)
+  await hands.inDialog('Create')
+  await hands.heading('host.cob.internal').waitFor()
+  await page.getByText('No login and no check yet.').waitFor()
+  await hands.press('Log in')
+  const asks = page.getByRole('region', { name: 'Last login' })
+  await asks.getByText(/awaiting input/).waitFor({ timeout: 60_000 })
+  expect(await asks.textContent()).toContain(HOSTILE)
+  await hands.row(/Login/).waitFor()
+  await checkPage(page, 'login')
+  const opened = page.waitForEvent('popup')
+  await page.getByRole('link', { name: 'Continue the login' }).click()
+  const hosted = await opened
+  await hosted.getByRole('button', { name: 'Continue' }).click()
+  await hosted
+    .getByLabel(/Password/)
+    .first()
+    .waitFor()
+  await hosted.close()
+  await dashboard.open('logins')
+  await hands.row(/host\.cob\.internal.*Needs a login/).waitFor()
+  await checkPage(page, 'logins')
+  await page.getByRole('link', { name: 'host.cob.internal' }).click()
+  await hands.press('Delete host.cob.internal')
+  await hands.confirm('Delete')
+  await hands.heading('No managed logins', 2).waitFor()
+  await cloud.client.profiles.delete('logged-in')
+})

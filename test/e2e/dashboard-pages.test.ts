@@ -1,0 +1,201 @@
+// The pages of what a project has besides sessions, in a real browser: each lists, creates, changes and deletes against a real service.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Cloud } from '../support/cloud.ts'
+import { zipOf } from '../support/apps.ts'
+import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
+import { handsOn, type Hands } from '../support/dashboard-hands.ts'
+import { shareCloud } from '../support/shelf.ts'
+
+/** Names that would run as script if any page made markup of them. Names of pools and proxies are free text. */
+const HOSTILE = '<img src=x onerror=alert(1)><script>alert(2)</script>'
+
+let cloud: Cloud
+let dashboard: Dashboard
+let page: Page
+let files: string
+let hands: Hands
+
+beforeAll(async () => {
+  await builtDashboard()
+  cloud = await shareCloud()
+  dashboard = await openDashboard(cloud)
+  page = dashboard.page
+  hands = handsOn(page)
+  files = mkdtempSync(join(tmpdir(), 'cob-pages-'))
+})
+afterAll(async () => {
+  rmSync(files, { recursive: true, force: true })
+  await dashboard?.[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+})
+
+describe('browser pools', () => {
+  test('are created, changed, lent from, flushed and deleted; the form says which field is wrong', async () => {
+    await dashboard.open('pools')
+    await hands.heading('No pools', 2).waitFor()
+    await checkPage(page, 'pools-empty')
+    await page.getByRole('button', { name: 'New pool' }).focus()
+    await page.keyboard.press('Enter')
+    await hands.dialog().waitFor()
+    expect(await problemsOf(page)).toEqual([])
+    await hands.dialog().getByLabel('Browsers', { exact: true }).fill('many')
+    await hands.inDialog('Create')
+    await hands.dialog().getByText('Write a number.').waitFor()
+    await hands.dialog().getByLabel('Browsers', { exact: true }).fill('0')
+    await hands.inDialog('Create')
+    // What the service refuses stands at its field.
+    const size = hands.dialog().getByLabel('Browsers', { exact: true })
+    await expect.poll(() => size.getAttribute('aria-invalid')).toBe('true')
+    expect(await problemsOf(page)).toEqual([])
+    await size.fill('1')
+    await hands.dialog().getByLabel('Name').fill(HOSTILE)
+    await hands.dialog().getByLabel('A lent browser ends after so many idle seconds').fill('600')
+    await page.keyboard.press('Enter')
+    await hands.heading(HOSTILE).waitFor()
+    const [pool] = (await cloud.client.browserPools.list()).items
+    expect(pool).toMatchObject({ name: HOSTILE, browser_pool_config: { size: 1, timeout_seconds: 600 } })
+    await page.getByText('1 idle and 0 lent, of 1').waitFor({ timeout: 60_000 })
+    await hands.press('Acquire')
+    await page.waitForURL(/\/sessions\//)
+    const session = page.url().split('/').at(-1)!
+    await dashboard.open(`pools/${pool!.id}`)
+    await hands.row(new RegExp(session)).waitFor()
+    await checkPage(page, 'pool')
+    await hands.press(`Discard ${session}`)
+    await hands.confirm('Discard')
+    await hands.row(new RegExp(session)).waitFor({ state: 'detached' })
+    expect((await cloud.fetch(`/browsers/${session}`)).status).toBe(404)
+    await hands.press('Change')
+    await hands.dialog().getByLabel('Start page').fill('about:blank')
+    await hands.dialog().getByLabel('Policies of Chromium').fill('{"BookmarkBarEnabled": true}')
+    await hands.dialog().getByLabel('Extensions').fill('no-such-extension')
+    await hands.inDialog('Save')
+    // The dialog stays, with what was typed and what the service says of it.
+    await hands.dialog().getByText('0.name: there is no such extension.').waitFor()
+    await hands.dialog().getByLabel('Extensions').fill('')
+    await hands.inDialog('Save')
+    await hands.dialog().waitFor({ state: 'detached' })
+    expect((await cloud.client.browserPools.retrieve(pool!.id)).browser_pool_config).toMatchObject({
+      start_url: 'about:blank',
+      chrome_policy: { BookmarkBarEnabled: true },
+    })
+    await hands.press('Flush')
+    await hands.confirm('Flush')
+    await dashboard.open('pools')
+    await hands.row(/onerror/).waitFor()
+    await checkPage(page, 'pools')
+    await page.getByRole('link', { name: HOSTILE }).click()
+    await hands.press('Delete')
+    await hands.confirm('Delete')
+    await hands.heading('No pools', 2).waitFor()
+  })
+})
+
+describe('profiles', () => {
+  test('are created, renamed and deleted; versions are listed, restored and downloaded', async () => {
+    await dashboard.open('profiles')
+    await hands.heading('No profiles', 2).waitFor()
+    await checkPage(page, 'profiles-empty')
+    await hands.press('New profile')
+    await hands.dialog().getByLabel('Name').fill('not a name')
+    await hands.inDialog('Create')
+    await hands
+      .dialog()
+      .getByText(/must have 1 to 255 letters/)
+      .waitFor()
+    await hands.dialog().getByLabel('Name').fill('shop')
+    await hands.inDialog('Create')
+    await hands.heading('shop').waitFor()
+    const id = page.url().split('/').at(-1)!
+    for (let time = 0; time < 2; time++) {
+      const { session_id: session } = await cloud.client.browsers.create({ profile: { name: 'shop', save_changes: true } })
+      await cloud.remove(session)
+    }
+    await page.reload()
+    await expect.poll(() => hands.row(/Sessions load this one|ago|now/).count(), { timeout: 60_000 }).toBe(2)
+    await checkPage(page, 'profile')
+    await hands.press('Restore')
+    await hands.confirm('Restore')
+    const versions = (await (await cloud.fetch(`/profiles/${id}/versions`)).json()) as { current: boolean }[]
+    expect(versions.map(({ current }) => current)).toEqual([false, true])
+    const download = page.waitForEvent('download')
+    await hands.press('Download')
+    const file = await download
+    expect(file.suggestedFilename()).toBe('shop.tar.zst')
+    expect(
+      readFileSync((await file.path())!)
+        .subarray(0, 4)
+        .toString('hex'),
+    ).toBe('28b52ffd')
+    await hands.press('Rename')
+    await hands.dialog().getByLabel('Name').fill('store')
+    await hands.inDialog('Save')
+    await hands.heading('store').waitFor()
+    await hands.press('Delete store')
+    await hands.confirm('Delete')
+    await hands.heading('No profiles', 2).waitFor()
+  })
+})
+
+describe('proxies', () => {
+  test('are created, checked and deleted; the fields follow the type, and a refusal stands at its field', async () => {
+    await dashboard.open('proxies')
+    await hands.heading('No proxies', 2).waitFor()
+    await checkPage(page, 'proxies-empty')
+    await hands.press('New proxy')
+    await hands.dialog().getByLabel('Type').selectOption('Residential')
+    await hands.dialog().getByLabel('Zip code').waitFor()
+    await hands.dialog().getByLabel('Host', { exact: true }).waitFor({ state: 'detached' })
+    await hands.dialog().getByLabel('City').fill('berlin')
+    await hands.inDialog('Create')
+    await expect.poll(() => hands.dialog().getByLabel('Country').getAttribute('aria-invalid')).toBe('true')
+    await hands.dialog().getByLabel('Type').selectOption('A server of your own')
+    await hands.dialog().getByLabel('Name', { exact: true }).fill(HOSTILE)
+    await hands.dialog().getByLabel('Host', { exact: true }).fill('127.0.0.1')
+    await hands.dialog().getByLabel('Port').fill('9')
+    await hands.dialog().getByLabel('User name').fill('me')
+    await hands.dialog().getByLabel('Password').fill('canary-of-a-password')
+    await hands.inDialog('Create')
+    await hands.row(/onerror/).waitFor()
+    expect((await cloud.client.proxies.list()).items).toMatchObject([{ name: HOSTILE, config: { host: '127.0.0.1', port: 9, has_password: true } }])
+    expect(await page.content()).not.toContain('canary-of-a-password')
+    await hands.press(`Check ${HOSTILE}`)
+    await page.getByText('It does not work').waitFor()
+    await page.getByRole('alertdialog', { name: 'It does not work' }).getByLabel('Close').click()
+    await page.getByText('Does not work', { exact: true }).waitFor()
+    await checkPage(page, 'proxies')
+    await hands.press(`Delete ${HOSTILE}`)
+    await hands.confirm('Delete')
+    await hands.heading('No proxies', 2).waitFor()
+  })
+})
+
+describe('extensions', () => {
+  test('are uploaded, downloaded and deleted', async () => {
+    await dashboard.open('extensions')
+    await hands.heading('No extensions', 2).waitFor()
+    await checkPage(page, 'extensions-empty')
+    const zip = join(files, 'extension.zip')
+    writeFileSync(zip, await zipOf({ 'manifest.json': JSON.stringify({ manifest_version: 3, name: 'One', version: '1' }) }))
+    await hands.press('Upload')
+    await hands.inDialog('Upload')
+    await hands.dialog().getByText('Choose a file.').waitFor()
+    await hands.choose(/Choose a file/, zip)
+    await hands.dialog().getByText('extension.zip').waitFor()
+    expect(await problemsOf(page)).toEqual([])
+    await hands.dialog().getByLabel('Name').fill('one')
+    await hands.inDialog('Upload')
+    await hands.row(/one/).waitFor()
+    await checkPage(page, 'extensions')
+    const download = page.waitForEvent('download')
+    await hands.press('Download one')
+    expect(readFileSync((await (await download).path())!)).toEqual(readFileSync(zip))
+    await hands.press('Delete one')
+    await hands.confirm('Delete')
+    await hands.heading('No extensions', 2).waitFor()
+  })
+})

@@ -1,0 +1,152 @@
+// Credentials: names and keys. Values are sent to the service and never come back.
+import type { ItemOf } from '../../api/contracts.ts'
+import { useCall, useChange } from '../../api/queries.ts'
+import { useRights } from '../../api/rights.ts'
+import { Button } from '../../ui/button.tsx'
+import { examples } from '../../ui/code.tsx'
+import { Dialog } from '../../ui/confirm.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { ErrorNotice } from '../../ui/error.tsx'
+import { FormDialog } from '../../ui/form.tsx'
+import { List, Loading, type Column, type Filter } from '../../ui/list.tsx'
+import { Head } from '../../ui/page.tsx'
+import { Remove } from '../../ui/remove.tsx'
+import { Ago, Facts, Mono } from '../../ui/show.tsx'
+import { done } from '../../ui/toasts.tsx'
+
+type Credential = ItemOf<'listCredentials'>
+
+const FILTERS: Filter[] = [{ kind: 'search', name: 'query', label: 'Search by name, domain or id' }]
+
+function NewCredential() {
+  const create = useChange('createCredential', ['listCredentials'])
+  return (
+    <FormDialog
+      title="New credential"
+      trigger={<Button look="primary">New credential</Button>}
+      fields={[
+        { name: 'name', label: 'Name', isRequired: true },
+        { name: 'domain', label: 'Domain', isRequired: true, placeholder: 'example.com' },
+        { name: 'username', label: 'User name', hint: 'Kept under the key username. May be empty.' },
+        { name: 'password', label: 'Password', kind: 'password', hint: 'Kept under the key password. It is encrypted and never shown again.' },
+        { name: 'values', label: 'More values', kind: 'pairs', rows: 2, hint: 'One a line, as key=value.' },
+        { name: 'totp_secret', label: 'TOTP secret', kind: 'password', hint: 'Base32, or an otpauth:// address. May be empty.' },
+        { name: 'sso_provider', label: 'Sign-in by', placeholder: 'google', hint: 'The button to press at the site. May be empty.' },
+      ]}
+      action="Create"
+      send={async ({ username, password, values, ...rest }) => {
+        const all = { ...(username !== undefined && { username }), ...(password !== undefined && { password }), ...(values as object) }
+        await create.mutateAsync({ body: { ...rest, values: all } as { name: string; domain: string; values: Record<string, string> } })
+        done('Created')
+      }}
+    />
+  )
+}
+
+const Keys = ({ credential }: { credential: Credential }) => (
+  <Dialog
+    title={credential.name}
+    trigger={
+      <Button look="quiet" aria-label={`Keys of ${credential.name}`}>
+        Keys
+      </Button>
+    }
+  >
+    {(close) => <KeysOf id={credential.id} close={close} />}
+  </Dialog>
+)
+
+function KeysOf({ id, close }: { id: string; close: () => void }) {
+  const { data, error, isPending } = useCall('getCredential', { params: { id_or_name: id } })
+  return (
+    <>
+      {isPending ? (
+        <Loading label="the keys" />
+      ) : !data ? (
+        <ErrorNotice error={error} what="This credential" />
+      ) : (
+        <Facts
+          facts={[
+            ['Keys', <Mono key="keys">{(data.value_keys ?? []).join(', ') || 'none'}</Mono>],
+            ['TOTP', data.has_totp_secret ? `${data.totp_algorithm}, ${data.totp_digits} digits, ${data.totp_period} s` : 'no secret'],
+            ['Sign-in by', data.sso_provider],
+            ['Changed', <Ago key="updated" at={data.updated_at} />],
+          ]}
+        />
+      )}
+      <p className="muted">Values are never shown, to nobody.</p>
+      <div className="buttons">
+        <Button onPress={close}>Close</Button>
+      </div>
+    </>
+  )
+}
+
+const columns = (mayUse: boolean): Column<Credential>[] => [
+  {
+    title: 'Credential',
+    cell: ({ name, id }) => (
+      <span className="main-cell">
+        {name}
+        <small>
+          <Mono>{id}</Mono>
+        </small>
+      </span>
+    ),
+  },
+  { title: 'Domain', cell: ({ domain }) => domain },
+  {
+    title: 'Has',
+    isMinor: true,
+    cell: ({ has_values: values, has_totp_secret: totp, sso_provider: sso }) =>
+      [values && 'values', totp && 'a TOTP secret', sso && `sign-in by ${sso}`].filter(Boolean).join(', '),
+  },
+  { title: 'Changed', isMinor: true, cell: ({ updated_at: at }) => <Ago at={at} /> },
+  {
+    title: 'Actions',
+    cell: (credential) => (
+      <span className="row-actions">
+        <Keys credential={credential} />
+        {mayUse && (
+          <Remove
+            call="deleteCredential"
+            input={{ params: { id_or_name: credential.id } }}
+            changes={['listCredentials']}
+            what="the credential"
+            name={credential.name}
+            text="its values are gone after that, and managed logins that name it need a person."
+          />
+        )}
+      </span>
+    ),
+  },
+]
+
+export default function Credentials() {
+  const may = useRights()
+  return (
+    <>
+      <Head title="Credentials" text="What managed logins type. Values are stored encrypted and shown to nobody.">
+        {may.use && <NewCredential />}
+      </Head>
+      <List
+        id="listCredentials"
+        label="Credentials"
+        filters={FILTERS}
+        columns={columns(may.use)}
+        keyOf={({ id }) => id}
+        empty={
+          <Empty
+            title="No credentials"
+            text="A credential has what a login asks for: user name, password, TOTP secret. Create one here, or from a program:"
+            examples={examples(
+              `const credential = await kernel.credentials.create({ name: 'example', domain: 'example.com', values: { username: 'me', password: 'secret' } })\nconsole.log(credential.id)`,
+              `credential = kernel.credentials.create(name="example", domain="example.com", values={"username": "me", "password": "secret"})\nprint(credential.id)`,
+              `-H "Content-Type: application/json" -d '{"name": "example", "domain": "example.com", "values": {"username": "me", "password": "secret"}}' $URL/credentials`,
+            )}
+          />
+        }
+      />
+    </>
+  )
+}

@@ -1,0 +1,83 @@
+// The form of a browser pool, for a new one and for a change.
+import type { ItemOf } from '../../api/contracts.ts'
+import { useChoices } from '../../ui/choices.ts'
+import type { Body, FieldSpec } from '../../ui/form-values.ts'
+
+export type Pool = ItemOf<'listBrowserPools'>
+
+export const nameOf = ({ name, id }: Pool): string => name ?? id
+
+/** A change sends what is empty as well: it clears what the pool has. */
+export function usePoolFields(pool?: Pool): FieldSpec[] {
+  const config = pool?.browser_pool_config
+  const profiles = useChoices('listProfiles', 'None', ({ id, name }) => [id, name ?? id])
+  const proxies = useChoices('listProxies', 'None', ({ id, name }) => [id, name ?? id])
+  const clears = pool !== undefined
+  const isOn = (value: boolean | undefined): string => (value ? 'true' : '')
+  return [
+    { name: 'name', label: 'Name', initial: config?.name ?? '', hint: 'May be empty; programs can use it in place of the id.' },
+    { name: 'size', label: 'Browsers', kind: 'number', isRequired: true, initial: String(config?.size ?? 1), hint: 'How many are kept, lent ones included.' },
+    {
+      name: 'fill_rate_per_minute',
+      label: 'Made again in a minute, in percent',
+      kind: 'number',
+      initial: String(config?.fill_rate_per_minute ?? 25),
+      isRequired: true,
+    },
+    {
+      name: 'timeout_seconds',
+      label: 'A lent browser ends after so many idle seconds',
+      kind: 'number',
+      initial: String(config?.timeout_seconds ?? 600),
+      isRequired: true,
+    },
+    { name: 'start_url', label: 'Start page', initial: config?.start_url ?? '', placeholder: 'https://…', sendsEmpty: clears },
+    { name: 'viewport.width', label: 'Width of the screen', kind: 'number', initial: String(config?.viewport?.width ?? ''), hint: 'Empty: 1920 × 1080.' },
+    { name: 'viewport.height', label: 'Height of the screen', kind: 'number', initial: String(config?.viewport?.height ?? '') },
+    { name: 'profile.id', label: 'Profile', kind: 'choice', options: profiles, initial: config?.profile?.id ?? pool?.profile_id ?? '', sendsEmpty: clears },
+    { name: 'proxy_id', label: 'Proxy', kind: 'choice', options: proxies, initial: config?.proxy?.id ?? config?.proxy_id ?? '', sendsEmpty: clears },
+    {
+      name: 'extensions',
+      label: 'Extensions',
+      kind: 'lines',
+      rows: 2,
+      initial: (config?.extensions ?? []).map(({ name, id }) => name ?? id).join('\n'),
+      hint: 'A name or an id a line.',
+      sendsEmpty: clears,
+    },
+    {
+      name: 'chrome_policy',
+      label: 'Policies of Chromium',
+      kind: 'json',
+      rows: 2,
+      initial: config?.chrome_policy ? JSON.stringify(config.chrome_policy) : '',
+      hint: 'JSON. May be empty.',
+      // One that is too long to be shown stays as it is.
+      sendsEmpty: config?.chrome_policy !== undefined,
+    },
+    { name: 'headless', label: 'Headless', kind: 'switch', initial: isOn(config?.headless) },
+    { name: 'stealth', label: 'Stealth', kind: 'switch', initial: isOn(config?.stealth) },
+    { name: 'kiosk_mode', label: 'Kiosk', kind: 'switch', initial: isOn(config?.kiosk_mode), hint: 'Full screen, without bars of the browser.' },
+    ...(pool
+      ? [
+          {
+            name: 'discard_all_idle',
+            label: 'Make idle browsers anew now',
+            kind: 'switch' as const,
+            hint: 'Otherwise they keep what they were made with until they end.',
+          },
+        ]
+      : []),
+  ]
+}
+
+const ID = /^[a-z0-9]{24}$/
+
+/** The body of a call: its types are those of the form. */
+export const bodyOfPool = ({ extensions, ...body }: Body) =>
+  ({
+    ...body,
+    ...(Array.isArray(extensions) && { extensions: extensions.map((each: string) => (ID.test(each) ? { id: each } : { name: each })) }),
+  }) as unknown as {
+    size: number
+  }

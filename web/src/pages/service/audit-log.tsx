@@ -1,0 +1,182 @@
+// The audit log: who has called what. Its pages follow one another by tokens, from the newest entry back.
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { useSearchParams } from 'react-router'
+import { bytes } from '../../api/client.ts'
+import type { ItemOf } from '../../api/contracts.ts'
+import { useProject } from '../../api/project.ts'
+import { Button } from '../../ui/button.tsx'
+import { ErrorNotice } from '../../ui/error.tsx'
+import { FilterBar, Loading, Table, useFilters, type Column, type Filter } from '../../ui/list.tsx'
+import { Head } from '../../ui/page.tsx'
+import { Ago, Mono, size } from '../../ui/show.tsx'
+import { failed } from '../../ui/toasts.tsx'
+import { save } from '../sessions/download.ts'
+
+type Entry = ItemOf<'listAuditLogs'>
+
+const HOUR_MS = 3_600_000
+const WINDOWS: Record<string, number> = { day: 24 * HOUR_MS, hour: HOUR_MS, week: 168 * HOUR_MS, month: 720 * HOUR_MS }
+const PAGE_ENTRIES = 50
+/** A chunk of the log is made before it is sent. */
+const EXPORT_MS = 120_000
+
+const FILTERS: Filter[] = [
+  {
+    kind: 'choice',
+    name: 'window',
+    label: 'Time',
+    options: [
+      ['day', 'The last day'],
+      ['hour', 'The last hour'],
+      ['week', 'The last week'],
+      ['month', 'The last 30 days'],
+    ],
+  },
+  {
+    kind: 'choice',
+    name: 'method',
+    label: 'Method',
+    options: [['', 'All methods'], ...['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].map((name) => [name, name] as const)],
+  },
+  {
+    kind: 'choice',
+    name: 'auth_strategy',
+    label: 'By',
+    options: [
+      ['', 'By anybody'],
+      ['api_key', 'API keys'],
+      ['dashboard', 'Sign-ins to the dashboard'],
+      ['app', 'Code of apps'],
+      ['session', 'Tokens of sessions'],
+      ['link', 'Links'],
+      ['login', 'Tokens of logins'],
+    ],
+  },
+  { kind: 'search', name: 'service', label: 'Group, such as browsers' },
+  { kind: 'search', name: 'search', label: 'Path, id, address or status' },
+]
+
+const COLUMNS: Column<Entry>[] = [
+  { title: 'When', cell: ({ timestamp: at }) => <Ago at={at} /> },
+  {
+    title: 'Call',
+    cell: ({ method, path, route }) => (
+      <span className="main-cell">
+        <Mono>{`${method} ${path}`}</Mono>
+        <small>{route}</small>
+      </span>
+    ),
+  },
+  { title: 'Status', isNumber: true, cell: ({ status }) => <span className={status >= 400 ? 'problem' : undefined}>{status}</span> },
+  { title: 'Took', isMinor: true, isNumber: true, cell: ({ duration_ms: ms }) => `${ms} ms` },
+  {
+    title: 'By',
+    isMinor: true,
+    cell: ({ auth_strategy: by, user_id: id, email }) => (
+      <span className="main-cell">
+        {by}
+        {/* Of a key the address is a placeholder. */}
+        <small>{email && !email.endsWith('@key.cob.internal') ? email : <Mono>{id}</Mono>}</small>
+      </span>
+    ),
+  },
+  {
+    title: 'From',
+    isMinor: true,
+    cell: ({ client_ip: ip, user_agent: agent }) => (
+      <span className="main-cell">
+        {ip}
+        <small>{agent.slice(0, 40)}</small>
+      </span>
+    ),
+  },
+]
+
+export default function AuditLog() {
+  const [search, set] = useSearchParams()
+  const { query: filters } = useFilters(FILTERS)
+  const project = useProject()
+  const [opened] = useState(() => Date.now())
+  const token = search.get('page_token') ?? undefined
+  const { window, ...others } = filters as { window: string }
+  // A page that follows is of the same time as the first one.
+  const given = Number(search.get('end'))
+  const end = token !== undefined && Number.isSafeInteger(given) && given > 0 ? given : undefined
+  const until = (): number => end ?? Date.now()
+  const rangeTo = (last: number) => ({ start: new Date(last - WINDOWS[window]!).toISOString(), end: new Date(last).toISOString() })
+
+  const { data, error, isPending, isFetching, refetch } = useQuery({
+    placeholderData: keepPreviousData,
+    queryKey: ['listAuditLogs', filters, token, end ?? opened, project],
+    queryFn: async ({ signal }) => {
+      const last = until()
+      const response = await bytes(
+        'listAuditLogs',
+        { query: { ...others, ...rangeTo(last), limit: PAGE_ENTRIES, ...(token && { page_token: token }) } as never },
+        { signal },
+      )
+      return { items: (await response.json()) as Entry[], next: response.headers.get('x-next-page-token') || undefined, last }
+    },
+  })
+  const go = (next: string | undefined, last: number): void => {
+    const to = new URLSearchParams(search)
+    if (next === undefined) for (const name of ['page_token', 'end']) to.delete(name)
+    else {
+      to.set('page_token', next)
+      to.set('end', String(last))
+    }
+    set(to)
+    document.getElementById('content')?.scrollTo(0, 0)
+  }
+  return (
+    <>
+      <Head title="Audit log" text="Every request, who made it, and how it was answered.">
+        <Button isDisabled={isFetching} onPress={() => (token === undefined ? void refetch() : go(undefined, 0))}>
+          {token === undefined ? 'Refresh' : 'To the newest'}
+        </Button>
+        <Download query={() => ({ ...others, ...rangeTo(until()) })} />
+      </Head>
+      <section className="list" aria-label="Audit log">
+        <FilterBar filters={FILTERS} />
+        {isPending ? (
+          <Loading label="the audit log" />
+        ) : !data ? (
+          <ErrorNotice error={error} what="The audit log" retry={() => void refetch()} />
+        ) : data.items.length === 0 ? (
+          <div className="empty">
+            <h2>Nothing matches</h2>
+            <p>No request of this time matches the filters.</p>
+            <Button onPress={() => set({})}>Remove the filters</Button>
+          </div>
+        ) : (
+          <Table label="Audit log" columns={COLUMNS} items={data.items} keyOf={({ event_id: id }) => id} isBusy={isFetching} />
+        )}
+        {data?.next !== undefined && (
+          <nav className="pager" aria-label="Pages of the list">
+            <Button onPress={() => go(data.next, data.last)}>Older</Button>
+          </nav>
+        )}
+      </section>
+    </>
+  )
+}
+
+function Download({ query }: { query: () => Record<string, unknown> }) {
+  const [transfer, setTransfer] = useState<string>()
+  const download = async (): Promise<void> => {
+    setTransfer('Downloading…')
+    try {
+      const response = await bytes('exportAuditLogs', { query: { ...query(), format: 'jsonl' } as never }, { signal: AbortSignal.timeout(EXPORT_MS) })
+      const isPart = response.headers.get('x-has-more') === 'true'
+      await save(response, `audit-log${isPart ? '-newest-part' : ''}.jsonl`, (count) => setTransfer(`Downloading: ${size(count)}`))
+    } finally {
+      setTransfer(undefined)
+    }
+  }
+  return (
+    <Button isDisabled={transfer !== undefined} onPress={() => void download().catch(failed('The download has failed'))}>
+      {transfer ?? 'Download'}
+    </Button>
+  )
+}

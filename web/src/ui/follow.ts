@@ -1,0 +1,106 @@
+// A stream of the API as what a page shows: the newest events, from the beginning again after each interruption, and nothing while the tab is hidden.
+import { useEffect, useState } from 'react'
+import { adviceOn } from './advice.ts'
+import { ApiError, stream } from '../api/client.ts'
+import type { EventOf, StreamId } from '../api/contracts.ts'
+import { useProject } from '../api/project.ts'
+
+/** The newest are kept: a stream may have any length, the memory of a page has not. */
+const MAX_EVENTS = 5_000
+/** Events are shown together: there may be thousands in a second. */
+const SHOW_MS = 150
+const AGAIN_MS = 2_000
+
+export interface Followed<E> {
+  events: E[]
+  /** Older ones that are not kept. */
+  missed: number
+  isOpen: boolean
+  /** The service has ended it: nothing more will come. */
+  hasEnded: boolean
+  problem?: string
+}
+
+type Input<K extends StreamId> = Parameters<typeof stream<K>>[1]
+
+const NOTHING = { events: [], missed: 0, isOpen: false, hasEnded: false }
+
+/** `isKept`: which events are shown, for example no heartbeats. */
+export function useFollow<K extends StreamId>(id: K, input: Input<K>, isKept: (event: EventOf<K>) => boolean): Followed<EventOf<K>> {
+  const [state, set] = useState<Followed<EventOf<K>>>(NOTHING)
+  const project = useProject()
+  const key = JSON.stringify(input)
+  useEffect(() => {
+    set(NOTHING)
+    const ended = new AbortController()
+    const { signal } = ended
+    let waiting: EventOf<K>[] = []
+    let isFresh = true
+    const show = (): void => {
+      if (waiting.length === 0) return
+      const more = waiting
+      waiting = []
+      const replaces = isFresh
+      isFresh = false
+      set((now) => {
+        const all = replaces ? more : [...now.events, ...more]
+        return { ...now, events: all.slice(-MAX_EVENTS), missed: (replaces ? 0 : now.missed) + Math.max(0, all.length - MAX_EVENTS) }
+      })
+    }
+    const timer = setInterval(show, SHOW_MS)
+    /** Whether the service has ended it. */
+    const once = async (): Promise<boolean> => {
+      const hidden = new AbortController()
+      const hide = (): void => void (document.hidden && hidden.abort())
+      document.addEventListener('visibilitychange', hide)
+      const both = AbortSignal.any([signal, hidden.signal])
+      isFresh = true
+      waiting = []
+      try {
+        set(({ problem: _, ...now }) => ({ ...now, isOpen: true }))
+        for await (const { event } of stream(id, JSON.parse(key) as Input<K>, { signal: both })) {
+          if (isKept(event)) waiting.push(event)
+          if (waiting.length > MAX_EVENTS) waiting.shift()
+        }
+        show()
+        set((now) => ({ ...now, isOpen: false, hasEnded: true }))
+        return true
+      } catch (error) {
+        if (!both.aborted) throw error
+        return false
+      } finally {
+        document.removeEventListener('visibilitychange', hide)
+      }
+    }
+    const run = async (): Promise<void> => {
+      let isDone = false
+      while (!signal.aborted && !isDone) {
+        await visible(signal)
+        try {
+          isDone = await once()
+        } catch (error) {
+          set((now) => ({ ...now, isOpen: false, problem: adviceOn(error) }))
+          if (error instanceof ApiError && error.status >= 400 && error.status < 500) return
+          await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
+        }
+      }
+    }
+    // What ends it before its time is the end of the page.
+    run().catch(() => {})
+    return () => {
+      ended.abort()
+      clearInterval(timer)
+    }
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, [id, key, project])
+  return state
+}
+
+/** Resolves as soon as the tab can be seen. */
+const visible = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
+    if (!document.hidden) return resolve()
+    const look = (): void => void (document.hidden || resolve())
+    document.addEventListener('visibilitychange', look, { signal })
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
+  })

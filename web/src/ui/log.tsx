@@ -1,0 +1,39 @@
+// Lines of a log, the newest in view as long as nobody has scrolled up. What programs print is text.
+import { useEffect, useRef } from 'react'
+import '../pages/sessions/session.css'
+
+export interface LogLine {
+  timestamp: string
+  message: string
+  isProblem?: boolean
+}
+
+export function LogLines({ lines, empty = 'Nothing yet.', isShort = false }: { lines: readonly LogLine[]; empty?: string; isShort?: boolean }) {
+  const box = useRef<HTMLDivElement>(null)
+  const atEnd = useRef(true)
+  useEffect(() => {
+    if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight
+  }, [lines])
+  return (
+    <div
+      ref={box}
+      className={isShort ? 'log short' : 'log'}
+      role="log"
+      aria-label="Lines of the log"
+      aria-live="off"
+      tabIndex={0}
+      onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => (atEnd.current = scrollTop + clientHeight > scrollHeight - 30)}
+    >
+      {lines.length === 0 ? (
+        <p className="muted">{empty}</p>
+      ) : (
+        lines.map((line, at) => (
+          <p key={at} className={line.isProblem ? 'problem' : undefined}>
+            <time dateTime={line.timestamp}>{line.timestamp.slice(11, 23)}</time>
+            {line.message}
+          </p>
+        ))
+      )}
+    </div>
+  )
+}

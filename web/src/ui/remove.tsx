@@ -1,0 +1,48 @@
+// Deleting one thing: asks, deletes, says so.
+import type { ReactNode } from 'react'
+import type { call as callOf } from '../api/client.ts'
+import { useChange } from '../api/queries.ts'
+import type { CallId } from '../api/contracts.ts'
+import { Button } from './button.tsx'
+import { Confirm } from './confirm.tsx'
+import { done } from './toasts.tsx'
+
+interface RemoveProps<K extends CallId> {
+  call: K
+  input: Parameters<typeof callOf<K>>[1]
+  /** Reads that are out of date after it. */
+  changes: readonly CallId[]
+  /** "the profile": its kind, as it stands in a sentence. */
+  what: string
+  name: string
+  /** What happens to what uses it. */
+  text: ReactNode
+  /** In a row of a table it is quiet. */
+  look?: 'danger' | 'quiet'
+  onDone?: () => void
+}
+
+export function Remove<K extends CallId>({ call, input, changes, what, name, text, look = 'quiet', onDone }: RemoveProps<K>) {
+  const remove = useChange(call, changes)
+  return (
+    <Confirm
+      title={`Delete ${what}?`}
+      text={
+        <p>
+          <b>{name}</b>: {text}
+        </p>
+      }
+      action="Delete"
+      trigger={
+        <Button look={look} aria-label={`Delete ${name}`}>
+          Delete
+        </Button>
+      }
+      onConfirm={async () => {
+        await (remove.mutateAsync as (given: typeof input) => Promise<unknown>)(input)
+        done('Deleted')
+        onDone?.()
+      }}
+    />
+  )
+}

@@ -1,0 +1,38 @@
+// A page about one thing: while it is fetched, when it is not there, and with its head.
+import type { UseQueryResult } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { ApiError } from '../api/client.ts'
+import { ErrorNotice } from './error.tsx'
+import { Loading } from './list.tsx'
+import { Head, usePageTitle } from './page.tsx'
+
+interface ThingProps<T> {
+  query: UseQueryResult<T>
+  /** "This pool" */
+  what: string
+  back: ReactNode
+  titleOf: (thing: T) => string
+  text?: (thing: T) => ReactNode
+  buttons?: (thing: T) => ReactNode
+  children: (thing: T) => ReactNode
+}
+
+export function Thing<T>({ query: { data, error, isPending, refetch }, what, back, titleOf, text, buttons, children }: ThingProps<T>) {
+  usePageTitle(data && titleOf(data))
+  // A read that fails once more is no reason to take away what is shown. What has gone is one.
+  if (!data || (error instanceof ApiError && error.status === 404))
+    return (
+      <>
+        <Head title={what.replace(/^This /, '').replace(/^./, (first) => first.toUpperCase())} back={back} />
+        {isPending ? <Loading label={what} /> : <ErrorNotice error={error} what={what} retry={() => void refetch()} />}
+      </>
+    )
+  return (
+    <>
+      <Head title={titleOf(data)} back={back} text={text?.(data)}>
+        {buttons?.(data)}
+      </Head>
+      {children(data)}
+    </>
+  )
+}
