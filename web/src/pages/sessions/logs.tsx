@@ -1,11 +1,11 @@
 // What the programs of a session print, and any log file in it, as it grows.
-import { useEffect, useRef, useState } from 'react'
+import { useEffect, useState } from 'react'
 import { ApiError, stream } from '../../api/client.ts'
 import type { EventOf } from '../../api/contracts.ts'
 import { adviceOn } from '../../ui/advice.ts'
 import { Button } from '../../ui/button.tsx'
 import { Field, Select } from '../../ui/field.tsx'
-import { printable } from '../../ui/text.ts'
+import { LogLines } from '../../ui/log.tsx'
 import type { TabProps } from './session.tsx'
 
 type Line = EventOf<'streamLogs'>
@@ -53,36 +53,6 @@ export default function Logs({ session }: TabProps) {
       {missed > 0 && <p className="muted">{missed} older lines are not shown.</p>}
       <LogLines lines={lines} />
     </>
-  )
-}
-
-function LogLines({ lines }: { lines: readonly Line[] }) {
-  const box = useRef<HTMLDivElement>(null)
-  const atEnd = useRef(true)
-  useEffect(() => {
-    if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight
-  }, [lines])
-  return (
-    <div
-      ref={box}
-      className="log"
-      role="log"
-      aria-label="Lines of the log"
-      aria-live="off"
-      tabIndex={0}
-      onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => (atEnd.current = scrollTop + clientHeight > scrollHeight - 30)}
-    >
-      {lines.length === 0 ? (
-        <p className="muted">Nothing yet.</p>
-      ) : (
-        lines.map((line, at) => (
-          <p key={at}>
-            <time dateTime={line.timestamp}>{line.timestamp.slice(11, 23)}</time>
-            {printable(line.message)}
-          </p>
-        ))
-      )}
-    </div>
   )
 }
 
