@@ -94,9 +94,7 @@ export async function checkPage(page: Page, name: string): Promise<void> {
   for (const [size, viewport] of Object.entries({ desktop: DESKTOP, phone: PHONE }))
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.setViewportSize(viewport)
-      await page.emulateMedia({ colorScheme })
-      // Chromium's own transition of form controls.
-      await page.waitForTimeout(150)
+      await inColours(page, colorScheme)
       if (PICTURES) {
         mkdirSync(PICTURES, { recursive: true })
         await page.screenshot({ path: join(PICTURES, `${name}-${size}-${colorScheme}.png`) })
@@ -106,5 +104,14 @@ export async function checkPage(page: Page, name: string): Promise<void> {
       expect(wide, `${name} is wider than a ${size}`).toBe(0)
     }
   await page.setViewportSize(DESKTOP)
-  await page.emulateMedia({ colorScheme: 'light' })
+  await inColours(page, 'light')
+}
+
+/** Chromium may draw a moment with the new colours of some elements and the old ones of others: form controls have transitions of its own. */
+async function inColours(page: Page, colorScheme: 'light' | 'dark'): Promise<void> {
+  await page.emulateMedia({ colorScheme })
+  await page.waitForTimeout(150)
+  await page.evaluate(
+    'new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))).then(() => Promise.allSettled(document.getAnimations().filter(({ effect }) => effect?.getComputedTiming().endTime < 1000).map(({ finished }) => finished))).then(() => 0)',
+  )
 }
