@@ -25,7 +25,7 @@ export const authConnectionHandlers = (connections: Connections, handOff: Pick<H
 
 const mayUse = (principal: Principal | undefined): boolean => includes(roleOf(known(principal)), 'use')
 
-/** Without the addresses by which a login can be gone on with, for callers who may only look. */
+/** For callers who may only look: without the addresses that let their holder continue a login. */
 const shownTo = (principal: Principal | undefined, connection: Connection): Connection =>
   mayUse(principal) ? connection : { ...connection, hosted_url: null, live_view_url: null }
 
