@@ -304,3 +304,36 @@ test('after a save there is no browser, its clients are told so, and a second sa
   await load(next, again.archive)
   expect(await recall(await connect(next))).toEqual(STORED)
 })
+
+test('cookies that Chromium has not written when it closes are in the saved profile all the same', async () => {
+  await using session = await open()
+  const page = await pageAt(await connect(session), '/stored')
+  await page.evaluate(STORE)
+  await page.evaluate("document.cookie = 'strict=3; max-age=99999; path=/deep; samesite=strict'")
+  const folder = '/home/kernel/user-data/Default'
+  // Chromium goes on with the file that has no name any more.
+  expect((await runInside(cloud, session.session_id, `cp ${folder}/Cookies ${folder}/copy && mv ${folder}/copy ${folder}/Cookies`)).code).toBe(0)
+  const { archive, whole } = await save(session)
+  expect(whole).toBe('true')
+  expect((await runInside(cloud, session.session_id, 'ls -d /home/kernel/user-data-cookies')).code).not.toBe(0)
+  await using next = await open()
+  await load(next, archive)
+  const connection = await connect(next)
+  expect(await recall(connection)).toMatchObject({ cookies: STORED.cookies })
+  const strict = (await connection.contexts()[0]!.cookies()).find(({ name }) => name === 'strict')
+  expect(strict).toMatchObject({ value: '3', domain: 'localhost', path: '/deep', sameSite: 'Strict', httpOnly: false })
+  expect(strict!.expires * 1000 - Date.now()).toBeGreaterThan(90_000_000)
+})
+
+test('a profile whose cookies nobody can write is saved without them, and not called whole', async () => {
+  await using session = await open()
+  const page = await pageAt(await connect(session), '/stored')
+  await page.evaluate("document.cookie = 'lasting=1; max-age=99999'; localStorage.mark = 'local'")
+  const folder = '/home/kernel/user-data/Default'
+  expect((await runInside(cloud, session.session_id, `rm ${folder}/Cookies && mkdir ${folder}/Cookies && touch ${folder}/Cookies/in-the-way`)).code).toBe(0)
+  const { archive, whole } = await save(session)
+  expect(whole).toBe('false')
+  await using next = await open()
+  await load(next, archive)
+  expect(await (await pageAt(await connect(next), '/again')).evaluate('localStorage.mark')).toBe('local')
+})

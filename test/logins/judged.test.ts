@@ -80,16 +80,16 @@ describe.each(TESTED)('$name', ({ name, start }) => {
     }
   }
 
-  /** Whether a session with the profile is logged in, by the application's own page. */
-  async function isLoggedIn(profile: string): Promise<boolean> {
+  /** What a session with the profile is shown by the application's own page: the proof that it is logged in, or the last of 10 seconds. */
+  async function shownWith(profile: string): Promise<string> {
     const { session_id: id } = await cloud.client.browsers.create({ profile: { name: profile }, proxy_id: proxy })
     try {
       const { result } = await cloud.client.browsers.playwright.execute(id, {
-        code: `await page.goto(${JSON.stringify(app.proof.url)}); const proof = new RegExp(${JSON.stringify(app.proof.text.source)}, ${JSON.stringify(app.proof.text.flags)});
-          for (let tries = 0; tries < 50; tries++) { if (proof.test(await page.locator('body').innerText().catch(() => ''))) return true; await page.waitForTimeout(200) } return false`,
+        code: `let shown = ''; await page.goto(${JSON.stringify(app.proof.url)}); const proof = new RegExp(${JSON.stringify(app.proof.text.source)}, ${JSON.stringify(app.proof.text.flags)});
+          for (let tries = 0; tries < 50; tries++) { if (proof.test(shown = await page.locator('body').innerText().catch(String))) return shown; await page.waitForTimeout(200) } return page.url() + ' ' + shown`,
         timeout_sec: 60,
       })
-      return result === true
+      return String(result)
     } finally {
       await cloud.client.browsers.deleteByID(id)
     }
@@ -102,7 +102,7 @@ describe.each(TESTED)('$name', ({ name, start }) => {
     const { end, asked } = await driven(cloud, it.id, personOf(app.user, code))
     console.log(name, 'first login', Math.round(performance.now() - began), 'ms', JSON.stringify(asked))
     expect(end).toMatchObject({ flow_status: 'SUCCESS', flow_step: 'COMPLETED', status: 'AUTHENTICATED' })
-    expect(await isLoggedIn(it.profile)).toBe(true)
+    expect(await shownWith(it.profile)).toMatch(app.proof.text)
   })
 
   // script/test has time for the first and the last of them only.
@@ -117,7 +117,7 @@ describe.each(TESTED)('$name', ({ name, start }) => {
         await visitor.leave()
       }
       expect(await shown(cloud, it.id)).toMatchObject({ flow_status: 'SUCCESS', status: 'AUTHENTICATED' })
-      expect(await isLoggedIn(it.profile)).toBe(true)
+      expect(await shownWith(it.profile)).toMatch(app.proof.text)
     })
 
     test('a wrong password is told with the words of the site, and the right one then works', async () => {
@@ -160,7 +160,7 @@ describe.each(TESTED)('$name', ({ name, start }) => {
         )
         expect(again.status).toBe('SUCCESS')
         expect((await shown(cloud, it.id)).status).toBe('AUTHENTICATED')
-        expect(await isLoggedIn(it.profile)).toBe(true)
+        expect(await shownWith(it.profile)).toMatch(app.proof.text)
       } finally {
         await cloud.client.credentials.delete(stored.id)
       }

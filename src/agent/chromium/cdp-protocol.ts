@@ -62,6 +62,7 @@ export type Method =
   | 'Runtime.removeBinding'
   | 'Runtime.runIfWaitingForDebugger'
   | 'Storage.getCookies'
+  | 'Storage.setCookies'
   | 'Target.activateTarget'
   | 'Target.attachToBrowserTarget'
   | 'Target.attachToTarget'

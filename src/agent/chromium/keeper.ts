@@ -7,8 +7,9 @@ import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
 import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/screen.ts'
-import type { CdpSession } from './cdp.ts'
+import type { Cdp, CdpSession } from './cdp.ts'
 import { CurrentDownloads, mirrorDownloads } from './downloads.ts'
+import { knownCookies, writeMissing, type KnownCookies } from './cookies.ts'
 import { moveToProfile } from './hand-over.ts'
 import { chromiumFlags, DOWNLOADS_DIR, USER_DATA_DIR } from './flags.ts'
 import { drawn, watchPaints } from './painted.ts'
@@ -28,12 +29,15 @@ const RESTORE = ['--restore-last-session']
 /** The folder of the profile that a new Chromium has, below the user data directory. */
 const FIRST_PROFILE = 'Default'
 
+/** The user data directory of a Chromium that writes cookies for another one. On the same disk. */
+const COOKIES_DIR = `${USER_DATA_DIR}-cookies`
+
 /** For its last close, which is to leave a whole profile: a gigabyte on a busy machine. */
 const FINISH_MS = 30_000
 
 /** How Chromium has ended for good. */
 export interface Finished {
-  /** It has closed its profile itself. Otherwise it had crashed, or did not close: then what it wrote last may be missing. */
+  /** It has closed its profile itself, with all cookies. Otherwise it had crashed, or did not close: then what it wrote last may be missing. */
   whole: boolean
   version: string
 }
@@ -229,10 +233,30 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       this.#run = undefined
       // One that comes back after a crash is not as it was yet.
       const isWhole = run !== undefined && !this.#recovering
-      const whole = ((await run?.close(FINISH_MS)) ?? false) && isWhole
+      const untold = (err: unknown) => {
+        this.#log.warn({ err }, 'Chromium did not tell its cookies')
+        return undefined
+      }
+      const known = run && (await knownCookies(run.pipe).catch(untold))
+      const hasClosed = (await run?.close(FINISH_MS)) ?? false
+      const whole = hasClosed && isWhole && (known === undefined || (await this.#hasWritten(known)))
       return { whole, version: this.#version }
     })
     return this.#finished
+  }
+
+  /** Whether the profile has these cookies, at last by the work of another Chromium. */
+  async #hasWritten(known: KnownCookies): Promise<boolean> {
+    const runAside = async (userDataDir: string, work: (cdp: Cdp) => Promise<void>) => {
+      const flags = chromiumFlags(this.#screen.viewport, this.#asPerson, [`--user-data-dir=${userDataDir}`, '--disable-extensions'])
+      const run = await startChromium(this.#program, flags, this.#env, this.#log, this.#signal, this.#said)
+      await work(run.pipe).finally(() => run.close(FINISH_MS))
+    }
+    const left = await writeMissing(join(USER_DATA_DIR, this.#profile), known, { scratch: COOKIES_DIR, runAside, log: this.#log }).catch((err: unknown) => {
+      this.#log.warn({ err }, 'cookies could not be written')
+      return Infinity
+    })
+    return left === 0
   }
 
   /** Whether Chromium has been, or is being, closed for good. */

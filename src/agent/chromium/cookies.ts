@@ -1,0 +1,159 @@
+// Cookies that Chromium did not write when it closed. It writes them 30 seconds after a change, or at its end; on a busy machine an end now and then comes
+// first, and Chromium reports a proper close all the same (https://crbug.com/792187). docs/decisions/0099-cookies-at-the-end.md
+import { createDecipheriv, createHash, pbkdf2Sync } from 'node:crypto'
+import { copyFileSync, lstatSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import type { Log } from '../../base/log.ts'
+import type { Cdp } from './cdp.ts'
+import type { Protocol } from './cdp-protocol.ts'
+
+type Cookie = Protocol.Network.Cookie
+
+/** Some thousand cookies of 4 kB. */
+const ANSWER_MS = 10_000
+/** One that ends this soon would not be read by the next browser. */
+const SOON_MS = 60_000
+/** Chromium keeps some thousand cookies; a program of the session can write others. */
+const MAX_ROWS = 20_000
+const MAX_VALUE = 8_192
+/** Other Chromiums that are asked to write what is missing, one after the other. */
+const MAX_TRIES = 2
+/** Chromium's database of cookies, in the folder of a profile. */
+const DATABASE = 'Cookies'
+const PROFILE = 'Default'
+/** From 1601, where Chromium's clock begins, to 1970. In microseconds. */
+const EPOCH = 11_644_473_600_000_000n
+
+/** What the default context had at one moment. `at`: that moment, in microseconds of Chromium's clock. */
+export interface KnownCookies {
+  at: bigint
+  cookies: Cookie[]
+}
+
+/** The cookies of the default context that Chromium keeps. */
+export async function knownCookies(cdp: Pick<Cdp, 'send'>): Promise<KnownCookies> {
+  const now = Date.now()
+  const { cookies } = await cdp.send('Storage.getCookies', {}, { limitMs: ANSWER_MS })
+  const isKept = ({ expires, partitionKeyOpaque }: Cookie) => partitionKeyOpaque !== true && (expires === -1 || expires * 1000 > now + SOON_MS)
+  return { at: BigInt(now) * 1000n + EPOCH, cookies: cookies.filter(isKept) }
+}
+
+interface Row {
+  host_key: string
+  path: string
+  name: string
+  value: string
+  encrypted_value: Uint8Array
+  expires_utc: bigint
+  last_update_utc: bigint
+}
+
+/** Those that the database of the profile in `folder` does not have as they were. A change that is newer than `known` counts as written. */
+export function unwritten(folder: string, { at, cookies }: KnownCookies): Cookie[] {
+  const rows = Map.groupBy(readRows(join(folder, DATABASE)), (row) => keyOf(row.host_key, row.path, row.name))
+  return cookies.filter(({ domain, path, name, value, expires }) => {
+    const same = rows.get(keyOf(domain, path, name)) ?? []
+    return !same.some((row) => {
+      if (row.last_update_utc > at) return true
+      const written = valueOf(row)
+      // A way of encryption that is not known here: then the time at which it ends has to do.
+      if (written === undefined) return expires === -1 || Math.abs(Number(row.expires_utc - EPOCH) / 1e6 - expires) < 1
+      return written === value
+    })
+  })
+}
+
+const keyOf = (...parts: string[]): string => parts.join('\0')
+
+function readRows(path: string): Row[] {
+  if (!lstatSync(path, { throwIfNoEntry: false })?.isFile()) return []
+  // Not read-only: what an interrupted write has left is rolled back, as the next Chromium would do it.
+  using database = new DatabaseSync(path)
+  const rows = database.prepare(
+    `select host_key, path, name, value, encrypted_value, expires_utc, last_update_utc from cookies where length(encrypted_value) <= ${MAX_VALUE} and length(value) <= ${MAX_VALUE} limit ${MAX_ROWS}`,
+  )
+  rows.setReadBigInts(true)
+  return rows.all() as unknown as Row[]
+}
+
+/** With --password-store=basic, the key is made of words in Chromium's source (components/os_crypt). It only hides. */
+const KEY = pbkdf2Sync('peanuts', 'saltysalt', 1, 16, 'sha1')
+const PREFIX = 'v10'
+
+function valueOf({ host_key, value, encrypted_value }: Row): string | undefined {
+  if (encrypted_value.length === 0) return value
+  const bytes = Buffer.from(encrypted_value)
+  if (bytes.subarray(0, PREFIX.length).toString('latin1') !== PREFIX) return undefined
+  try {
+    const decipher = createDecipheriv('aes-128-cbc', KEY, Buffer.alloc(16, ' '))
+    const plain = Buffer.concat([decipher.update(bytes.subarray(PREFIX.length)), decipher.final()])
+    // Newer ones begin with the digest of the host.
+    const digest = createHash('sha256').update(host_key).digest()
+    return plain.subarray(plain.subarray(0, digest.length).equals(digest) ? digest.length : 0).toString()
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Has another Chromium, with a profile of its own below `scratch`, write into the database of the profile in `folder` what is missing there. `runAside` starts it with that user
+ * data directory, and resolves when it has closed. Resolves with how many are still missing.
+ */
+export async function writeMissing(
+  folder: string,
+  known: KnownCookies,
+  { scratch, runAside, log }: { scratch: string; runAside: (userDataDir: string, work: (cdp: Cdp) => Promise<void>) => Promise<void>; log: Log },
+): Promise<number> {
+  let missing = missingFrom(folder, known, log)
+  for (let tries = 0; missing.length > 0 && tries < MAX_TRIES; tries++) {
+    log.warn({ missing: missing.length }, 'Chromium has closed without writing all cookies; another one writes them')
+    const aside = join(scratch, PROFILE)
+    rmSync(scratch, { recursive: true, force: true })
+    mkdirSync(aside, { recursive: true, mode: 0o700 })
+    try {
+      // Otherwise it would remove the cookies of the session at its start.
+      writeFileSync(join(aside, 'Preferences'), JSON.stringify({ session: { restore_on_startup: 1 } }), { mode: 0o600 })
+      const database = join(folder, DATABASE)
+      if (lstatSync(database, { throwIfNoEntry: false })?.isFile()) copyFileSync(database, join(aside, DATABASE))
+      await runAside(scratch, async (cdp) => {
+        for (const cookie of missing)
+          await cdp.send('Storage.setCookies', { cookies: [settable(cookie)] }).catch((err: unknown) => log.warn({ err }, 'a cookie could not be set again'))
+      })
+      // It may have failed as the first one did.
+      if (missingFrom(aside, known, log).length < missing.length) {
+        rmSync(`${database}-journal`, { force: true })
+        renameSync(join(aside, DATABASE), database)
+      }
+    } finally {
+      rmSync(scratch, { recursive: true, force: true })
+    }
+    missing = missingFrom(folder, known, log)
+  }
+  return missing.length
+}
+
+/** All of them, when the database cannot be read. */
+function missingFrom(folder: string, known: KnownCookies, log: Log): Cookie[] {
+  try {
+    return unwritten(folder, known)
+  } catch (err) {
+    log.warn({ err }, "the profile's cookies cannot be read")
+    return known.cookies
+  }
+}
+
+const settable = ({ name, value, domain, path, secure, httpOnly, sameSite, expires, priority, sourceScheme, sourcePort, partitionKey }: Cookie) => ({
+  name,
+  value,
+  domain,
+  path,
+  secure,
+  httpOnly,
+  priority,
+  sourceScheme,
+  sourcePort,
+  ...(sameSite !== undefined && { sameSite }),
+  ...(expires !== -1 && { expires }),
+  ...(partitionKey !== undefined && { partitionKey }),
+})
