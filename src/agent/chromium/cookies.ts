@@ -3,7 +3,6 @@
 import { createDecipheriv, createHash, pbkdf2Sync } from 'node:crypto'
 import { copyFileSync, lstatSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import type { Log } from '../../base/log.ts'
 import type { Cdp } from './cdp.ts'
 import type { Protocol } from './cdp-protocol.ts'
@@ -68,6 +67,8 @@ const keyOf = (...parts: string[]): string => parts.join('\0')
 
 function readRows(path: string): Row[] {
   if (!lstatSync(path, { throwIfNoEntry: false })?.isFile()) return []
+  // Not at the start of every agent: it takes 1.5 MB.
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
   // Not read-only: what an interrupted write has left is rolled back, as the next Chromium would do it.
   using database = new DatabaseSync(path)
   const rows = database.prepare(
@@ -78,7 +79,8 @@ function readRows(path: string): Row[] {
 }
 
 /** With --password-store=basic, the key is made of words in Chromium's source (components/os_crypt). It only hides. */
-const KEY = pbkdf2Sync('peanuts', 'saltysalt', 1, 16, 'sha1')
+const makeKey = () => pbkdf2Sync('peanuts', 'saltysalt', 1, 16, 'sha1')
+let key: Buffer | undefined
 const PREFIX = 'v10'
 
 function valueOf({ host_key, value, encrypted_value }: Row): string | undefined {
@@ -86,7 +88,7 @@ function valueOf({ host_key, value, encrypted_value }: Row): string | undefined 
   const bytes = Buffer.from(encrypted_value)
   if (bytes.subarray(0, PREFIX.length).toString('latin1') !== PREFIX) return undefined
   try {
-    const decipher = createDecipheriv('aes-128-cbc', KEY, Buffer.alloc(16, ' '))
+    const decipher = createDecipheriv('aes-128-cbc', (key ??= makeKey()), Buffer.alloc(16, ' '))
     const plain = Buffer.concat([decipher.update(bytes.subarray(PREFIX.length)), decipher.final()])
     // Newer ones begin with the digest of the host.
     const digest = createHash('sha256').update(host_key).digest()
