@@ -7,14 +7,21 @@ import { join } from 'node:path'
 
 /** Nothing connects to it. The kernel lists it in /proc/net/unix while its process lives, even after the directory was deleted. */
 const SOCKET = 'service.sock'
+/** Tries to bind it. Replicas that start at the same moment remove it for each other, and each of them makes it within a millisecond. */
+const MOST_TRIES = 100
 
 /** Shows that a service works with `dataDir`, until it is disposed or the process ends. `seen` updates the file's time. */
 export async function announce(dataDir: string): Promise<AsyncDisposable & { seen(): void }> {
   const file = join(dataDir, SOCKET)
-  rmSync(file, { force: true })
-  const server = createServer((socket) => socket.destroy())
-  server.listen(file).unref()
-  await once(server, 'listening')
+  const server = createServer((socket) => socket.destroy()).unref()
+  for (let tries = 1; !server.listening; tries++) {
+    rmSync(file, { force: true })
+    server.listen(file)
+    await once(server, 'listening').catch((error: NodeJS.ErrnoException) => {
+      // Another replica has made its own since it was removed here.
+      if (error.code !== 'EADDRINUSE' || tries === MOST_TRIES) throw error
+    })
+  }
   return {
     seen() {
       // Another service with this directory has removed it with its own socket; ours is still listed under this name.

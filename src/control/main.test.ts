@@ -1,6 +1,6 @@
 // The service as a whole at its edges: what every caller gets before any rule of a group applies.
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -115,6 +115,17 @@ describe('a service', () => {
       expect(() => readFileSync(join(dataDir, 'postgres/postmaster.pid'))).toThrow('ENOENT')
     } finally {
       taken.close()
+      rmSync(dataDir, { recursive: true, force: true })
+    }
+  })
+
+  test('that cannot show others that it runs fails, and does not wait for itself', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'cob-start-'))
+    try {
+      mkdirSync(join(dataDir, 'service.sock'))
+      const config = readConfig({ COB_DATA_DIR: dataDir, COB_DRIVER: 'fake', COB_PORT: '0' })
+      await expect(startControlPlane(config, silentLog, AbortSignal.timeout(START_MS))).rejects.toThrow(/service\.sock/)
+    } finally {
       rmSync(dataDir, { recursive: true, force: true })
     }
   })

@@ -33,6 +33,8 @@ export async function openStore(
   opened.defer(() => db.destroy())
   // Before the upgrade: an older service that does not share its scope could not work with the new tables.
   const lock = await holdScope(db, scope, config.replicas)
+  // At once: as long as the lock has its connection, the pool would wait for it for ever.
+  opened.defer(() => lock.release())
   isOurs = true
   const presence = opened.use(await announce(paths.root))
   const ended = new AbortController()
@@ -49,7 +51,6 @@ export async function openStore(
   opened.defer(async () => {
     ended.abort(new Error('the service stops'))
     await running
-    await lock.release()
   })
   await upgradeDb(address, signal)
   return { db, address }

@@ -27,7 +27,7 @@ const key = newKey()
 let shared: Shared
 let farm: Farm
 let replicas: ReplicaProcess[]
-let balancer: Balancer
+let balancer: Balancer | undefined
 let balanced: Callers
 beforeAll(async () => {
   shared = await share({ COB_MAX_BROWSERS: '5000', COB_WARM_BROWSERS: '4', COB_WARM_BROWSERS_MAX: '10', COB_FARM_TLS: '1' })
@@ -38,8 +38,9 @@ beforeAll(async () => {
   balanced = callers([balancer.url], key, { fresh: true })
 }, 120_000)
 afterAll(async () => {
-  balanced[Symbol.dispose]()
-  await balancer[Symbol.asyncDispose]()
+  // A start that failed has not made these, and the rest has to be ended all the same.
+  balanced?.[Symbol.dispose]()
+  await balancer?.[Symbol.asyncDispose]()
   expect(await endReplicas(shared, replicas, key, before, [FARM_REPLICA], farm)).toEqual([])
 }, 240_000)
 
