@@ -300,10 +300,10 @@ describe('the service is not harmed by a hostile agent that answers with', () =>
       }),
     )
     expect(read).toHaveLength(16)
-    const grown = buffersInUse() - before
+    // V8 frees buffers in a thread of its own, some time after the collection: 110 MB were counted just after it, and 61 MB a moment later.
+    await until('few bytes to be kept', OTHERS_MS, () => buffersInUse() - before < KEPT_GROWTH_BYTES, { everyMs: 50 })
     leaving.abort()
     hostile.release(victim.session_id)
-    expect(grown).toBeLessThan(KEPT_GROWTH_BYTES)
     await until('the exchanges to end', OTHERS_MS, () => hostile.held() === 0, { everyMs: 5 })
   })
 })
