@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
 import type { Cdp } from './cdp.ts'
 import type { Protocol } from './cdp-protocol.ts'
+import { LAST_SESSION } from './flags.ts'
 
 type Cookie = Protocol.Network.Cookie
 
@@ -63,10 +64,12 @@ export function unwritten(folder: string, { at, cookies }: KnownCookies): Cookie
   })
 }
 
+const isFile = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isFile() ?? false
+
 const keyOf = (...parts: string[]): string => parts.join('\0')
 
 function readRows(path: string): Row[] {
-  if (!lstatSync(path, { throwIfNoEntry: false })?.isFile()) return []
+  if (!isFile(path)) return []
   // Not at the start of every agent: it takes 1.5 MB.
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
   // Not read-only: what an interrupted write has left is rolled back, as the next Chromium would do it.
@@ -115,9 +118,9 @@ export async function writeMissing(
     mkdirSync(aside, { recursive: true, mode: 0o700 })
     try {
       // Otherwise it would remove the cookies of the session at its start.
-      writeFileSync(join(aside, 'Preferences'), JSON.stringify({ session: { restore_on_startup: 1 } }), { mode: 0o600 })
+      writeFileSync(join(aside, 'Preferences'), JSON.stringify({ session: { restore_on_startup: LAST_SESSION } }), { mode: 0o600 })
       const database = join(folder, DATABASE)
-      if (lstatSync(database, { throwIfNoEntry: false })?.isFile()) copyFileSync(database, join(aside, DATABASE))
+      if (isFile(database)) copyFileSync(database, join(aside, DATABASE))
       await runAside(scratch, async (cdp) => {
         for (const cookie of missing)
           await cdp.send('Storage.setCookies', { cookies: [settable(cookie)] }).catch((err: unknown) => log.warn({ err }, 'a cookie could not be set again'))

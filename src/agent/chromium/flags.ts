@@ -6,6 +6,9 @@ export const USER_DATA_DIR = '/home/kernel/user-data'
 /** Where the browser saves downloads. Users of the original depend on this path. */
 export const DOWNLOADS_DIR = '/home/kernel/Downloads'
 
+/** Chromium's value of the preference `session.restore_on_startup` for "continue where you left off". Without it, a start drops the cookies of the session. */
+export const LAST_SESSION = 1
+
 /** For services that Chromium asks by itself. It refuses this port without a connection. */
 const NOWHERE = 'http://127.0.0.1:9/'
 

@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fault } from '../../http/fault.ts'
-import { USER_DATA_DIR } from '../chromium/flags.ts'
+import { LAST_SESSION, USER_DATA_DIR } from '../chromium/flags.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import { fileFault } from '../fs/faults.ts'
 import { intoFolder, isNewer, packProfile, readArchive, tabsHave } from './archive.ts'
@@ -13,8 +13,6 @@ import type { Profile } from './handlers.ts'
 /** The folder of a loaded profile, below the user data directory. Chromium names its second profile so. */
 const LOADED = 'Profile 1'
 const PREFERENCES = 'Preferences'
-/** Chromium's value for "continue where you left off". */
-const LAST_SESSION = 1
 
 /** Makes the profile of `browser`. `passwords`: what a login has typed, and what no list of tabs may have. */
 export function openProfile(
