@@ -1,9 +1,11 @@
 // Profiles at the level of the agent's own calls: what a site has stored in one session is there in another, whose Chromium runs on.
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import { setTimeout } from 'node:timers/promises'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { chromium, type Browser as Connection, type Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { STORED_AFTER_MS } from '../../src/agent/chromium/flags.ts'
 import { BYTES_HEADER, profile, WHOLE_HEADER } from '../../src/agent/profile/contract.ts'
 import { session as agent } from '../../src/agent/session/contract.ts'
 import { until } from '../../src/base/wait.ts'
@@ -303,6 +305,17 @@ test('after a save there is no browser, its clients are told so, and a second sa
   await using next = await open()
   await load(next, again.archive)
   expect(await recall(await connect(next))).toEqual(STORED)
+})
+
+test('what a page keeps in localStorage is written a second later, and outlives a Chromium that is killed', async () => {
+  await using session = await open()
+  const page = await pageAt(await connect(session), '/stored')
+  await page.evaluate("localStorage.mark = 'local'")
+  await setTimeout(STORED_AFTER_MS)
+  await killChromium(cloud, session.session_id)
+  const again = (await connect(session)).contexts()[0]!.pages()[0]!
+  await again.goto(`${ORIGIN}/again`)
+  expect(await again.evaluate('localStorage.mark')).toBe('local')
 })
 
 test('cookies that Chromium has not written when it closes are in the saved profile all the same', async () => {

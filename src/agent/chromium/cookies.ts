@@ -51,6 +51,7 @@ interface Row {
 
 /** Those that the database of the profile in `folder` does not have as they were. A change that is newer than `known` counts as written. */
 export function unwritten(folder: string, { at, cookies }: KnownCookies): Cookie[] {
+  if (cookies.length === 0) return []
   const rows = Map.groupBy(readRows(join(folder, DATABASE)), (row) => keyOf(row.host_key, row.path, row.name))
   return cookies.filter(({ domain, path, name, value, expires }) => {
     const same = rows.get(keyOf(domain, path, name)) ?? []

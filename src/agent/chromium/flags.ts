@@ -9,6 +9,12 @@ export const DOWNLOADS_DIR = '/home/kernel/Downloads'
 /** Chromium's value of the preference `session.restore_on_startup` for "continue where you left off". Without it, a start drops the cookies of the session. */
 export const LAST_SESSION = 1
 
+/**
+ * How long after a change Chromium has written what pages keep in localStorage: it begins one second after a first change (kAggressive… in
+ * components/services/storage/dom_storage), by a flag below. Without that flag it is 5 seconds, and more for pages that change a lot.
+ */
+export const STORED_AFTER_MS = 1_250
+
 /** For services that Chromium asks by itself. It refuses this port without a connection. */
 const NOWHERE = 'http://127.0.0.1:9/'
 
@@ -59,6 +65,7 @@ export function chromiumFlags(size: { width: number; height: number }, asPerson:
     '--no-first-run',
     '--no-default-browser-check',
     '--password-store=basic', // no key ring to wait for
+    '--enable-aggressive-domstorage-flushing', // STORED_AFTER_MS
     // No traffic of the browser's own: only the caller's pages use the network. Not by --disable-background-networking: Chromium would install no extensions
     // by policy then, and asks for accounts and components all the same. docs/decisions/0079
     '--disable-component-update',

@@ -3,6 +3,7 @@
 import { EventEmitter } from 'node:events'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
 import { fault } from '../../http/fault.ts'
@@ -11,7 +12,7 @@ import type { Cdp, CdpSession } from './cdp.ts'
 import { CurrentDownloads, mirrorDownloads } from './downloads.ts'
 import { knownCookies, writeMissing, type KnownCookies } from './cookies.ts'
 import { moveToProfile } from './hand-over.ts'
-import { chromiumFlags, DOWNLOADS_DIR, USER_DATA_DIR } from './flags.ts'
+import { chromiumFlags, DOWNLOADS_DIR, STORED_AFTER_MS, USER_DATA_DIR } from './flags.ts'
 import { drawn, watchPaints } from './painted.ts'
 import { writeBasePolicy } from './policies.ts'
 import { startChromium, type ChromiumRun } from './process.ts'
@@ -31,6 +32,9 @@ const FIRST_PROFILE = 'Default'
 
 /** The user data directory of a Chromium that writes cookies for another one. On the same disk. */
 const COOKIES_DIR = `${USER_DATA_DIR}-cookies`
+
+/** For a close before a restart. Browser.close writes the profile, which took up to 200 ms for 50 MB. */
+const RESTART_MS = 5_000
 
 /** For its last close, which is to leave a whole profile: a gigabyte on a busy machine. */
 const FINISH_MS = 30_000
@@ -132,7 +136,9 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   async restart({ asPerson = this.#asPerson } = {}): Promise<void> {
     await this.#turns.run(async () => {
       this.#asPerson = asPerson
-      await this.#stop()
+      const run = this.#run
+      this.#run = undefined
+      if (run) await this.#closeWhole(run, { limitMs: RESTART_MS, mayHaveStored: await isAnySiteOpen(run.pipe) })
       await this.#start([])
     })
     await this.#restarted()
@@ -233,16 +239,25 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       this.#run = undefined
       // One that comes back after a crash is not as it was yet.
       const isWhole = run !== undefined && !this.#recovering
-      const untold = (err: unknown) => {
-        this.#log.warn({ err }, 'Chromium did not tell its cookies')
-        return undefined
-      }
-      const known = run && (await knownCookies(run.pipe).catch(untold))
-      const hasClosed = (await run?.close(FINISH_MS)) ?? false
-      const whole = hasClosed && isWhole && (known === undefined || (await this.#hasWritten(known)))
-      return { whole, version: this.#version }
+      const hasClosed = run !== undefined && (await this.#closeWhole(run, { limitMs: FINISH_MS, mayHaveStored: true }))
+      return { whole: hasClosed && isWhole, version: this.#version }
     })
     return this.#finished
+  }
+
+  /**
+   * Closes Chromium so that its profile has what pages have stored. Resolves with whether it has. Chromium's own end does not wait until localStorage and cookies are
+   * written. docs/decisions/0099-cookies-at-the-end.md
+   */
+  async #closeWhole(run: ChromiumRun, { limitMs, mayHaveStored }: { limitMs: number; mayHaveStored: boolean }): Promise<boolean> {
+    if (mayHaveStored) await Promise.race([setTimeout(STORED_AFTER_MS, undefined, { signal: this.#signal }).catch(() => {}), run.exited])
+    const untold = (err: unknown) => {
+      this.#log.warn({ err }, 'Chromium did not tell its cookies')
+      return undefined
+    }
+    const known = await knownCookies(run.pipe).catch(untold)
+    const hasClosed = await run.close(limitMs)
+    return hasClosed && (known === undefined || (await this.#hasWritten(known)))
   }
 
   /** Whether the profile has these cookies, at last by the work of another Chromium. */
@@ -336,4 +351,10 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.#crashes = [...this.#crashes.filter((at) => now - at < CRASH_WINDOW_MS), now]
     return this.#crashes.length <= MAX_CRASHES
   }
+}
+
+/** Whether a page of a site or an extension is open, or its worker. When that cannot be told, it may be. */
+async function isAnySiteOpen(pipe: Pick<Cdp, 'send'>): Promise<boolean> {
+  const { targetInfos } = await pipe.send('Target.getTargets', {}).catch(() => ({ targetInfos: undefined }))
+  return targetInfos?.every(({ url }) => /^(about|chrome|devtools):|^$/.test(url)) !== true
 }
