@@ -29,7 +29,7 @@ export default defineConfig({
     globalSetup: ['test/support/scratch.ts', 'test/support/template.ts', 'test/support/shelf.ts'],
     // The shared services end and are checked; the files of their last sessions are removed at the lowest priority.
     teardownTimeout: 120_000,
-    reporters: ['default', './test/support/slowest.ts'],
+    reporters: ['default', './test/support/summary.ts'],
     projects: [
       project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'web/**/*.test.ts', 'test/*.test.ts']),
       project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], [...HANDS, ...DESK]),

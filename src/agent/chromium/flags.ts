@@ -10,8 +10,8 @@ export const DOWNLOADS_DIR = '/home/kernel/Downloads'
 export const LAST_SESSION = 1
 
 /**
- * How long after a change Chromium has written what pages keep in localStorage: it begins one second after a first change (kAggressive… in
- * components/services/storage/dom_storage), by a flag below. Without that flag it is 5 seconds, and more for pages that change a lot.
+ * How long after a change Chromium has written what pages keep in localStorage: it begins one second after a first change, by a flag
+ * below (StorageAreaImpl::EnableAggressiveCommitDelay). Without that flag it is 5 seconds, and more for pages that change a lot.
  */
 export const STORED_AFTER_MS = 1_250
 
