@@ -312,10 +312,8 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
 
     async follow(project, id, origin, signal) {
       await find(project, id)
-      return followFlow(
-        { read: () => findConnection(db, { scope, project }, id), last: async () => (await lastLogins(db, [id])).get(id), flows, linksOf, origin },
-        signal,
-      )
+      const last = (await lastLogins(db, [id])).get(id)
+      return followFlow({ read: () => findConnection(db, { scope, project }, id), last, flows, linksOf, origin }, signal)
     },
 
     async timeline(project, id, filter) {

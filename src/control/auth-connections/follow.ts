@@ -12,8 +12,8 @@ const HEARTBEAT_MS = 15_000
 
 interface Followed {
   read: () => Promise<ConnectionWithProfile | undefined>
-  /** Its last login. */
-  last: () => Promise<FlowRow | undefined>
+  /** Its last login, read before the stream begins: also of a connection that is deleted just then a reader hears the end. */
+  last: FlowRow | undefined
   flows: Pick<Flows, 'heard' | 'get'>
   linksOf: (flow: FlowRow, origin: string) => Promise<Links>
   origin: string
@@ -23,16 +23,15 @@ const now = (): string => new Date().toISOString()
 
 /** Ends with the login that is the last one now. Without one: a heartbeat alone. Of a connection that is deleted meanwhile, the login was canceled. */
 export async function* followFlow({ read, last, flows, linksOf, origin }: Followed, signal: AbortSignal): AsyncGenerator<FlowEvent> {
-  const first = await last()
-  if (!first) return yield { event: 'sse_heartbeat', timestamp: now() }
+  if (!last) return yield { event: 'sse_heartbeat', timestamp: now() }
   let before: Omit<Extract<FlowEvent, { event: 'managed_auth_state' }>, 'timestamp'> | undefined
   let saidAt = performance.now()
   while (!signal.aborted) {
     // Subscribes before it reads, so that no change between the two is missed.
-    const next = flows.heard(first.id, signal)
+    const next = flows.heard(last.id, signal)
     try {
       // In this order: what an end has changed of the connection is seen with the end.
-      const flow = await flows.get(first.id)
+      const flow = await flows.get(last.id)
       const connection = await read()
       if (!connection || !flow) {
         yield { event: 'managed_auth_state', flow_type: before?.flow_type, flow_status: 'CANCELED', flow_step: 'COMPLETED', timestamp: now() }
