@@ -114,6 +114,10 @@ test(
     form.set('entrypoint_rel_path', 'index.js')
     const { id: deployment } = (await (await replicas[0]!.fetch('/deployments', { method: 'POST', body: form })).json()) as { id: string }
     const stateOf = async (path: string) => ((await (await call('GET', path)).json()) as { status: string }).status
+    const endOf = async (path: string) => {
+      const { status, status_reason: reason } = (await (await call('GET', path)).json()) as { status: string; status_reason?: string | null }
+      return [status, reason]
+    }
     await until('the app to run', BUILD_MS, async () => (await stateOf(`/deployments/${deployment}`)) === 'running', { everyMs: 200 })
     const asked = {
       app_name: 'steady',
@@ -176,8 +180,8 @@ test(
     )
     await until('the run to end', CALL_MS + LINES * 300, async () => (await stateOf(`/invocations/${run}`)) !== 'running', { everyMs: 500 })
     const lines = await shared.query<{ line: string }>(`select line from app_events where invocation_id = $1 and kind = 'log' order by id`, [run])
-    expect([await stateOf(`/invocations/${run}`), lines.map(({ line }) => line)]).toEqual([
-      'succeeded',
+    expect([await endOf(`/invocations/${run}`), lines.map(({ line }) => line)]).toEqual([
+      ['succeeded', undefined],
       Array.from({ length: LINES }, (_, index) => `line ${index}`),
     ])
     for (const { session_id: id } of sessions) await call('DELETE', `/browsers/${id}`)

@@ -195,7 +195,7 @@ export class Builder {
       opened.defer(() => (isLeft() ? undefined : letGo(instance, log)))
       const client = runnerClient(instance.runner)
       if (!adopted && archive) await this.#sendArchive(row.id, archive, client, instance, signal)
-      outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal)
+      outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal, isLeft)
     } catch (error) {
       if (isLeft()) return undefined
       if (tooLong.aborted) return { failed: `the build took longer than ${Math.round(buildMs / 60_000)} minutes` }
@@ -284,12 +284,12 @@ export class Builder {
   }
 
   /** Reads the runner's events after `seq` until its last. */
-  async #watch(id: string, seq: number, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<Outcome> {
-    const { log } = this.#settings
+  async #watch(id: string, seq: number, client: RunnerClient, instance: AppSandbox, signal: AbortSignal, isLeft: () => boolean): Promise<Outcome> {
     const keep = this.#keeper(id, (apps) => this.#release(id, apps, client, instance, signal))
     for (let unreadable = 0; ;) {
       try {
         for await (const events of paced(client.events(seq, signal))) {
+          if (isLeft()) return undefined // what is acknowledged here would be missing where it goes on
           const kept = await keep(events).catch((err: unknown) => {
             signal.throwIfAborted()
             if (err instanceof BuildFailed || err instanceof UnreadableCode || err instanceof NotKept) throw err
@@ -304,11 +304,11 @@ export class Builder {
       } catch (error) {
         signal.throwIfAborted()
         if (error instanceof BuildFailed) throw error
-        if (error instanceof NotKept) log.warn({ err: error.cause, deployment: id }, error.message)
+        if (error instanceof NotKept) this.#settings.log.warn({ err: error.cause, deployment: id }, error.message)
         else {
           const end = await endOf(instance)
           if (end) throw end
-          log.warn({ err: error, deployment: id }, 'a build cannot be read')
+          this.#settings.log.warn({ err: error, deployment: id }, 'a build cannot be read')
           if (++unreadable >= MAX_UNREADABLE) throw new BuildFailed(`the build cannot be followed: ${(error as Error).message.slice(0, 500)}`)
         }
         await sleep(RETRY_MS, signal)

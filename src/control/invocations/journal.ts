@@ -1,4 +1,5 @@
 // Stores a runner's events: lines and the position after them, and the end of the run with its last lines, in one transaction.
+import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, type RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import { appendEvents, logBytesOf, type NewEvent } from '../../store/events.ts'
@@ -10,20 +11,30 @@ import type { Run } from './open-run.ts'
 /** Limit on a stored reason, in characters. */
 const MAX_REASON = 16 * 1024
 
-/** The row is not in the state that this writer left: another caller has ended the run, or a write that seemed to fail was done. */
+/** The row is not in the state that this writer left: another caller has ended the run, another replica follows it, or a write that seemed to fail was done. */
 export class Overtaken extends Error {}
 
+/** Only while this replica follows the run: one that was cut off for a time does not know that another one does now. */
+export const followedBy = (replica: string): RawBuilder<SqlBool> => sql<SqlBool>`replica = ${replica}`
+
 /**
- * Stores a batch of events. Resolves with how the run ended when the batch has its end. Lines are stored before the end, and none after it. When
- * the row has moved, everything is rolled back. @throws Overtaken
+ * Stores a batch of events for `replica`, which follows the run. Resolves with how the run ended when the batch has its end. Lines are stored before the end,
+ * and none after it. When the row has moved, or has another follower, everything is rolled back. @throws Overtaken
  */
-export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[], limits: LogLimits, now = Date.now()): Promise<Outcome | undefined> {
+export async function writeDown(
+  db: Db,
+  run: Run,
+  events: readonly RunnerEvent[],
+  limits: LogLimits,
+  replica: string,
+  now = Date.now(),
+): Promise<Outcome | undefined> {
   const last = events.at(-1)!
   const outcome = outcomeOf(last)
   const lines = events.filter((event) => event.type === 'log').map((event): NewEvent => ({ kind: 'log', line: cut(event.line), at: timeOf(event.at, now) }))
   const close = async (trx: Db): Promise<Outcome | undefined> => {
     if (!outcome) return undefined
-    if (!(await moveInvocation(trx, run.id, outcome.state, outcome.reason, endColumns(outcome, last.seq)))) throw new Overtaken()
+    if (!(await moveInvocation(trx, run.id, outcome.state, outcome.reason, endColumns(outcome, last.seq), followedBy(replica)))) throw new Overtaken()
     return outcome
   }
   if (lines.length === 0) return close(db)
@@ -39,6 +50,7 @@ export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[]
       .set({ runner_seq: last.seq })
       .where('id', '=', run.id)
       .where('state', '=', 'running')
+      .where(followedBy(replica))
       .where('runner_seq', '<', events[0]!.seq)
       .executeTakeFirst()
     if (numUpdatedRows === 0n) throw new Overtaken()
@@ -49,7 +61,7 @@ export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[]
 }
 
 /**
- * The same for a run that other replicas may have followed as well: only what none of them has stored. When the run belongs to another one now, it is let
+ * The same, but only what has not been stored: by an earlier follower, or by a write that seemed to fail. When the run belongs to another replica now, it is let
  * go. @throws Overtaken
  */
 export async function writeRest(
@@ -61,7 +73,7 @@ export async function writeRest(
   letGo: () => void,
 ): Promise<Outcome | undefined> {
   try {
-    return await writeDown(db, run, events, limits)
+    return await writeDown(db, run, events, limits, replica)
   } catch (error) {
     if (!(error instanceof Overtaken)) throw error
     const row = await positionOf(db, run.id)
@@ -71,7 +83,8 @@ export async function writeRest(
       throw error
     }
     const rest = events.filter(({ seq }) => seq > row.runner_seq)
-    return rest.length === 0 ? undefined : writeDown(db, run, rest, limits)
+    if (rest.length === events.length) throw error
+    return rest.length === 0 ? undefined : writeRest(db, run, rest, limits, replica, letGo)
   }
 }
 

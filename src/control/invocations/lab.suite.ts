@@ -31,8 +31,8 @@ export interface Lab extends AsyncDisposable {
   told: { retired: string[]; endedBrowsersOf: string[] }
   runs(settings?: Partial<RunsSettings>): Runs
   deployment(host?: string): Promise<string>
-  /** A queued run of the app of {@link deployment}. */
-  queued(wanted: { deployment: string; action: string; payload?: string; timeoutSeconds?: number }): Promise<InvocationRow>
+  /** A queued run of the app of {@link deployment}, to be followed by `follower`; unless given, by a service that has ended. */
+  queued(wanted: { deployment: string; action: string; payload?: string; timeoutSeconds?: number }, follower?: Pick<Runs, 'replica'>): Promise<InvocationRow>
   /** A run as a killed service leaves it. */
   left(wanted: { deployment: string; action: string; payload?: string; state: InvocationState; runner?: string; secondsAgo?: number }): Promise<InvocationRow>
   sandbox(deployment: string): Promise<AppSandbox>
@@ -103,7 +103,7 @@ export async function startLab(): Promise<Lab> {
         .execute()
       return id
     },
-    async queued({ deployment, action, payload, timeoutSeconds = 900 }) {
+    async queued({ deployment, action, payload, timeoutSeconds = 900 }, follower) {
       const made = {
         id: newId(),
         project: DEFAULT_PROJECT,
@@ -113,7 +113,7 @@ export async function startLab(): Promise<Lab> {
         payload: payload ?? null,
         isAsync: true,
       }
-      const row = await insertQueued(db, HOST, 'the last service', { ...made, timeoutSeconds, caller: 'me', requestHash: Buffer.alloc(0) })
+      const row = await insertQueued(db, HOST, follower?.replica ?? 'the last service', { ...made, timeoutSeconds, caller: 'me', requestHash: Buffer.alloc(0) })
       if (!row) throw new Error('the run was not entered')
       return row
     },

@@ -67,10 +67,10 @@ describe('in the database', () => {
     const limits = { runBytes: MIB, deploymentBytes: 1000 * MIB }
     const row = await lab.left({ deployment: await lab.deployment(), action: 'logs', state: 'running' })
     const run = new Run(row)
-    for (let i = 0; i < 5; i++) await writeDown(lab.db, run, said(1 + i * 100, 100, 'x'.repeat(5_000)), limits)
+    for (let i = 0; i < 5; i++) await writeDown(lab.db, run, said(1 + i * 100, 100, 'x'.repeat(5_000)), limits, 'the last service')
     // A new service has no record of it in memory.
     const again = new Run(row)
-    await writeDown(lab.db, again, said(501, 100, 'x'.repeat(5_000)), limits)
+    await writeDown(lab.db, again, said(501, 100, 'x'.repeat(5_000)), limits, 'the last service')
     const log = (await lab.log(row.id)).filter((text) => text !== null && text !== 'running' && text !== 'queued')
     expect(log.length).toBeLessThan(1.1 * (MIB / 5_100))
     expect(log.filter((text) => text!.startsWith('[cob]')).length).toBeLessThanOrEqual(2)
@@ -81,8 +81,8 @@ describe('in the database', () => {
     const limits = { runBytes: 100 * MIB, deploymentBytes: 2 * MIB }
     const deployment = await lab.deployment()
     const [first, second] = [await runOf(deployment), await runOf(deployment)]
-    await writeDown(lab.db, first, said(1, 300, 'x'.repeat(5_000)), limits)
-    for (let i = 0; i < 3; i++) await writeDown(lab.db, second, said(1 + i * 100, 100, 'x'.repeat(5_000)), limits)
+    await writeDown(lab.db, first, said(1, 300, 'x'.repeat(5_000)), limits, 'the last service')
+    for (let i = 0; i < 3; i++) await writeDown(lab.db, second, said(1 + i * 100, 100, 'x'.repeat(5_000)), limits, 'the last service')
     expect(await bytesOf(deployment)).toBeLessThanOrEqual(2 * MIB)
     const kept = (await lab.log(second.id)).filter((text) => text?.includes('xxx'))
     expect(kept.at(-1)).toMatch(/^300 /)

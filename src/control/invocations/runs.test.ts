@@ -8,7 +8,9 @@ import type { Db } from '../../store/db.ts'
 import { runnerClient } from '../apps/runner-client.ts'
 import { CreateInvocation } from './contract.ts'
 import { makeInvocations } from './invocations.ts'
+import { Overtaken, writeRest } from './journal.ts'
 import { HOST, startLab, type Lab } from './lab.suite.ts'
+import { Run } from './open-run.ts'
 
 const NOTICE_MS = 20_000
 const signal = new AbortController().signal
@@ -120,8 +122,9 @@ describe('after a crash of the service', () => {
 describe('the timeout of a run', () => {
   test('counts from its start; then the run fails, and its sandbox and browsers are removed', async () => {
     const deployment = await lab.deployment()
-    const row = await lab.queued({ deployment, action: 'hang', timeoutSeconds: 2 })
-    const run = lab.runs().begin(row)
+    const host = lab.runs()
+    const row = await lab.queued({ deployment, action: 'hang', timeoutSeconds: 2 }, host)
+    const run = host.begin(row)
     expect(await run.ended).toEqual({ state: 'failed', reason: 'timed out after 2 s', output: '{"error":"timed out after 2 s"}' })
     expect(await lab.log(row.id)).toEqual(['running', 'failed'])
     await until('its sandbox to be gone', NOTICE_MS, () => lab.sandboxes().length <= 1)
@@ -144,7 +147,7 @@ describe('the timeout of a run', () => {
   test('happens once: a result that arrives at the same time does not change the end', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs()
-    const rows = await Promise.all(Array.from({ length: 10 }, () => lab.queued({ deployment, action: 'slow', payload: '2000', timeoutSeconds: 2 })))
+    const rows = await Promise.all(Array.from({ length: 10 }, () => lab.queued({ deployment, action: 'slow', payload: '2000', timeoutSeconds: 2 }, host)))
     const outcomes = await Promise.all(rows.map((row) => host.begin(row).ended))
     for (const [index, row] of rows.entries()) {
       const log = await lab.log(row.id)
@@ -169,7 +172,7 @@ describe('a run that this process does not hold', () => {
   test('is followed to its end in the log', async () => {
     const deployment = await lab.deployment()
     const [holder, other] = [lab.runs(), lab.runs()]
-    const row = await lab.queued({ deployment, action: 'slow', payload: '300' })
+    const row = await lab.queued({ deployment, action: 'slow', payload: '300' }, holder)
     const ended = other.ended(row, signal)
     holder.begin(row)
     expect(await ended).toEqual({ state: 'succeeded', output: '"done"', reason: null })
@@ -178,7 +181,7 @@ describe('a run that this process does not hold', () => {
   test('but whose sandbox it has: it learns of an end by another process, and removes the sandbox', async () => {
     const deployment = await lab.deployment()
     const [holder, other] = [lab.runs(), lab.runs()]
-    const row = await lab.queued({ deployment, action: 'hang' })
+    const row = await lab.queued({ deployment, action: 'hang' }, holder)
     const run = holder.begin(row)
     await runs(row.id)
     expect(await other.end(row.id, { state: 'failed', output: null, reason: 'elsewhere' })).toBe(true)
@@ -188,11 +191,41 @@ describe('a run that this process does not hold', () => {
   })
 })
 
+describe('a run that another replica has taken over while this one was cut off', () => {
+  const RESULT = { type: 'result', seq: 2, at: new Date().toISOString(), ok: true, output: null, reason: null } as const
+  const LINE = { type: 'log', seq: 1, at: new Date().toISOString(), line: 'late' } as const
+
+  test('goes on there when this one loses its sandbox', async () => {
+    const host = lab.runs()
+    const row = await lab.queued({ deployment: await lab.deployment(), action: 'hang' }, host)
+    const run = host.begin(row)
+    const { runner_id: sandbox } = await runs(row.id)
+    await lab.db.updateTable('invocations').set({ replica: 'another' }).where('id', '=', row.id).execute()
+    await (await lab.driver.apps.adopt(sandbox!))![Symbol.asyncDispose]()
+    await until('it to be left', NOTICE_MS, () => run.signal.aborted)
+    expect(await lab.row(row.id)).toMatchObject({ state: 'running', replica: 'another' })
+  })
+
+  test.each([
+    ['lines', [LINE]],
+    ['lines and its end', [LINE, RESULT]],
+    ['its end', [{ ...RESULT, seq: 1 }]],
+  ])('gets nothing from this one that has read %s', async (_what, events) => {
+    const row = await lab.left({ deployment: await lab.deployment(), action: 'hang', state: 'running' })
+    let isLeft = false
+    const limits = { runBytes: 1_000_000, deploymentBytes: 1_000_000 }
+    const written = writeRest(lab.db, new Run(row), events, limits, 'this one', () => void (isLeft = true))
+    await expect(written).rejects.toThrow(Overtaken)
+    expect([isLeft, await lab.log(row.id)]).toEqual([true, ['running']])
+    expect(await lab.row(row.id)).toMatchObject({ state: 'running', runner_seq: 0 })
+  })
+})
+
 describe('a run whose sandbox', () => {
   test('does not start fails with the reason', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs({ driver: withApps({ start: async () => Promise.reject(new Error('no more memory')) }) })
-    const row = await lab.queued({ deployment, action: 'echo' })
+    const row = await lab.queued({ deployment, action: 'echo' }, host)
     expect(await host.begin(row).ended).toMatchObject({ state: 'failed', reason: 'its sandbox did not start' })
     expect(await lab.log(row.id)).toEqual(['failed'])
   })
@@ -213,7 +246,7 @@ describe('a run whose sandbox', () => {
         },
       }),
     })
-    const row = await lab.queued({ deployment, action: 'echo' })
+    const row = await lab.queued({ deployment, action: 'echo' }, host)
     const run = host.begin(row)
     await started.promise
     expect(await host.end(row.id, { state: 'succeeded', output: '7', reason: null })).toBe(true)
@@ -227,9 +260,9 @@ describe('a run whose sandbox', () => {
   test('sends invalid messages fails, and the next run works', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs()
-    const row = await lab.queued({ deployment, action: 'fail', payload: JSON.stringify('a\0b') })
+    const row = await lab.queued({ deployment, action: 'fail', payload: JSON.stringify('a\0b') }, host)
     expect(await host.begin(row).ended).toMatchObject({ state: 'failed', reason: 'a�b' })
-    const next = await lab.queued({ deployment, action: 'echo' })
+    const next = await lab.queued({ deployment, action: 'echo' }, host)
     expect((await host.begin(next).ended).state).toBe('succeeded')
   })
 })
@@ -238,7 +271,7 @@ describe('a service that stops', () => {
   test('fails its runs, tells waiting callers, and leaves no sandbox', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs()
-    const rows = await Promise.all(Array.from({ length: 3 }, () => lab.queued({ deployment, action: 'hang' })))
+    const rows = await Promise.all(Array.from({ length: 3 }, () => lab.queued({ deployment, action: 'hang' }, host)))
     const started = rows.map((row) => host.begin(row))
     await Promise.all(rows.map(({ id }) => runs(id)))
     await host.stop()
@@ -259,7 +292,7 @@ describe('a service that stops', () => {
     let isAway = false
     const db = instead((name) => (isAway ? (Reflect.get(gone, name) as () => unknown).bind(gone) : undefined))
     const host = lab.runs({ db })
-    const row = await lab.queued({ deployment, action: 'hang' })
+    const row = await lab.queued({ deployment, action: 'hang' }, host)
     const run = host.begin(row)
     await runs(row.id)
     isAway = true
@@ -279,8 +312,9 @@ test('a run whose result cannot be stored waits for the database and loses nothi
     failures++
     return () => ({ execute: async () => Promise.reject(new Error('the database is away')) })
   })
-  const row = await lab.queued({ deployment, action: 'logs', payload: '3' })
-  expect((await lab.runs({ db: flaky }).begin(row).ended).state).toBe('succeeded')
+  const host = lab.runs({ db: flaky })
+  const row = await lab.queued({ deployment, action: 'logs', payload: '3' }, host)
+  expect((await host.begin(row).ended).state).toBe('succeeded')
   expect([failures, await lab.log(row.id)]).toEqual([3, ['running', 'line 1', 'line 2', 'line 3', 'succeeded']])
 })
 

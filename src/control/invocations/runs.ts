@@ -1,5 +1,6 @@
 // The runs that this replica follows: each in a sandbox of its own, followed to its end, taken over from a replica that has ended. Knows nothing of requests.
 import { setImmediate as turnOfLoop, setInterval } from 'node:timers/promises'
+import type { RawBuilder, SqlBool } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
@@ -11,7 +12,7 @@ import { followEvents, notify, type EventBells } from '../../store/events.ts'
 import { alone, type Leases } from '../../store/leases.ts'
 import { paced, runnerClient } from '../apps/runner-client.ts'
 import { removeUnused, takeOver } from './adoption.ts'
-import { endColumns, failure, Overtaken, writeDown, writeRest, type LogLimits } from './journal.ts'
+import { endColumns, failure, followedBy, Overtaken, writeRest, type LogLimits } from './journal.ts'
 import { invocationLifecycle, moveInvocation, type InvocationState } from './lifecycle.ts'
 import {
   deploymentOf,
@@ -125,10 +126,10 @@ export class Runs {
     return outcomeOf(await findInvocation(db, id)) ?? failure('it could not be followed to its end')
   }
 
-  /** Ends a run from outside; false when it had ended. Resolves when its sandbox and browsers are gone. */
-  async end(id: string, outcome: Outcome): Promise<boolean> {
+  /** Ends a run from outside, while `only` holds; false when it had ended. Resolves when its sandbox and browsers are gone. */
+  async end(id: string, outcome: Outcome, only?: RawBuilder<SqlBool>): Promise<boolean> {
     const { db } = this.#settings
-    const moved = await moveInvocation(db, id, outcome.state, outcome.reason, endColumns(outcome))
+    const moved = await moveInvocation(db, id, outcome.state, outcome.reason, endColumns(outcome), only)
     const run = this.#runs.get(id)
     if (run && moved) this.#close(run, outcome)
     else if (run) await this.#overtaken(run)
@@ -188,7 +189,7 @@ export class Runs {
       taking: this.#taking,
       isKnown: (id) => this.#runs.has(id),
       add: (row, instance) => void this.#add(row, instance),
-      lost: (id) => this.end(id, failure(RESTARTED)),
+      lost: (id) => this.#endOwn(id, failure(RESTARTED)),
     })
   }
 
@@ -237,7 +238,7 @@ export class Runs {
       // Before the row says so: if this replica leaves the run meanwhile, another one may have found the sandbox in it.
       run.isRecorded = true
       await this.#whileInTrouble(run, async () => {
-        if (await moveInvocation(db, run.id, 'running', null, { runner_id: sandbox })) return
+        if (await moveInvocation(db, run.id, 'running', null, { runner_id: sandbox }, followedBy(this.replica))) return
         const row = await positionOf(db, run.id)
         // Our own write may have succeeded before its connection broke.
         if (row?.finished_at === null && row.runner_id === sandbox) return
@@ -259,19 +260,18 @@ export class Runs {
 
   #write(run: Run, events: RunnerEvent[]): Promise<Outcome | undefined> {
     const { db, logLimits } = this.#settings
-    return this.#leases.isAlone ? writeDown(db, run, events, logLimits) : writeRest(db, run, events, logLimits, this.#leases.replica, () => this.#letGoOf(run))
+    return writeRest(db, run, events, logLimits, this.#leases.replica, () => this.#letGoOf(run))
   }
 
   /** Does a step that the run cannot continue without. Retries while the database is away. */
-  async #whileInTrouble<T>(run: Run, work: () => Promise<T>): Promise<T | undefined> {
+  async #whileInTrouble<T>(run: Run, work: () => Promise<T>): Promise<T> {
     for (let waitMs = RETRY_FIRST_MS; ; waitMs = Math.min(RETRY_LAST_MS, waitMs * 2)) {
       try {
         return await work()
       } catch (error) {
         if (error instanceof Overtaken) {
-          // Our own write may have succeeded before its connection broke.
-          if (run.signal.aborted || (await this.#overtaken(run))) throw error
-          return undefined
+          if (!run.signal.aborted) await this.#overtaken(run)
+          throw error
         }
         // A data error does not go away by a retry.
         if (run.signal.aborted || /^2[23]/.test((error as { code?: string }).code ?? '')) throw error
@@ -285,16 +285,24 @@ export class Runs {
     if (run.signal.aborted || error instanceof Overtaken) return
     this.#settings.log.warn({ err: error, invocation: run.id }, 'a run was interrupted')
     const reason = this.isStopping ? STOPPED : error instanceof BrokenOff ? error.message : 'something went wrong on our side'
-    await this.end(run.id, failure(reason)).catch((err: unknown) => this.#complain(run.id, err))
+    await this.#endOwn(run.id, failure(reason)).catch((err: unknown) => this.#complain(run.id, err))
   }
 
   // ---- its end ----
 
-  /** Handles a run as ended if its row says so; false when it has not ended. */
-  async #overtaken(run: Run): Promise<boolean> {
-    const outcome = outcomeOf(await findInvocation(this.#settings.db, run.id))
-    if (outcome) this.#close(run, outcome)
-    return outcome !== undefined
+  /** Ends a run that this replica cannot continue. One that another replica follows by now goes on there. */
+  #endOwn(id: string, outcome: Outcome): Promise<boolean> {
+    return this.end(id, outcome, followedBy(this.#leases.replica))
+  }
+
+  /** Handles a run as its row says: it has ended, or is left to the replica that has taken it over, and nothing of it is ended. */
+  async #overtaken(run: Run): Promise<void> {
+    const row = await findInvocation(this.#settings.db, run.id)
+    const outcome = outcomeOf(row)
+    if (outcome) return this.#close(run, outcome)
+    if (row?.replica === this.#leases.replica) return
+    this.#settings.log.warn({ invocation: run.id }, 'another replica has taken over a run')
+    this.#letGoOf(run)
   }
 
   /** The run has ended in the table. Waiters are told, and its resources are removed. Repeated calls are harmless. */
@@ -304,14 +312,6 @@ export class Runs {
     this.#timers.delete(run.id)
     run.end(outcome)
     this.#cleanUp(run.id, run.deployment, run)
-  }
-
-  /** Leaves a run to the replica that has taken it over: nothing of it is ended. */
-  async #yield(run: Run): Promise<void> {
-    const follower = await followerOf(this.#settings.db, run.id)
-    if (follower === this.#leases.replica) return
-    this.#settings.log.warn({ invocation: run.id }, 'another replica has taken over a run')
-    this.#letGoOf(run)
   }
 
   #letGoOf(run: Run): void {
@@ -362,7 +362,7 @@ export class Runs {
     const held = [...this.#runs.values()]
     const rows = await followedRuns(db, scope, this.#leases.replica)
     const listed = new Set(rows.map(({ id }) => id))
-    for (const run of held.filter(({ id }) => !listed.has(id))) if (!(await this.#overtaken(run)) && !this.#leases.isAlone) await this.#yield(run)
+    for (const run of held.filter(({ id }) => !listed.has(id))) await this.#overtaken(run)
     return rows
   }
 
@@ -382,7 +382,7 @@ export class Runs {
     const rows = await this.#drop()
     for (const { id, timeout_seconds, overdue } of rows)
       if (overdue) await this.end(id, timedOut(timeout_seconds))
-      else if (!this.#runs.has(id) && !this.#taking.has(id) && this.#unheld.has(id) && !(await this.#find(id))) await this.end(id, failure(RESTARTED))
+      else if (!this.#runs.has(id) && !this.#taking.has(id) && this.#unheld.has(id) && !(await this.#find(id))) await this.#endOwn(id, failure(RESTARTED))
     // A row that is seen once may have just been inserted. When it is seen twice, this process missed its end or its begin.
     this.#unheld = new Set(rows.map(({ id }) => id).filter((id) => !this.#runs.has(id)))
     if (this.#leases.holds('runs')) await endBrowsersLeft()

@@ -26,7 +26,7 @@ test('has one for each deployment in use; a run takes it, and a new one replaces
   host.prepare(deployment)
   await reserved(1)
   const [first] = lab.sandboxes()
-  const row = await lab.queued({ deployment, action: 'hang' })
+  const row = await lab.queued({ deployment, action: 'hang' }, host)
   host.begin(row)
   expect((await runs(row.id)).runner_id).toBe(first)
   await reserved(2)
@@ -39,7 +39,7 @@ test('has at most four per deployment, however many runs start, and none for a r
   const deployment = await lab.deployment()
   const host = lab.runs()
   host.prepare(deployment)
-  const rows = await Promise.all(Array.from({ length: 12 }, () => lab.queued({ deployment, action: 'echo' })))
+  const rows = await Promise.all(Array.from({ length: 12 }, () => lab.queued({ deployment, action: 'echo' }, host)))
   await Promise.all(rows.map((row) => host.begin(row).ended))
   await reserved(4)
   expect(host.inReserve).toBe(4)
@@ -47,7 +47,7 @@ test('has at most four per deployment, however many runs start, and none for a r
   const next = await lab.deployment()
   host.prepare(next)
   await until('the old one to be gone', NOTICE_MS, () => host.inReserve === 1 && lab.sandboxes().length === 1)
-  const row = await lab.queued({ deployment: next, action: 'echo' })
+  const row = await lab.queued({ deployment: next, action: 'echo' }, host)
   expect((await host.begin(row).ended).state).toBe('succeeded')
 })
 
@@ -59,7 +59,7 @@ test('never gives out one that has died', async () => {
     await reserved(1)
     const [dead] = await adoptAll(lab.driver.apps)
     await dead![Symbol.asyncDispose]()
-    const row = await lab.queued({ deployment, action: 'echo', payload: '1' })
+    const row = await lab.queued({ deployment, action: 'echo', payload: '1' }, host)
     expect(await host.begin(row).ended).toMatchObject({ state: 'succeeded', output: '1' })
     expect((await lab.row(row.id)).runner_id).not.toBe(dead!.id)
     await host.endAll(deployment, 'between rounds')
@@ -84,7 +84,7 @@ test('replaces one that died unnoticed before its run has begun', async () => {
   await reserved(1)
   await sleep(100) // its app has loaded
   await (await adoptAll(lab.driver.apps))[0]![Symbol.asyncDispose]()
-  const row = await lab.queued({ deployment, action: 'echo', payload: '1' })
+  const row = await lab.queued({ deployment, action: 'echo', payload: '1' }, host)
   expect(await host.begin(row).ended).toMatchObject({ state: 'succeeded', output: '1' })
   expect(dying).not.toContain((await lab.row(row.id)).runner_id)
 })
@@ -96,7 +96,7 @@ test('has none for an app that does not load; its runs give the reason', async (
   host.prepare(deployment)
   await until('it to be dropped', NOTICE_MS, () => host.inReserve === 0)
   await reserved(0)
-  const row = await lab.queued({ deployment, action: 'echo' })
+  const row = await lab.queued({ deployment, action: 'echo' }, host)
   expect(await host.begin(row).ended).toEqual({
     state: 'failed',
     reason: 'Cannot find module "x"',
