@@ -1,4 +1,5 @@
 // The pages of what a project has besides sessions, in a real browser: each lists, creates, changes and deletes against a real service.
+import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -180,7 +181,8 @@ describe('extensions', () => {
     await hands.heading('No extensions', 2).waitFor()
     await checkPage(page, 'extensions-empty')
     const zip = join(files, 'extension.zip')
-    writeFileSync(zip, await zipOf({ 'manifest.json': JSON.stringify({ manifest_version: 3, name: 'One', version: '1' }) }))
+    const content = { 'manifest.json': JSON.stringify({ manifest_version: 3, name: 'One', version: '1' }), 'noise.bin': randomBytes(1_000_000) }
+    writeFileSync(zip, await zipOf(content))
     await hands.press('Upload')
     await hands.inDialog('Upload')
     await hands.dialog().getByText('Choose a file.').waitFor()
@@ -188,8 +190,16 @@ describe('extensions', () => {
     await hands.dialog().getByText('extension.zip').waitFor()
     expect(await problemsOf(page)).toEqual([])
     await hands.dialog().getByLabel('Name').fill('one')
+    // A slow line: the form says how much has been sent.
+    const line = await page.context().newCDPSession(page)
+    await line.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 400_000 })
     await hands.inDialog('Upload')
+    await hands
+      .dialog()
+      .getByRole('button', { name: /^Upload… [1-9]\d? %$/ })
+      .waitFor()
     await hands.row(/one/).waitFor()
+    await line.detach()
     await checkPage(page, 'extensions')
     const download = page.waitForEvent('download')
     await hands.press('Download one')

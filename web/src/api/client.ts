@@ -5,7 +5,7 @@ import { project } from './project.ts'
 import { readEvents } from './sse.ts'
 
 /** A request without an answer after this time has failed. Streams have no limit: their readers end them. */
-const ANSWER_MS = 130_000
+export const ANSWER_MS = 130_000
 
 /** An answer that refuses, or no answer. */
 export class ApiError extends Error {
@@ -129,7 +129,8 @@ async function refusal(response: Response): Promise<ApiError> {
   }
 }
 
-function pathOf(pattern: string, params: Record<string, unknown> = {}): string {
+/** The path of a call: each `{name}` of the pattern is its value in `params`. @throws TypeError when one is missing */
+export function pathOf(pattern: string, params: Record<string, unknown> = {}): string {
   return pattern.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const value = params[name]
     if (typeof value !== 'string' || value === '') throw new TypeError(`${pattern} needs a value for "${name}"`)

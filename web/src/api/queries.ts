@@ -4,6 +4,7 @@ import { signedOut } from './account.ts'
 import { ApiError, call, page, type Page } from './client.ts'
 import type { AnswerOf, CallId, InputOf, ItemOf, ListId } from './contracts.ts'
 import { useProject } from './project.ts'
+import { upload, type Progress } from './upload.ts'
 
 /** Most times that a read is tried again. Writes are never: what they ask for may have happened. */
 const RETRIES = 2
@@ -61,8 +62,21 @@ export function usePage<K extends ListId>(id: K, input: Sent<K>, { everyMs, enab
 export function useChange<K extends CallId>(id: K, changes: readonly CallId[] = []): UseMutationResult<AnswerOf<K>, Error, Sent<K>> {
   return useMutation({
     mutationFn: (input: Sent<K>) => call(id, input),
-    onSettled: () => Promise.all(changes.map((queryKey) => queries.invalidateQueries({ queryKey: [queryKey] }))),
+    onSettled: () => refetch(changes),
   })
 }
+
+/** The same for one that sends a form with a file. `progress` is told which part of it has been sent. */
+export function useUpload<K extends CallId>(
+  id: K,
+  changes: readonly CallId[] = [],
+): UseMutationResult<AnswerOf<K>, Error, { body: FormData; progress: Progress }> {
+  return useMutation({
+    mutationFn: ({ body, progress }) => upload(id, { body }, progress),
+    onSettled: () => refetch(changes),
+  })
+}
+
+const refetch = (changes: readonly CallId[]): Promise<unknown> => Promise.all(changes.map((queryKey) => queries.invalidateQueries({ queryKey: [queryKey] })))
 
 export type { InputOf }

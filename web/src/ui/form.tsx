@@ -1,6 +1,7 @@
 // Forms that are lists of fields: what is wrong is said at the field, and what the service refuses as well.
 import { useEffect, useRef, useState, type ReactNode } from 'react'
 import { Button as AriaButton, FileTrigger, Switch } from 'react-aria-components'
+import type { Progress } from '../api/upload.ts'
 import { adviceOn } from './advice.ts'
 import { Button } from './button.tsx'
 import { Dialog } from './confirm.tsx'
@@ -13,8 +14,8 @@ interface FormProps {
   fields: readonly FieldSpec[]
   /** What the button says, as a verb. */
   action: string
-  /** Sends it; the form shows why it has failed. */
-  send: (body: Body) => Promise<unknown>
+  /** Sends it; the form shows why it has failed, and what `progress` is told. */
+  send: (body: Body, progress: Progress) => Promise<unknown>
   onCancel?: () => void
   /** Said above the fields. */
   text?: ReactNode
@@ -25,6 +26,7 @@ export function Form({ fields, action, send, onCancel, text }: FormProps) {
   const [problems, setProblems] = useState<Problems>({})
   const [refusal, refuse] = useState<string>()
   const [isBusy, busy] = useState(false)
+  const [sent, setSent] = useState(1)
   const form = useRef<HTMLFormElement>(null)
   const shown = fields.filter(({ when }) => when?.(values) !== false)
 
@@ -39,7 +41,8 @@ export function Form({ fields, action, send, onCancel, text }: FormProps) {
     refuse(undefined)
     if (Object.keys(wrong).length > 0) return
     busy(true)
-    send(body).then(
+    setSent(1)
+    send(body, setSent).then(
       () => busy(false),
       (error: unknown) => {
         const { problems: told, others } = problemsOf(error, shown)
@@ -75,7 +78,7 @@ export function Form({ fields, action, send, onCancel, text }: FormProps) {
       <div className="buttons">
         {onCancel && <Button onPress={onCancel}>Cancel</Button>}
         <Button look="primary" type="submit" isDisabled={isBusy}>
-          {isBusy ? `${action}…` : action}
+          {isBusy ? `${action}…${sent < 1 ? ` ${Math.floor(sent * 100)} %` : ''}` : action}
         </Button>
       </div>
     </form>
@@ -149,12 +152,12 @@ interface FormDialogProps extends Omit<FormProps, 'onCancel' | 'send'> {
   title: string
   trigger: ReactNode
   /** The dialog closes when it resolves. */
-  send: (body: Body) => Promise<unknown>
+  send: FormProps['send']
 }
 
 /** A button that opens a form. */
 export const FormDialog = ({ title, trigger, send, ...form }: FormDialogProps) => (
   <Dialog title={title} trigger={trigger}>
-    {(close) => <Form {...form} onCancel={close} send={(body) => send(body).then(close)} />}
+    {(close) => <Form {...form} onCancel={close} send={(body, progress) => send(body, progress).then(close)} />}
   </Dialog>
 )

@@ -1,11 +1,11 @@
 // Deploying a zip of code.
 import { useNavigate } from 'react-router'
-import { useChange } from '../../api/queries.ts'
+import { useUpload } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { FormDialog } from '../../ui/form.tsx'
 
 export function Deploy() {
-  const create = useChange('createDeployment', ['listDeployments', 'listApps'])
+  const create = useUpload('createDeployment', ['listDeployments', 'listApps'])
   const navigate = useNavigate()
   return (
     <FormDialog
@@ -26,14 +26,14 @@ export function Deploy() {
         { name: 'force', label: 'Replace this version if it exists', kind: 'switch' },
       ]}
       action="Deploy"
-      send={async ({ file, entrypoint_rel_path: entrypoint, version, env_vars: vars, force }) => {
+      send={async ({ file, entrypoint_rel_path: entrypoint, version, env_vars: vars, force }, progress) => {
         const form = new FormData()
         form.set('entrypoint_rel_path', entrypoint as string)
         if (version !== undefined) form.set('version', version as string)
         for (const [name, value] of Object.entries((vars ?? {}) as Record<string, string>)) form.set(`env_vars[${name}]`, value)
         form.set('force', String(force))
         form.set('file', file as File)
-        const { id } = await create.mutateAsync({ body: form } as unknown as Parameters<typeof create.mutateAsync>[0])
+        const { id } = await create.mutateAsync({ body: form, progress })
         await navigate(`/deployments/${id}`)
       }}
     />

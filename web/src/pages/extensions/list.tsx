@@ -1,7 +1,7 @@
 // Extensions: all of a project, upload, download.
 import type { ItemOf } from '../../api/contracts.ts'
 import { bytes } from '../../api/client.ts'
-import { useChange } from '../../api/queries.ts'
+import { useUpload } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
 import { Button } from '../../ui/button.tsx'
 import { examples } from '../../ui/code.tsx'
@@ -22,7 +22,7 @@ const nameOf = ({ name, id }: Extension): string => name ?? id
 const UPLOAD_MS = 600_000
 
 function Upload() {
-  const refresh = useChange('uploadExtension', ['listExtensions'])
+  const upload = useUpload('uploadExtension', ['listExtensions'])
   return (
     <FormDialog
       title="Upload an extension"
@@ -39,11 +39,11 @@ function Upload() {
         { name: 'name', label: 'Name', hint: 'Letters, digits, ".", "_" and "-". May be empty.' },
       ]}
       action="Upload"
-      send={async ({ file, name }) => {
+      send={async ({ file, name }, progress) => {
         const form = new FormData()
         if (name !== undefined) form.set('name', name as string)
         form.set('file', file as File)
-        await refresh.mutateAsync({ body: form } as unknown as Parameters<typeof refresh.mutateAsync>[0])
+        await upload.mutateAsync({ body: form, progress })
         done('The extension has been uploaded')
       }}
     />

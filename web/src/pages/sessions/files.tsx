@@ -6,6 +6,7 @@ import { bytes } from '../../api/client.ts'
 import type { AnswerOf } from '../../api/contracts.ts'
 import { queries, useCall, useChange } from '../../api/queries.ts'
 import { useMay } from '../../api/sign-in.ts'
+import { upload } from '../../api/upload.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm, Dialog } from '../../ui/confirm.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
@@ -16,7 +17,6 @@ import { printable } from '../../ui/text.ts'
 import { done, failed } from '../../ui/toasts.tsx'
 import { save } from './download.ts'
 import type { TabProps } from './session.tsx'
-import { upload } from './upload.ts'
 
 type Entry = AnswerOf<'listFiles'>[number]
 
@@ -39,7 +39,9 @@ export default function Files({ session }: TabProps) {
     try {
       for (const [at, file] of files.entries()) {
         const which = files.length > 1 ? ` (${at + 1} of ${files.length})` : ''
-        await upload(id, join(path, file.name), file, (part) => setTransfer(`Uploading ${file.name}${which}: ${Math.round(part * 100)} %`))
+        await upload('writeFile', { params: { id }, query: { path: join(path, file.name) }, body: file }, (part) =>
+          setTransfer(`Uploading ${file.name}${which}: ${Math.round(part * 100)} %`),
+        )
       }
       done(files.length === 1 ? 'The file has been uploaded' : `${files.length} files have been uploaded`)
     } finally {

@@ -1,0 +1,58 @@
+// Calls that send a file. Only XMLHttpRequest tells how much has been sent.
+import { ROUTES } from 'virtual:routes'
+import { ANSWER_MS, ApiError, pathOf, queryOf } from './client.ts'
+import type { AnswerOf, CallId } from './contracts.ts'
+import { project } from './project.ts'
+
+/** Is told which part of a file has been sent, from 0 to 1. */
+export type Progress = (part: number) => void
+
+interface Sent {
+  params?: Record<string, unknown>
+  query?: Record<string, unknown>
+  body: Blob | FormData
+}
+
+/** Calls a route with a file. It may take as long as its line needs: only when nothing moves for {@link ANSWER_MS}, it has failed. @throws ApiError */
+export async function upload<K extends CallId>(id: K, { params, query, body }: Sent, progress: Progress): Promise<AnswerOf<K>> {
+  const [method, pattern] = ROUTES[id]!
+  const request = new XMLHttpRequest()
+  request.open(method, pathOf(pattern, params) + queryOf(query))
+  // The type of a form has its boundary in it, which the browser chooses.
+  const type = body instanceof FormData ? {} : { 'content-type': 'application/octet-stream' }
+  for (const [name, value] of Object.entries({ 'x-cob-dashboard': '1', ...type, ...project.headers() })) request.setRequestHeader(name, value)
+  const { promise, resolve, reject } = Promise.withResolvers<AnswerOf<K>>()
+  const stalled = () => {
+    reject(new ApiError(0, 'timeout', 'The service has not answered in time.'))
+    request.abort()
+  }
+  let timer = setTimeout(stalled, ANSWER_MS)
+  request.upload.addEventListener('progress', ({ loaded, total }) => {
+    clearTimeout(timer)
+    timer = setTimeout(stalled, ANSWER_MS)
+    progress(total > 0 ? loaded / total : 1)
+  })
+  request.addEventListener('loadend', () => {
+    const { status, responseText: text } = request
+    if (status >= 200 && status < 300) resolve((text === '' ? undefined : JSON.parse(text)) as AnswerOf<K>)
+    else reject(refusalOf(request))
+  })
+  request.send(body)
+  try {
+    return await promise
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function refusalOf(request: XMLHttpRequest): ApiError {
+  const { status, responseText: text } = request
+  if (status === 0) return new ApiError(0, 'unreachable', 'The service cannot be reached, or the file has changed.')
+  const requestId = request.getResponseHeader('x-request-id') ?? undefined
+  try {
+    const { code, message } = JSON.parse(text) as { code: string; message: string }
+    return new ApiError(status, String(code), String(message), requestId)
+  } catch {
+    return new ApiError(status, 'unknown', `The answer was ${status}.`, requestId)
+  }
+}
