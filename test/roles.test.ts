@@ -18,7 +18,7 @@ const VIEW = `
   getCredential listTelemetryDestinations getTelemetryDestination listAuthConnections getAuthConnection followAuthConnection listAuthConnectionTimeline
   listCredentialProviders getCredentialProvider listDeployments getDeployment followDeployment listApps listInvocations getInvocation followInvocation
   listInvocationBrowsers listExtensions downloadFromChromeStore downloadExtension getExtension listProjects getProject getProjectLimits getOrgLimits getAuthContext
-  getEntitlements getMetrics getMe answerAuthorizationRequest`
+  getEntitlements getMetrics getMe answerAuthorizationRequest listAllowedPrograms endAllowedProgram`
 
 /** Changes something, or gives the power to: tokens, files of a session (its cookies are among them), codes, requests from inside. */
 const USE = `

@@ -5,13 +5,15 @@ import { join } from 'node:path'
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BACK, oauthFlow } from '../../src/control/oauth/flow.suite.ts'
+import { register } from '../../src/control/oauth/register.suite.ts'
 import { DEFAULT_PROJECT } from '../../src/control/org/projects/resolve.ts'
 import type { Role } from '../../src/http/route.ts'
 import { exportsTo } from '../support/audit-exports.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { handsOn, type Hands } from '../support/dashboard-hands.ts'
 import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
-import { signedIn } from '../support/people.ts'
+import { asPage, signedIn } from '../support/people.ts'
 import { s3Server, type S3Server } from '../support/s3.ts'
 
 const HOSTILE = '<img src=x onerror=alert(1)><script>alert(2)</script>'
@@ -198,6 +200,30 @@ test('people are invited, get other roles, and are removed', async () => {
   await hands.press(`Remove ${HOSTILE}`)
   await hands.confirm('Remove')
   await hands.heading('No members', 2).waitFor()
+})
+
+test('programs that were allowed access are listed by their own name, and lose it here', async () => {
+  await dashboard.open('programs')
+  await hands.heading('No programs', 2).waitFor()
+  await checkPage(page, 'programs-empty')
+  const [cookie] = (await page.context().cookies()).filter(({ name }) => name.endsWith('cob_session'))
+  const { codeFor, exchange, tokensFor, withToken } = oauthFlow(() => cloud)
+  const signedInHere = asPage(cloud.url, `${cookie!.name}=${cookie!.value}`)
+  const { access_token: token } = await tokensFor(signedInHere, { project_id: DEFAULT_PROJECT })
+  const { client_id: id } = (await register(cloud.url, { client_name: HOSTILE, redirect_uris: [BACK] })).body as { client_id: string }
+  const { code, verifier } = await codeFor(signedInHere, { looks_only: true }, { client_id: id })
+  expect((await exchange(code, verifier, { client_id: id })).status).toBe(200)
+  await page.reload()
+  await hands.row(/only look.*all of yours/).waitFor()
+  await hands.row(/Kernel CLI.*do what you may.*Default/).waitFor()
+  await checkPage(page, 'programs')
+  await hands.press('Delete Kernel CLI')
+  await hands.confirm('Delete')
+  await hands.row(/Kernel CLI/).waitFor({ state: 'detached' })
+  expect((await withToken(token, '/me')).status).toBe(401)
+  await hands.press(`Delete ${HOSTILE}`)
+  await hands.confirm('Delete')
+  await hands.heading('No programs', 2).waitFor()
 })
 
 test('the audit log is filtered, paged from the newest entry back, and downloaded', async () => {

@@ -35,6 +35,7 @@ export const PAGES: PageEntry[] = [
   { path: 'credentials', title: 'Credentials', section: 'Access', load: () => import('./pages/logins/credentials.tsx') },
   { path: 'credential-providers', title: 'Credential providers', section: 'Access', load: () => import('./pages/logins/providers.tsx') },
   { path: 'api-keys', title: 'API keys', section: 'Access', load: () => import('./pages/access/keys.tsx') },
+  { path: 'programs', title: 'Allowed programs', section: 'Access', load: () => import('./pages/access/programs.tsx') },
   { path: 'members', title: 'Members', section: 'Access', load: () => import('./pages/access/members.tsx') },
   { path: 'projects', title: 'Projects and limits', section: 'Access', load: () => import('./pages/access/projects.tsx') },
   { path: 'audit-log', title: 'Audit log', section: 'Service', load: () => import('./pages/service/audit-log.tsx') },

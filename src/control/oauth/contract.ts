@@ -1,6 +1,7 @@
 // What the consent page asks the service, as routes of the API. The endpoints of OAuth itself are in endpoints.ts: their forms are those of the RFCs.
 import { z } from 'zod'
-import { json, route } from '../../http/route.ts'
+import { json, none, page, pagingQuery, route } from '../../http/route.ts'
+import { Time } from '../apps/contract.ts'
 
 const group = 'Sign-in'
 
@@ -18,6 +19,19 @@ export const AuthorizationRequest = z.object({
   resource: z.union([Text, z.array(Text).max(10)]).optional(),
 })
 export type AuthorizationRequest = z.output<typeof AuthorizationRequest>
+
+const AllowedProgram = z.object({
+  id: z.string(),
+  /** What the program calls itself. */
+  name: z.string(),
+  /** The only project that it may use; null: all that the caller may. */
+  project_id: z.string().nullable(),
+  looks_only: z.boolean(),
+  created_at: Time,
+  /** When its access ends unless it is used before. */
+  expires_at: Time,
+})
+export type AllowedProgram = z.output<typeof AllowedProgram>
 
 export const oauth = {
   getAuthorizationRequest: route({
@@ -50,5 +64,28 @@ export const oauth = {
     /** Where the page sends the web browser. */
     reply: json(z.object({ redirect_to: z.string() })),
     faults: ['forbidden', 'unavailable'],
+  }),
+  listAllowedPrograms: route({
+    method: 'GET',
+    path: '/oauth/grants',
+    id: 'listAllowedPrograms',
+    right: 'view',
+    group,
+    summary: 'List the programs that the caller has allowed access by OAuth, newest first',
+    query: z.strictObject(pagingQuery),
+    reply: page(AllowedProgram),
+    faults: ['forbidden'],
+  }),
+  endAllowedProgram: route({
+    method: 'DELETE',
+    path: '/oauth/grants/{id}',
+    id: 'endAllowedProgram',
+    // Who may allow a program access may end that.
+    right: 'view',
+    group,
+    summary: "End a program's access, its tokens and what it is just doing",
+    params: z.strictObject({ id: z.string().min(1).max(255) }),
+    reply: none(),
+    faults: ['forbidden', 'not_found'],
   }),
 }

@@ -70,7 +70,19 @@ export interface Grants {
   revoke(token: string, clientId: string | undefined): Promise<void>
   /** Whose access token this is. @throws 401 */
   check(token: string): Promise<ByKey | Person>
+  /** A page of what a key or person has allowed clients that have got tokens, newest first; one more when there are more. */
+  list(giver: Giver, page: { offset: number; limit: number }): Promise<Allowed[]>
+  /** Ends a grant of this key or person, and its tokens. False: they have none of this id. */
+  end(giver: Giver, id: string): Promise<boolean>
 }
+
+/** Who has given a grant. */
+export interface Giver {
+  kind: 'key' | 'user'
+  id: string
+}
+
+export type Allowed = Pick<Grant, 'id' | 'clientId' | 'project' | 'looksOnly'> & { createdAt: Date; expiresAt: Date }
 
 export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
   const good = new Map<string, { account: ByKey | Person; until: number }>()
@@ -97,6 +109,8 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
     scope: row.scope,
   })
 
+  const columnOf = ({ kind }: Giver) => (kind === 'user' ? 'person_id' : 'key_id')
+
   const endGrant = async (id: string) => {
     await db.deleteFrom('oauth_grants').where('id', '=', id).execute()
     good.clear()
@@ -118,11 +132,11 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
   return {
     async begin(grant, { code, redirectUri, challenge, expiresAt }) {
       const id = newId()
-      const of = grant.personId === null ? ({ column: 'key_id', id: grant.keyId } as const) : ({ column: 'person_id', id: grant.personId } as const)
+      const giver: Giver = grant.personId === null ? { kind: 'key', id: grant.keyId! } : { kind: 'user', id: grant.personId }
       await db.transaction().execute(async (tx) => {
         await sql`
           delete from oauth_grants where id in (
-            select id from oauth_grants where ${sql.ref(of.column)} = ${of.id} order by created_at desc, id offset ${MOST_GRANTS - 1})`.execute(tx)
+            select id from oauth_grants where ${sql.ref(columnOf(giver))} = ${giver.id} order by created_at desc, id offset ${MOST_GRANTS - 1})`.execute(tx)
         await tx
           .insertInto('oauth_grants')
           .values({
@@ -196,6 +210,34 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
       if (good.size >= REMEMBER_TOKENS) good.clear()
       good.set(name, { account, until: asked + Math.min(REMEMBER_MS, row.leftMs) })
       return account
+    },
+    async list(giver, { offset, limit }) {
+      const rows = await db
+        .selectFrom('oauth_grants as g')
+        .select(['g.id', 'g.client_id', 'g.project_id', 'g.looks_only', 'g.created_at', 'g.expires_at'])
+        .where(columnOf(giver), '=', giver.id)
+        .where('g.expires_at', '>', sql<Date>`now()`)
+        .where(({ exists, selectFrom }) =>
+          exists(selectFrom('oauth_tokens as t').select('t.kind').whereRef('t.grant_id', '=', 'g.id').where('t.kind', '=', 'refresh')),
+        )
+        .orderBy('g.created_at', 'desc')
+        .orderBy('g.id')
+        .offset(offset)
+        .limit(limit + 1)
+        .execute()
+      return rows.map((row) => ({
+        id: row.id,
+        clientId: row.client_id,
+        project: row.project_id,
+        looksOnly: row.looks_only,
+        createdAt: row.created_at,
+        expiresAt: row.expires_at,
+      }))
+    },
+    async end(giver, id) {
+      const { numDeletedRows } = await db.deleteFrom('oauth_grants').where('id', '=', id).where(columnOf(giver), '=', giver.id).executeTakeFirst()
+      good.clear()
+      return numDeletedRows > 0n
     },
   }
 }

@@ -1,15 +1,18 @@
 // Handlers of the consent page's calls: what is asked for, and what a person answers.
 import { fault } from '../../http/fault.ts'
-import { isAccount, known, type ByAccount, type Handlers } from '../../http/route.ts'
+import { isAccount, known, type ByAccount, type Handlers, type Principal } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import { findPerson } from '../org/members/person.ts'
+import { findClient } from './clients.ts'
 import type { AuthorizationRequest, oauth as contract } from './contract.ts'
+import type { Giver, Grants } from './grants.ts'
 import { placeOf } from './redirects.ts'
 import { LOOK_SCOPE, type OAuthServer } from './server.ts'
 
 export interface OAuthSettings {
   db: Db
   server: OAuthServer
+  grants: Grants
   countTry: (address: string) => void
 }
 
@@ -19,7 +22,15 @@ export function assertResource(resource: AuthorizationRequest['resource'], origi
     if (!URL.canParse(one) || new URL(one).origin !== new URL(origin).origin) throw fault.field('resource', `must be an address of this service, ${origin}`)
 }
 
-export const oauthHandlers = ({ db, server, countTry }: OAuthSettings): Handlers<typeof contract> => ({
+/** Whose programs these are. @throws 403 for a program that was allowed access itself, and for the code of an app */
+function giver(principal: Principal | undefined): Giver {
+  const { by } = known(principal)
+  if (!isAccount(by) || by.via?.kind === 'oauth' || by.deployment !== undefined)
+    throw fault.forbidden('only a person who has signed in, or their own key, can look after the programs that were allowed access')
+  return { kind: by.kind, id: by.id }
+}
+
+export const oauthHandlers = ({ db, server, grants, countTry }: OAuthSettings): Handlers<typeof contract> => ({
   async getAuthorizationRequest({ query, address, origin }) {
     countTry(address)
     const { name } = await server.assertClient(query)
@@ -41,6 +52,23 @@ export const oauthHandlers = ({ db, server, countTry }: OAuthSettings): Handlers
       looksOnly,
     })
     return { redirect_to: redirectTo }
+  },
+  async listAllowedPrograms({ principal, query: { offset, limit } }) {
+    const rows = await grants.list(giver(principal), { offset, limit })
+    const items = await Promise.all(
+      rows.slice(0, limit).map(async ({ id, clientId, project, looksOnly, createdAt, expiresAt }) => ({
+        id,
+        name: (await findClient(db, clientId))?.name ?? clientId,
+        project_id: project,
+        looks_only: looksOnly,
+        created_at: createdAt.toISOString(),
+        expires_at: expiresAt.toISOString(),
+      })),
+    )
+    return { items, nextOffset: rows.length > limit ? offset + limit : undefined }
+  },
+  async endAllowedProgram({ principal, params: { id } }) {
+    if (!(await grants.end(giver(principal), id))) throw fault.notFound('allowed program', id)
   },
 })
 

@@ -18,7 +18,7 @@ export interface OAuthParts {
 
 export function mountOAuth(context: MountContext, { db, server, grants, limitTries }: OAuthParts): void {
   const countToken = limitTries(TRIES.token, 'requests')
-  mount(context, oauth, oauthHandlers({ db, server, countTry: countToken }))
+  mount(context, oauth, oauthHandlers({ db, server, grants, countTry: countToken }))
   mountOAuthEndpoints(context, { db, server, grants, countToken, countRegistration: limitTries(TRIES.register, 'registrations') })
   serveConsentPage(context)
 }

@@ -16,6 +16,7 @@ import type { credentials } from '../../../src/control/credentials/contract.ts'
 import type { deployments } from '../../../src/control/deployments/contract.ts'
 import type { extensions } from '../../../src/control/extensions/contract.ts'
 import type { invocations } from '../../../src/control/invocations/contract.ts'
+import type { oauth } from '../../../src/control/oauth/contract.ts'
 import type { account } from '../../../src/control/org/account/contract.ts'
 import type { apiKeys } from '../../../src/control/org/api-keys/contract.ts'
 import type { auditLogs } from '../../../src/control/org/audit-logs/contract.ts'
@@ -41,6 +42,7 @@ type Own = typeof apps &
   typeof deployments &
   typeof extensions &
   typeof invocations &
+  typeof oauth &
   typeof account &
   typeof apiKeys &
   typeof auditLogs &
