@@ -10,10 +10,17 @@ import { Ago } from '../../ui/show.tsx'
 type Program = ItemOf<'listAllowedPrograms'>
 
 const columns = (nameOf: (project: string) => string): Column<Program>[] => [
-  { title: 'Program', cell: ({ name }) => <span className="main-cell">{name}</span> },
-  { title: 'May', cell: ({ looks_only: looksOnly }) => (looksOnly ? 'only look' : 'do what you may') },
+  {
+    title: 'Program',
+    cell: ({ name, looks_only: looksOnly }) => (
+      <span className="main-cell">
+        {name}
+        <small>{looksOnly ? 'may only look' : 'may do what you may'}</small>
+      </span>
+    ),
+  },
   { title: 'Project', cell: ({ project_id: id }) => (id === null ? 'all of yours' : nameOf(id)) },
-  { title: 'Allowed', cell: ({ created_at: at }) => <Ago at={at} /> },
+  { title: 'Allowed', isMinor: true, cell: ({ created_at: at }) => <Ago at={at} /> },
   { title: 'Ends unless it is used', isMinor: true, cell: ({ expires_at: at }) => <Ago at={at} /> },
   {
     title: 'Actions',
