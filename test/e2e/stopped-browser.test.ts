@@ -22,7 +22,8 @@ const go = (): void => {
 }
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await shareCloud()
+  // With more of them nobody knows which one the next session gets.
+  cloud = await shareCloud({ COB_WARM_BROWSERS: '1', COB_WARM_BROWSERS_MAX: '1' })
   session = await openSession(cloud, { timeout_seconds: 300, headless: true })
   await session.page.goto(pages.url('recorder.html'))
   await session.page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
