@@ -34,8 +34,8 @@ const ended = (id: string, of = cloud) =>
     everyMs: 50,
   })
 
-/** The longest pause in a page's own record of its timer, in milliseconds. */
-const LONGEST_PAUSE = 'Math.max(...times.slice(1).map((at, i) => at - times[i]))'
+/** The longest pause in a page's own record of its timer, in milliseconds. The command that asks may be handled before the timer that is due. */
+const LONGEST_PAUSE = 'Math.max(...[...times.slice(1), performance.now()].map((at, i) => at - times[i]))'
 
 test('a session that nothing uses stands still without CPU time, keeps its silent connections, and goes on with the next command', async () => {
   await using session = await openSession(cloud)
