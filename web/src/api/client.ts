@@ -119,13 +119,18 @@ export async function request(
 }
 
 async function refusal(response: Response): Promise<ApiError> {
-  const requestId = response.headers.get('x-request-id') ?? undefined
-  const text = (await response.text().catch(() => '')).slice(0, 20_000)
+  const text = await response.text().catch(() => '')
+  return refusalOf(response.status, text, response.headers.get('x-request-id'))
+}
+
+/** What an answer says that refuses; `text` is its body. */
+export function refusalOf(status: number, text: string, id: string | null): ApiError {
+  const requestId = id ?? undefined
   try {
-    const { code, message } = JSON.parse(text) as { code: string; message: string }
-    return new ApiError(response.status, String(code), String(message), requestId)
+    const { code, message } = JSON.parse(text.slice(0, 20_000)) as { code: string; message: string }
+    return new ApiError(status, String(code), String(message), requestId)
   } catch {
-    return new ApiError(response.status, 'unknown', `The answer was ${response.status} ${response.statusText}.`, requestId)
+    return new ApiError(status, 'unknown', `The answer was ${status}.`, requestId)
   }
 }
 

@@ -1,6 +1,6 @@
 // Calls that send a file. Only XMLHttpRequest tells how much has been sent.
 import { ROUTES } from 'virtual:routes'
-import { ANSWER_MS, ApiError, pathOf, queryOf } from './client.ts'
+import { ANSWER_MS, ApiError, pathOf, queryOf, refusalOf } from './client.ts'
 import type { AnswerOf, CallId } from './contracts.ts'
 import { project } from './project.ts'
 
@@ -35,24 +35,13 @@ export async function upload<K extends CallId>(id: K, { params, query, body }: S
   request.addEventListener('loadend', () => {
     const { status, responseText: text } = request
     if (status >= 200 && status < 300) resolve((text === '' ? undefined : JSON.parse(text)) as AnswerOf<K>)
-    else reject(refusalOf(request))
+    else if (status === 0) reject(new ApiError(0, 'unreachable', 'The service cannot be reached, or the file has changed.'))
+    else reject(refusalOf(status, text, request.getResponseHeader('x-request-id')))
   })
   request.send(body)
   try {
     return await promise
   } finally {
     clearTimeout(timer)
-  }
-}
-
-function refusalOf(request: XMLHttpRequest): ApiError {
-  const { status, responseText: text } = request
-  if (status === 0) return new ApiError(0, 'unreachable', 'The service cannot be reached, or the file has changed.')
-  const requestId = request.getResponseHeader('x-request-id') ?? undefined
-  try {
-    const { code, message } = JSON.parse(text) as { code: string; message: string }
-    return new ApiError(status, String(code), String(message), requestId)
-  } catch {
-    return new ApiError(status, 'unknown', `The answer was ${status}.`, requestId)
   }
 }
