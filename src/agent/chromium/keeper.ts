@@ -33,9 +33,6 @@ const FIRST_PROFILE = 'Default'
 /** The user data directory of a Chromium that writes cookies for another one. On the same disk. */
 const COOKIES_DIR = `${USER_DATA_DIR}-cookies`
 
-/** For a close before a restart. Browser.close writes the profile, which took up to 200 ms for 50 MB. */
-const RESTART_MS = 5_000
-
 /** For its last close, which is to leave a whole profile: a gigabyte on a busy machine. */
 const FINISH_MS = 30_000
 
@@ -136,9 +133,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   async restart({ asPerson = this.#asPerson } = {}): Promise<void> {
     await this.#turns.run(async () => {
       this.#asPerson = asPerson
-      const run = this.#run
-      this.#run = undefined
-      if (run) await this.#closeWhole(run, { limitMs: RESTART_MS, mayHaveStored: await isAnySiteOpen(run.pipe) })
+      await this.#stop()
       await this.#start([])
     })
     await this.#restarted()
@@ -239,7 +234,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       this.#run = undefined
       // One that comes back after a crash is not as it was yet.
       const isWhole = run !== undefined && !this.#recovering
-      const hasClosed = run !== undefined && (await this.#closeWhole(run, { limitMs: FINISH_MS, mayHaveStored: true }))
+      const hasClosed = run !== undefined && (await this.#closeWhole(run))
       return { whole: hasClosed && isWhole, version: this.#version }
     })
     return this.#finished
@@ -249,14 +244,14 @@ export class Keeper extends EventEmitter<KeeperEvents> {
    * Closes Chromium so that its profile has what pages have stored. Resolves with whether it has. Chromium's own end does not wait until localStorage and cookies are
    * written. docs/decisions/0099-cookies-at-the-end.md
    */
-  async #closeWhole(run: ChromiumRun, { limitMs, mayHaveStored }: { limitMs: number; mayHaveStored: boolean }): Promise<boolean> {
-    if (mayHaveStored) await Promise.race([setTimeout(STORED_AFTER_MS, undefined, { signal: this.#signal }).catch(() => {}), run.exited])
+  async #closeWhole(run: ChromiumRun): Promise<boolean> {
+    await Promise.race([setTimeout(STORED_AFTER_MS, undefined, { signal: this.#signal }).catch(() => {}), run.exited])
     const untold = (err: unknown) => {
       this.#log.warn({ err }, 'Chromium did not tell its cookies')
       return undefined
     }
     const known = await knownCookies(run.pipe).catch(untold)
-    const hasClosed = await run.close(limitMs)
+    const hasClosed = await run.close(FINISH_MS)
     return hasClosed && (known === undefined || (await this.#hasWritten(known)))
   }
 
@@ -351,10 +346,4 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.#crashes = [...this.#crashes.filter((at) => now - at < CRASH_WINDOW_MS), now]
     return this.#crashes.length <= MAX_CRASHES
   }
-}
-
-/** Whether a page of a site or an extension is open, or its worker. When that cannot be told, it may be. */
-async function isAnySiteOpen(pipe: Pick<Cdp, 'send'>): Promise<boolean> {
-  const { targetInfos } = await pipe.send('Target.getTargets', {}).catch(() => ({ targetInfos: undefined }))
-  return targetInfos?.every(({ url }) => /^(about|chrome|devtools):|^$/.test(url)) !== true
 }
