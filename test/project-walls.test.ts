@@ -93,6 +93,7 @@ beforeAll(async () => {
     [SHARED]: { id: collector, id_or_name: collector },
     [PROVIDERS]: { id: provider },
     '/org/members/': await theirMember(),
+    '/oauth/grants/': await theirGrant(),
     '/org/projects/': { id: DEFAULT_PROJECT, id_or_name: DEFAULT_PROJECT },
   }
 })
@@ -119,6 +120,14 @@ async function theirMember(): Promise<Record<string, string>> {
   const { id } = (await (await cloud.send('POST', '/org/members', { email: 'a@team.test', role: 'member', project_id: DEFAULT_PROJECT })).json()) as {
     id: string
   }
+  return { id }
+}
+
+/** A program that the key of the service was used to allow. */
+async function theirGrant(): Promise<Record<string, string>> {
+  const id = newId()
+  const grant = `insert into oauth_grants (id, client_id, key_id, project_id, scope, expires_at) select $1, 'kernel-cli', id, $2, '{}', now() + interval '1 day' from api_keys`
+  await cloud.query(`${grant} where project_id is null limit 1`, [id, DEFAULT_PROJECT])
   return { id }
 }
 
@@ -162,6 +171,7 @@ const state = async () =>
     await cloud.query('select id from profile_versions order by id'),
     await cloud.query('select * from projects order by id'),
     await cloud.query('select * from people order by id'),
+    await cloud.query('select * from oauth_grants order by id'),
     await cloud.query('select * from memberships order by person_id, project_id'),
   ])
 
@@ -180,9 +190,9 @@ describe.each([
       const nobodys = await answerTo(method, filled(unknown), key(), sample)
       const plain = (text: string, values: Record<string, string>) => Object.values(values).reduce((said, id) => said.replaceAll(id, '…'), text)
       expect([theirs.status, plain(theirs.text, found)]).toEqual([nobodys.status, plain(nobodys.text, unknown)])
-      // The code of an app manages no keys or members, whatever they are, and no key of a project what is of the whole organization.
+      // The code of an app manages no keys, members or programs, whatever they are, and no key of a project what is of the whole organization.
       const isOfAll = [OF_ALL, SHARED, PROVIDERS].some((beginning) => path.startsWith(beginning))
-      const refusal = (key() === APP_KEY && /^\/org\/(api_keys|members)\//.test(path)) || isOfAll ? 403 : 404
+      const refusal = (key() === APP_KEY && /^\/(org\/(api_keys|members)|oauth\/grants)\//.test(path)) || isOfAll ? 403 : 404
       expect([400, refusal]).toContain(theirs.status)
       if (sample === undefined) expect(theirs.status).toBe(refusal)
     }
