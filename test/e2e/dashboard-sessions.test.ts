@@ -214,6 +214,8 @@ describe('one session', () => {
     await page.keyboard.press('Escape')
     await page.getByRole('alertdialog').waitFor({ state: 'detached' })
     expect((await cloud.fetch(`/browsers/${id}`)).status).toBe(200)
+    // The button has the focus again a moment after the dialog has gone.
+    await page.locator('button:focus', { hasText: 'End session' }).waitFor()
     await page.keyboard.press('Enter')
     await page.getByRole('alertdialog').getByRole('button', { name: 'End' }).focus()
     await page.keyboard.press('Enter')

@@ -464,8 +464,12 @@ describe('the page', () => {
     const method = { type: 'sms' as const, label: '', target: '•• 42', description: null }
     login.play(asks('i1', { discovered_fields: fields, pending_sso_buttons: [button] }))
     await page.getByLabel('User').fill('ada')
+    // A service asks again when it has the answer, and not before.
+    const answered = (count: number) => until('the answer', SEEN_MS, () => login.answers.length === count)
     await press(page, 'Enter')
+    await answered(1)
     await heading(page, 'Logging in…')
+    let count = 1
     for (const [name, state] of Object.entries({
       'Continue with GitHub': { pending_sso_buttons: [button] },
       'Text message •• 42': { mfa_options: [method] },
@@ -473,6 +477,7 @@ describe('the page', () => {
     })) {
       login.play(asks(name, state))
       await page.getByRole('button', { name }).click()
+      await answered(++count)
       await heading(page, 'Logging in…')
     }
     expect(login.answers.map(({ interaction_id: _, ...rest }) => rest)).toEqual([
