@@ -82,7 +82,8 @@ export interface Giver {
   id: string
 }
 
-export type Allowed = Pick<Grant, 'id' | 'clientId' | 'project' | 'looksOnly'> & { createdAt: Date; expiresAt: Date }
+/** `name`: that of a client that has registered; null for one that is built in. */
+export type Allowed = Pick<Grant, 'id' | 'clientId' | 'project' | 'looksOnly'> & { name: string | null; createdAt: Date; expiresAt: Date }
 
 export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
   const good = new Map<string, { account: ByKey | Person; until: number }>()
@@ -214,7 +215,8 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
     async list(giver, { offset, limit }) {
       const rows = await db
         .selectFrom('oauth_grants as g')
-        .select(['g.id', 'g.client_id', 'g.project_id', 'g.looks_only', 'g.created_at', 'g.expires_at'])
+        .leftJoin('oauth_clients as c', 'c.id', 'g.client_id')
+        .select(['g.id', 'g.client_id', 'c.name', 'g.project_id', 'g.looks_only', 'g.created_at', 'g.expires_at'])
         .where(columnOf(giver), '=', giver.id)
         .where('g.expires_at', '>', sql<Date>`now()`)
         .where(({ exists, selectFrom }) =>
@@ -228,6 +230,7 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
       return rows.map((row) => ({
         id: row.id,
         clientId: row.client_id,
+        name: row.name,
         project: row.project_id,
         looksOnly: row.looks_only,
         createdAt: row.created_at,

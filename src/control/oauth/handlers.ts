@@ -56,9 +56,9 @@ export const oauthHandlers = ({ db, server, grants, countTry }: OAuthSettings): 
   async listAllowedPrograms({ principal, query: { offset, limit } }) {
     const rows = await grants.list(giver(principal), { offset, limit })
     const items = await Promise.all(
-      rows.slice(0, limit).map(async ({ id, clientId, project, looksOnly, createdAt, expiresAt }) => ({
+      rows.slice(0, limit).map(async ({ id, clientId, name, project, looksOnly, createdAt, expiresAt }) => ({
         id,
-        name: (await findClient(db, clientId))?.name ?? clientId,
+        name: name ?? (await findClient(db, clientId))?.name ?? clientId,
         project_id: project,
         looks_only: looksOnly,
         created_at: createdAt.toISOString(),
