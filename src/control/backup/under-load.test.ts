@@ -144,7 +144,7 @@ test(
 /** A command that was ended at any moment has left no file under its name, or the whole one: it may have named it just before. */
 async function expectNothingOrAll(file: string, code: number | null): Promise<void> {
   if (!existsSync(file)) expect(code).not.toBe(0)
-  else expect(await run([file], { COB_DATA_DIR: `${file}.restored` }, 'restore')).toMatchObject({ code: 0 })
+  else expect(await run([file], { COB_DATA_DIR: scratchDir('cob-r-') }, 'restore')).toMatchObject({ code: 0 })
 }
 
 test(
