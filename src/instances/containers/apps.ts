@@ -22,7 +22,7 @@ const PROGRAMS = { node: '/opt/node/node', own: OWN_NODE, runner: '/opt/cob/src/
 
 /** Each run unpacks its code in its own memory: nothing of it is left anywhere else, and a run is bounded by its own limits. */
 export function containerApps(config: Config, settings: ContainerSettings, sealed: Sealed): AppSandboxes {
-  const { engine, log } = settings
+  const { engine } = settings
 
   function start(id: string, runner: RunnerSpec, apiUrl: string, code: AppCode | undefined, signal: AbortSignal): Promise<ContainerInstance> {
     const { hostname, port, protocol } = new URL(apiUrl)
@@ -74,7 +74,7 @@ export function containerApps(config: Config, settings: ContainerSettings, seale
     },
     found: () => engine.found('app'),
     async adopt(id) {
-      const instance = await adopting('app', id, settings, sealed, log)
+      const instance = await adopting('app', id, settings, sealed)
       return instance && sandbox(instance)
     },
     async forget() {},

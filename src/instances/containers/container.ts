@@ -23,6 +23,8 @@ export interface ContainerSettings {
   log: Log
   /** Aborts when the service stops. Failed ends are then left to the next start. */
   signal: AbortSignal
+  /** `LATE_MS` (guest.ts), unless given. */
+  lateMs?: readonly number[]
 }
 
 export class ContainerInstance implements Instance {

@@ -39,7 +39,7 @@ export function containerDriver({ config, engine, endpoints, log }: ContainerDri
         signal,
       ),
     found: () => engine.found('browser'),
-    adopt: (id) => adopting('browser', id, settings, sealed, log),
+    adopt: (id) => adopting('browser', id, settings, sealed),
     relieve: async () => undefined, // nothing of an instance is on a disk
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))

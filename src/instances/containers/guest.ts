@@ -1,5 +1,6 @@
 // What the image expects and has (images/instance.Dockerfile, images/guest), and how what an engine keeps of a container is sealed.
 import type { Log } from '../../base/log.ts'
+import { sleep } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { Endpoints, StoredEndpoint } from '../../http/stored-endpoint.ts'
 import { makeAgentKeys } from '../agent-keys.ts'
@@ -51,6 +52,9 @@ export const sealedNotes = (endpoints: Endpoints, log: Log): Sealed => ({
   },
 })
 
+/** When it is looked for a container whose start failed at its engine: one that was away or overloaded may make it long after the call for it was given up. From the failure, each after the last. */
+const LATE_MS = [30_000, 120_000, 600_000]
+
 /** A container to start. The keys of its program are made here, and are the last of its `lines` of standard input. */
 export type Wanted = Omit<ContainerPlan, 'input' | 'note'> & { lines?: string[] }
 
@@ -69,7 +73,10 @@ export async function startContainer(
   await using scope = new AsyncDisposableStack()
   scope.defer(() => instance[Symbol.asyncDispose]().catch(() => {})) // it logs the failure and retries
   const input = [...lines, JSON.stringify(server), ''].join('\n')
-  const address = await settings.engine.start({ ...plan, input, note: sealed.note(agent, plan.id) }, signal)
+  const address = await settings.engine.start({ ...plan, input, note: sealed.note(agent, plan.id) }, signal).catch((error: unknown) => {
+    void removeLate(plan.kind, plan.id, settings)
+    throw error
+  })
   instance.agent = { ...agent, ...address }
   await instance.up(address, signal)
   await then?.(instance)
@@ -78,12 +85,25 @@ export async function startContainer(
 }
 
 /** Watches a container that another service has started. Undefined when it does not run any more, or cannot be reached; what is left of it is removed then. */
-export async function adopting(kind: ContainerKind, id: string, settings: ContainerSettings, sealed: Sealed, log: Log): Promise<ContainerInstance | undefined> {
+export async function adopting(kind: ContainerKind, id: string, settings: ContainerSettings, sealed: Sealed): Promise<ContainerInstance | undefined> {
   const running = await settings.engine.running(kind, id)
   const agent = running && sealed.opened(running.note, id)
   if (running && agent) return new ContainerInstance(kind, id, { ...agent, ...running.address }, settings).adopted()
+  await remove(kind, id, settings)
+  return undefined
+}
+
+async function remove(kind: ContainerKind, id: string, settings: ContainerSettings): Promise<void> {
   await new ContainerInstance(kind, id, { host: '', port: PROGRAM_PORT }, settings)
     [Symbol.asyncDispose]()
-    .catch((err: unknown) => log.debug({ err }, 'tried again'))
-  return undefined
+    .catch((err: unknown) => settings.log.debug({ err }, 'tried again'))
+}
+
+/** Removes what an engine makes of a start that was given up. A service that is killed meanwhile leaves it to the next one, which finds what no row knows. */
+async function removeLate(kind: ContainerKind, id: string, settings: ContainerSettings): Promise<void> {
+  for (const ms of settings.lateMs ?? LATE_MS) {
+    await sleep(ms, settings.signal).catch(() => {})
+    if (settings.signal.aborted) return
+    await remove(kind, id, settings)
+  }
 }

@@ -1,0 +1,61 @@
+// Starts that an engine carries out after they were given up.
+import { expect, test } from 'vitest'
+import { silentLog } from '../../base/log.ts'
+import { sleep, until } from '../../base/wait.ts'
+import type { ContainerKind, Engine } from './engine.ts'
+import { startContainer, type Sealed } from './guest.ts'
+
+const sealed: Sealed = { note: () => '', opened: () => undefined }
+const wanted = { id: 'late', kind: 'app' as const, args: [], env: {}, folders: [], limits: { memoryBytes: 1, pids: 1, cpuPercent: 1 }, reaches: [] }
+
+/** An engine that answers no call to start a container, and carries it out later; removing fails as long as it is `isAway`. */
+function slowEngine() {
+  const containers = new Set<string>()
+  const state = { isAway: false, containers, removals: 0 }
+  const never = () => Promise.reject(new Error('not asked in this test'))
+  const engine: Engine = {
+    start: ({ kind, id }) => {
+      setTimeout(() => containers.add(`${kind} ${id}`), 50)
+      return Promise.reject(new Error('the engine did not answer'))
+    },
+    found: never,
+    running: never,
+    whyEnded: never,
+    said: never,
+    async remove(kind: ContainerKind, id: string) {
+      state.removals++
+      if (state.isAway) throw new Error('the engine is away')
+      containers.delete(`${kind} ${id}`)
+    },
+    async [Symbol.asyncDispose]() {},
+  }
+  return { engine, state }
+}
+
+test('a container that an engine makes after its start was given up is removed, also when the engine is away at that time', async () => {
+  using stop = stopping()
+  const { engine, state } = slowEngine()
+  const settings = { engine, log: silentLog, signal: stop.signal, lateMs: [100, 100] }
+  await expect(startContainer(wanted, settings, sealed, stop.signal)).rejects.toThrow('did not answer')
+  expect(state.removals).toBe(1)
+  state.isAway = true
+  await until('the container, late', 1_000, async () => state.containers.has('app late'))
+  await until('a removal that fails', 1_000, async () => state.removals > 1)
+  expect(state.containers.size).toBe(1)
+  state.isAway = false
+  await until('the container to be removed', 3_000, async () => state.containers.size === 0)
+})
+
+test('a service that stops does not look for them any more', async () => {
+  const { engine, state } = slowEngine()
+  const stop = new AbortController()
+  await expect(startContainer(wanted, { engine, log: silentLog, signal: stop.signal, lateMs: [20] }, sealed, stop.signal)).rejects.toThrow('did not answer')
+  stop.abort(new Error('the service stops'))
+  await sleep(100)
+  expect(state.removals).toBe(1)
+})
+
+function stopping(): AbortController & Disposable {
+  const stop = new AbortController()
+  return Object.assign(stop, { [Symbol.dispose]: () => stop.abort(new Error('the service stops')) })
+}
