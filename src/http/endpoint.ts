@@ -4,6 +4,7 @@ import type { Agent as HttpsAgent } from 'node:https'
 import type { Duplex, Readable } from 'node:stream'
 import { CREDENTIAL_HEADER } from '../base/access.ts'
 import { Agent, request as httpRequest } from '../base/node-http.ts'
+import { pipe } from '../base/pipe.ts'
 import { within } from '../base/wait.ts'
 import { fault } from './fault.ts'
 import { limitPieces } from './pieces.ts'
@@ -144,8 +145,10 @@ function send(request: ClientRequest, body: Outgoing['body'], end: (error: Error
     request.end(body)
     return
   }
+  // Node frames the body of a GET, HEAD or DELETE by none of both by itself: its bytes would be further requests on a kept connection.
+  if (!request.hasHeader('content-length')) request.setHeader('transfer-encoding', 'chunked')
   body.on('error', end)
-  body.pipe(request)
+  pipe(body, request)
 }
 
 /** An upgraded connection: the server's answer, the socket, and the first bytes after the handshake. */

@@ -30,6 +30,8 @@ export function mountForward(
 ): void {
   const kept = new KeptAnswers()
   for (const route of Object.values(contract)) {
+    // A body that a route does not have is read and dropped here.
+    const takesBody = route.body.def.type !== 'undefined'
     register(context, route, async (request, reply, signal, principal) => {
       const target = await reach(request, known(principal))
       // A caller may have left while the target was looked up.
@@ -40,6 +42,13 @@ export function mountForward(
       // The key has the target's endpoint and not the path that was asked for: another session may get the same name later.
       const address = JSON.stringify(target.endpoint) + pathOf(innerPath(request.url))
       const offered = route.revalidates ? kept.of(address) : undefined
+      const withheld = [
+        'host',
+        'expect',
+        ...ownCredentials(route, request),
+        ...(offered ? ['if-none-match'] : []),
+        ...(takesBody ? [] : ['content-length', 'content-type', 'content-encoding']),
+      ]
       const answered = new AbortController()
       reply.raw.once('close', () => {
         if (request.raw.complete) return
@@ -58,11 +67,11 @@ export function mountForward(
               method: request.method,
               path: innerPath(request.url),
               headers: {
-                ...crossing(withoutOwnCookies(request.headers), 'host', 'expect', ...ownCredentials(route, request), ...(offered ? ['if-none-match'] : [])),
+                ...crossing(withoutOwnCookies(request.headers), ...withheld),
                 ...(offered && offered.size > 0 && { 'if-none-match': [...offered.keys()].join(', ') }),
                 'x-request-id': request.id,
               },
-              body: request.raw,
+              ...(takesBody && { body: request.raw }),
             },
             during,
           ),

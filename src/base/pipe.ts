@@ -1,0 +1,32 @@
+// Passes bytes from one stream to another, with a limit on the pieces that wait. Streams limit bytes only, and each piece is a Buffer of its own, of some 500 bytes besides
+// its content: a sender of single bytes would take very much more memory than the limit says.
+import type { Readable, Writable } from 'node:stream'
+
+/** While so many pieces wait for a receiver, no more are taken for it. */
+const MAX_PIECES = 256
+
+/** What passes the pieces of `from` to `to`, no faster than that takes them. `from` goes on when `to` drains, which its caller arranges. */
+export function passing(from: Readable, to: Writable): (chunk: Buffer) => void {
+  let waiting = 0
+  return (chunk) => {
+    waiting = to.writableLength === 0 ? 0 : waiting + 1
+    if (waiting < MAX_PIECES) {
+      if (!to.write(chunk)) from.pause()
+      return
+    }
+    from.pause()
+    to.write(chunk, () => from.resume())
+  }
+}
+
+/** Passes `from` to `to` until either has ended; the end of `from` ends `to`. Errors are their owner's. */
+export function pipe(from: Readable, to: Writable): void {
+  const pass = passing(from, to)
+  const resume = () => from.resume()
+  const finish = () => to.end()
+  from.on('data', pass).once('end', finish)
+  to.on('drain', resume).once('close', () => {
+    from.off('data', pass).off('end', finish).pause()
+    to.off('drain', resume)
+  })
+}
