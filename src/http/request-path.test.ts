@@ -18,6 +18,9 @@ test.each([
   [`/browsers/%zz/%63${KEY.slice(1)}`, '/browsers/%zz/…'],
   [`/browsers/eyJabc.def.ghi`, '/browsers/…'],
   [`/browsers/eyJabc%2edef%2eghi`, '/browsers/…'],
+  [`/browsers/tokeneyJabc.def.ghi/x`, '/browsers/…/x'],
+  [`/browsers/a.b.eyJabc.def.ghi`, '/browsers/a.b.…'],
+  ['/browsers/eyJabc.def', '/browsers/eyJabc.def'],
   [`/browsers/${LIVE}`, '/browsers/…'],
   ['/browsers/a%20b%2Fc', '/browsers/a%20b%2Fc'],
 ])('%s is logged as %s', (url, logged) => {
@@ -32,4 +35,11 @@ test("the caller's own key is hidden in any form that it has", () => {
 test('ids and names are no secrets', () => {
   for (const text of ['a'.repeat(24), 'crawler', 'defaultproject0000000000', 'cob_short']) expect(isSecret(text)).toBe(false)
   for (const text of [KEY, LIVE, `x${KEY}`]) expect(isSecret(text)).toBe(true)
+})
+
+test.each(['eyJ', 'eyJ.', '.eyJ', 'a.eyJb', '-', 'cob_0', 'a1c', '%65yJ'])('a path of nothing but "%s" takes no time', (piece) => {
+  // CPU time, so that a busy machine does not matter. What grows with the square of the length takes half a minute.
+  const from = process.cpuUsage()
+  for (let time = 0; time < 300; time++) path(`/${piece.repeat(16_000 / piece.length)}`)
+  expect(process.cpuUsage(from).user / 1000).toBeLessThan(5_000)
 })
