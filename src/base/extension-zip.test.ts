@@ -88,6 +88,15 @@ describe('an archive is refused', () => {
     expect(await refusal(names(EXTENSION_LIMITS.entries / 2 + 1, (at) => `${at}/x`))).toContain(`more than ${EXTENSION_LIMITS.entries} entries`)
   })
 
+  test('with thousands of files two thousand folders down, in no more time than their names take to read', async () => {
+    const deep = 'a/'.repeat(2_040)
+    const zip = makeZip(Array.from({ length: 4_000 }, (__, at) => ({ name: `${deep}${at}`, store: true })))
+    // CPU time, so that a busy machine does not matter. Looking at each folder of each name takes a minute.
+    const from = process.cpuUsage()
+    expect(await refusal(zip)).toContain('no manifest.json')
+    expect(process.cpuUsage(from).user / 1000).toBeLessThan(8_000)
+  })
+
   test('that would unpack to too much, although its bytes are few: one content for many entries', async () => {
     const large = { name: 'x0', content: Buffer.alloc(64 * 1024 * 1024) }
     const same = Array.from({ length: 9 }, (__, at) => ({ name: `x${at + 1}`, sameAs: 0, size: large.content.length }))

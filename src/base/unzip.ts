@@ -187,13 +187,15 @@ export class Unzip {
   }
 
   *#directories(parts: readonly string[], name: string): Generator<ZipEntry> {
-    for (let length = 1; length <= parts.length; length++) {
-      const path = parts.slice(0, length).join('/')
+    // From the whole path upwards: a name may have two thousand levels, and thousands of names may share them. What is known has all above it.
+    const missing: string[] = []
+    for (let path = parts.join('/'); path !== ''; path = path.slice(0, Math.max(0, path.lastIndexOf('/')))) {
       const before = this.#found.get(path)
-      if (before === 'directory') continue
+      if (before === 'directory') break
       if (before !== undefined) throw new BadZip(`has "${name}" below "${path}", which is not a directory`)
-      yield this.#note({ kind: 'directory', name, path })
+      missing.push(path)
     }
+    for (const path of missing.reverse()) yield this.#note({ kind: 'directory', name, path })
   }
 
   #note(entry: ZipEntry): ZipEntry {
