@@ -126,7 +126,7 @@ export async function openLines<R extends With<'lines'>>(
   return linesOf(route, await ask(endpoint, route, input, options.signal), options)
 }
 
-/** As {@link openLines}, for a route that answers events. Frames without an event are passed over. */
+/** As {@link openLines}, for a route that answers events. Frames without an event are passed over: a batch may be empty, so that its reader may pause after these, too. */
 export async function openEvents<R extends With<'events'>>(
   endpoint: Endpoint,
   route: R,
@@ -137,8 +137,7 @@ export async function openEvents<R extends With<'events'>>(
   const event = (line: string) => parsed(route, route.reply.event, line.slice(EVENT.length)) as Event<R>
   return (async function* () {
     for await (const lines of textsOf(route, response, options)) {
-      const found = lines.filter((line) => line.startsWith(EVENT))
-      if (found.length > 0) yield found.map(event)
+      yield lines.filter((line) => line.startsWith(EVENT)).map(event)
     }
   })()
 }
@@ -194,11 +193,15 @@ async function ask(
 /** The query of a call, with its question mark; empty without one. */
 export function queryText(route: Route, query: unknown): string {
   const fields = Object.entries((query ?? {}) as object).filter(([, value]) => value !== undefined)
-  const texts = fields.map(([name, value]: [string, unknown]) => {
+  const text = ([name, value]: [string, unknown]): string[] => {
+    // As the published SDKs write labels: tags[k]=v.
+    if (typeof value === 'object' && value !== null && !Array.isArray(value))
+      return Object.entries(value).flatMap(([key, of]: [string, unknown]) => text([`${name}[${key}]`, of]))
     if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean')
-      throw new TypeError(`${route.id}: "${name}" in the query must be a text, a number or a boolean`)
-    return `${encodeURIComponent(name)}=${encodeURIComponent(value)}`
-  })
+      throw new TypeError(`${route.id}: "${name}" in the query must be a text, a number, a boolean or an object of such`)
+    return [`${encodeURIComponent(name)}=${encodeURIComponent(value)}`]
+  }
+  const texts = fields.flatMap(text)
   return texts.length === 0 ? '' : `?${texts.join('&')}`
 }
 

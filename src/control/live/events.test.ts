@@ -207,6 +207,35 @@ test('a list reads no more than its share, and says how many events its agent ha
   }
 })
 
+test('a list reads no more than its share of an agent that sends frames without events, either', async () => {
+  let sent = 0
+  const beats = ': x\n\n'.repeat(10_000)
+  const server = createServer((_, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    const more = () => {
+      do sent += beats.length
+      while (response.write(beats) && !response.destroyed)
+      response.once('drain', () => setImmediate(more))
+    }
+    more()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const { port } = server.address() as AddressInfo
+    const watched = { id: 'a', categories: [], endpoint: { host: '127.0.0.1', port }, shown: 'full' as const }
+    const leave = AbortSignal.timeout(1_000)
+    const reading = (async () => {
+      for await (const _ of liveEventLists({ perSecond: 10_000, atOnce: 10_000 }).open(watched, leave));
+    })()
+    await expect(reading).rejects.toThrow()
+    // What connections hold by themselves; a list that reads all gets some hundred megabytes in this time.
+    expect(sent).toBeLessThan(16 * 1024 * 1024)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+})
+
 test('a viewer who has left before the list is opened takes no place', async () => {
   const lists = liveEventLists()
   const watched = { id: 'a', categories: [], endpoint: { socketPath: '/nowhere' }, shown: 'full' as const }

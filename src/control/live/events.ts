@@ -96,15 +96,20 @@ async function* messages({ categories, endpoint, shown }: Watched, rate: Rate, s
     const options = { signal, maxLineBytes: 2 * MAX_SCREENSHOT_EVENT, maxValues: MAX_VALUES, heard }
     const share = new EventShare(performance.now())
     for await (const envelopes of await openEvents(endpoint, telemetry.streamTelemetry, { query: { replay: 'all' } }, options)) {
-      // While it was behind, the agent may have forgotten some.
-      const first = envelopes[0]!.seq
-      if (wasBehind && first > last + 1) yield { skipped: first - last - 1 }
-      last = envelopes.at(-1)!.seq
-      const fitting = envelopes.slice(0, share.take(envelopes.length, performance.now()))
-      for (let from = 0; from < fitting.length; from += AT_ONCE) yield { events: fitting.slice(from, from + AT_ONCE).map((one) => message(one, shown)) }
-      if (fitting.length < envelopes.length) yield { skipped: envelopes.length - fitting.length }
-      wasBehind = pauseMs > 0
-      if (wasBehind) await sleep(pauseMs, signal)
+      if (envelopes.length > 0) {
+        // While it was behind, the agent may have forgotten some.
+        const first = envelopes[0]!.seq
+        if (wasBehind && first > last + 1) yield { skipped: first - last - 1 }
+        last = envelopes.at(-1)!.seq
+        const fitting = envelopes.slice(0, share.take(envelopes.length, performance.now()))
+        for (let from = 0; from < fitting.length; from += AT_ONCE) yield { events: fitting.slice(from, from + AT_ONCE).map((one) => message(one, shown)) }
+        if (fitting.length < envelopes.length) yield { skipped: envelopes.length - fitting.length }
+        wasBehind = false
+      }
+      if (pauseMs > 0) {
+        wasBehind = true
+        await sleep(pauseMs, signal)
+      }
     }
   } catch (error) {
     signal.throwIfAborted()
