@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { sleep } from '../../../base/wait.ts'
 import { fault } from '../../../http/fault.ts'
-import { authConnections, BeginLogin, CreateConnection, Submission } from '../../auth-connections/contract.ts'
+import { authConnections, BeginLogin, CreateConnection, Submission, TIMELINE_TYPES, UpdateConnection } from '../../auth-connections/contract.ts'
 import { GivenTelemetry } from '../../telemetry/contract.ts'
 import type { Api } from '../api.ts'
 import { jsonResult, textResult, type Result } from '../results.ts'
@@ -17,6 +17,37 @@ const POLL_MS = 1_000
 const text = z.string().min(1).max(255)
 const create = CreateConnection.shape
 
+/** What a caller may say of a connection beside its site and profile, by create and update. */
+const SETTINGS = [
+  'allowed_domains',
+  'login_url',
+  'credential_name',
+  'credential_provider',
+  'credential_path',
+  'credential_auto',
+  'auto_reauth',
+  'health_checks',
+  'health_check_interval',
+  'save_credentials',
+  'record_session',
+  'browser_telemetry',
+  'proxy_id',
+  'proxy_name',
+] as const
+/** Those that the API takes by the same name. */
+const PLAIN: readonly string[] = SETTINGS.filter((name) => !/^(credential|proxy)_/.test(name))
+/** The ways to answer a question of a login, one at a time, and the question that is meant. */
+const ANSWERS = [
+  'field_values',
+  'selected_choice_id',
+  'sign_in_option_id',
+  'fields',
+  'mfa_option_id',
+  'sso_button_selector',
+  'sso_provider',
+  'interaction_id',
+] as const
+
 const AS_FIELDS = {
   ...Object.fromEntries(['name', 'provider', 'path', 'auto'].map((name) => [`credential.${name}`, `credential_${name}`])),
   'proxy.id': 'proxy_id',
@@ -30,7 +61,7 @@ export const manageAuthConnections = tool(
     asFields: AS_FIELDS,
     title: 'Manage logins at sites',
     description:
-      'Manage connections: profiles that are kept logged in at a site. Before a task at a site that needs an account, "list" those of its domain: with one whose status is AUTHENTICATED, create the browser with its profile_name. Else "create" a connection and "login": the person opens the hosted_url of the answer and logs in there, so that no password gets into this conversation. Then "wait" again and again until the state is authenticated or failed. "submit" answers a question of the login itself, when the person has given the values here.',
+      'Manage connections: profiles that are kept logged in at a site. Before a task at a site that needs an account, "list" those of its domain: with one whose status is AUTHENTICATED, create the browser with its profile_name. Else "create" a connection and "login": the person opens the hosted_url of the answer and logs in there, so that no password gets into this conversation. Then "wait" again and again until the state is authenticated or failed. "submit" answers a question of the login itself, when the person has given the values here. "update" changes a connection, "timeline" lists its logins and checks.',
     hints: { openWorldHint: true },
     fields: {
       id: text.describe('Id of the connection.'),
@@ -43,57 +74,35 @@ export const manageAuthConnections = tool(
       credential_provider: text.describe('Name of a credential provider, with credential_path or credential_auto.'),
       credential_path: z.string().min(1).max(1024).describe('The item of the provider.'),
       credential_auto: z.boolean().describe('Look for the item of the domain.'),
+      auto_reauth: z.boolean().describe('Log in again without a person when the site has ended its session. Default true.'),
+      health_checks: z.boolean().describe('Check from time to time whether it is still logged in. Default true.'),
       health_check_interval: field(create.health_check_interval, 'Seconds between two checks whether it is still logged in.'),
       save_credentials: z.boolean().describe('Keep the values of a login for the next one. Default true.'),
       record_session: z.boolean().describe('Record the browsers of its logins as video; for login: of this one.'),
       browser_telemetry: GivenTelemetry.describe('Telemetry of the browsers of its logins; for login: of this one.'),
       proxy_id: text.describe('Id of the proxy for its logins.'),
       proxy_name: text.describe('The same by name.'),
-      fields: z.record(z.string(), z.string()).describe('Values by the name of the field, as discovered_fields of get has them.'),
-      mfa_option_id: text.describe('Type of the second factor to use, from mfa_options.'),
-      sso_button_selector: z.string().min(1).max(2048).describe('Selector of the button of another provider, from pending_sso_buttons.'),
+      field_values: z.record(z.string(), z.string()).describe('Values by the id of the field, as fields of get has them.'),
+      selected_choice_id: text.describe('Id of the choice, from choices of get.'),
+      sign_in_option_id: text.describe('Id of another way to sign in, from sign_in_options of get.'),
+      interaction_id: text.describe('The question that is answered, from get: an answer to an earlier one is refused.'),
+      fields: z.record(z.string(), z.string()).describe('The older form of field_values: by the name of the field, as discovered_fields of get has them.'),
+      mfa_option_id: text.describe('The older form of selected_choice_id: type of the second factor, from mfa_options.'),
+      sso_button_selector: z.string().min(1).max(2048).describe('The older form of sign_in_option_id: selector of a button of pending_sso_buttons.'),
+      sso_provider: text.describe('The same by the provider of the button.'),
+      type: z.enum(TIMELINE_TYPES).describe('In a timeline: only entries of this type.'),
       wait_seconds: z.int().min(1).max(MOST_ASKED_SECONDS).describe(`How long to wait, at most ${MOST_WAIT_SECONDS} seconds, which is the default.`),
       required_flow_type: z.enum(['LOGIN', 'REAUTH']).describe('Count only a flow of this type as authenticated.'),
       ...paging,
     },
   },
   (on) => ({
-    create: on(
-      {
-        needs: ['domain', 'profile_name'],
-        takes: [
-          'allowed_domains',
-          'login_url',
-          'credential_name',
-          'credential_provider',
-          'credential_path',
-          'credential_auto',
-          'health_check_interval',
-          'save_credentials',
-          'record_session',
-          'browser_telemetry',
-          'proxy_id',
-          'proxy_name',
-        ],
-      },
-      async (given, api) => {
-        const { domain, profile_name, allowed_domains, login_url, health_check_interval, save_credentials, record_session, browser_telemetry } = given
-        const { credential_name: name, credential_provider: provider, credential_path: path, credential_auto: auto } = given
-        const credential = [name, provider, path, auto].some((part) => part !== undefined) ? { name, provider, path, auto } : undefined
-        const body = {
-          domain,
-          profile_name,
-          allowed_domains,
-          login_url,
-          health_check_interval,
-          save_credentials,
-          record_session,
-          browser_telemetry,
-          credential,
-          proxy: proxyOf(given),
-        }
-        return jsonResult(await api.call(authConnections.createAuthConnection, { body: body as z.input<typeof CreateConnection> }))
-      },
+    create: on({ needs: ['domain', 'profile_name'], takes: [...SETTINGS] }, async (given, api) => {
+      const body = { domain: given.domain, profile_name: given.profile_name, ...settingsOf(given) } as z.input<typeof CreateConnection>
+      return jsonResult(await api.call(authConnections.createAuthConnection, { body }))
+    }),
+    update: on({ needs: ['id'], takes: [...SETTINGS] }, async ({ id, ...given }, api) =>
+      jsonResult(await api.call(authConnections.updateAuthConnection, { params: { id }, body: settingsOf(given) as z.input<typeof UpdateConnection> })),
     ),
     list: on({ takes: ['domain_filter', 'profile_name', 'limit', 'offset'] }, async ({ domain_filter: domain, profile_name, limit, offset }, api) =>
       jsonResult(await api.call(authConnections.listAuthConnections, { query: { domain, profile_name, limit, offset } })),
@@ -108,16 +117,32 @@ export const manageAuthConnections = tool(
       const body = { record_session, browser_telemetry, proxy: proxyOf(given) } as z.input<typeof BeginLogin>
       return jsonResult(await api.call(authConnections.loginAuthConnection, { params: { id }, body }))
     }),
-    submit: on(
-      { needs: ['id'], takes: ['fields', 'mfa_option_id', 'sso_button_selector'] },
-      async ({ id, fields, mfa_option_id, sso_button_selector }, api) => {
-        const body = { fields, mfa_option_id, sso_button_selector } as z.input<typeof Submission>
-        return jsonResult(await api.call(authConnections.submitAuthConnection, { params: { id }, body }))
-      },
+    submit: on({ needs: ['id'], takes: [...ANSWERS] }, async ({ id, ...body }, api) =>
+      jsonResult(await api.call(authConnections.submitAuthConnection, { params: { id }, body: body as z.input<typeof Submission> })),
+    ),
+    timeline: on({ needs: ['id'], takes: ['type', 'limit', 'offset'] }, async ({ id, ...query }, api) =>
+      jsonResult(await api.call(authConnections.listAuthConnectionTimeline, { params: { id }, query })),
     ),
     wait: on({ takes: ['id', 'domain_filter', 'profile_name', 'wait_seconds', 'required_flow_type'] }, wait),
   }),
 )
+
+interface Settings {
+  credential_name?: string | undefined
+  credential_provider?: string | undefined
+  credential_path?: string | undefined
+  credential_auto?: boolean | undefined
+  proxy_id?: string | undefined
+  proxy_name?: string | undefined
+}
+
+/** What the API is told of the settings that were given. */
+function settingsOf(given: Settings): object {
+  const plain = Object.fromEntries(Object.entries(given).filter(([name]) => PLAIN.includes(name)))
+  const { credential_name: name, credential_provider: provider, credential_path: path, credential_auto: auto } = given
+  const credential = [name, provider, path, auto].some((part) => part !== undefined) ? { name, provider, path, auto } : undefined
+  return { ...plain, credential, proxy: proxyOf(given) }
+}
 
 const proxyOf = ({ proxy_id: id, proxy_name: name }: { proxy_id?: string | undefined; proxy_name?: string | undefined }): object | undefined =>
   id === undefined && name === undefined ? undefined : { id, name }

@@ -17,8 +17,22 @@ const nextActions = (id: string) => [
 
 /** The fields that the API takes by the same name. */
 const PLAIN = {
-  create: ['name', 'tags', 'headless', 'gpu', 'stealth', 'region', 'timeout_seconds', 'start_url', 'kiosk_mode', 'chrome_policy', 'proxy_id'],
-  update: ['name', 'tags', 'proxy_id', 'disable_default_proxy'],
+  create: [
+    'name',
+    'tags',
+    'headless',
+    'gpu',
+    'stealth',
+    'region',
+    'timeout_seconds',
+    'start_url',
+    'kiosk_mode',
+    'chrome_policy',
+    'proxy_id',
+    'proxy',
+    'network',
+  ],
+  update: ['name', 'tags', 'start_url', 'proxy_id', 'proxy', 'network', 'disable_default_proxy'],
 } as const
 /** Those that are part of an object there. */
 const NESTED = [
@@ -48,18 +62,23 @@ export const manageBrowsers = tool(
     fields: {
       session_id: z.string().min(1).describe('Id or name of the session.'),
       name: field(UpdateBrowser.shape.name, 'A name for the session, unique among the running ones. In an update an empty one removes it.'),
-      tags: Tags.describe('Labels of your own. In an update they replace all tags.'),
+      tags: Tags.describe('Labels of your own. In an update they replace all tags; in a list only sessions that have all of them.'),
       headless: field(create.headless, 'The page fills the screen, without address bar and tabs.'),
       gpu: z.boolean().describe('A browser with a GPU.'),
       stealth: field(create.stealth, 'Look less like an automated browser.'),
       region: Region.describe('Region of the session; in a list only sessions of it.'),
       timeout_seconds: field(create.timeout_seconds, 'The session ends after so many seconds without use. Default 60.'),
-      start_url: field(create.start_url, 'Page to open at the start.'),
+      start_url: field(create.start_url, 'Page to open at the start; in an update now, after all other changes.'),
       kiosk_mode: field(create.kiosk_mode, 'Hide address bar and tabs.'),
       chrome_policy: field(create.chrome_policy, 'Enterprise policies of Chrome. Those for extensions, proxy and automation are refused.'),
       ...browserFields,
       save_profile_changes: z.boolean().describe('Save the state of the session to its profile when the session ends.'),
       proxy_id: z.string().min(1).describe('Id of the proxy for its traffic.'),
+      proxy: field(create.proxy, 'The same as an object: by id or name, or mode "direct" for none.'),
+      network: field(
+        create.network,
+        'Which hosts the session may reach (allowed_hosts), which without its proxy (private_hosts), and which through another one (proxy_routes).',
+      ),
       clear_proxy: z.boolean().describe('true takes the proxy away.'),
       disable_default_proxy: z.boolean().describe('Connect directly instead of by the default proxy.'),
       viewport_force: z.boolean().describe('Change the screen also while it is watched or recorded.'),
@@ -99,6 +118,7 @@ export const manageBrowsers = tool(
         const { session_id, proxy_id, clear_proxy } = given
         const plain = only(given, PLAIN.update)
         if (clear_proxy && proxy_id !== undefined) throw together('clear_proxy', 'proxy_id')
+        if (clear_proxy && given.proxy !== undefined) throw together('clear_proxy', 'proxy')
         const browser = await api.call(browsers.updateBrowser, {
           params: { id_or_name: session_id },
           body: {
@@ -110,8 +130,8 @@ export const manageBrowsers = tool(
         return jsonResult({ browser, next_actions: nextActions(browser.session_id) })
       },
     ),
-    list: on({ takes: ['status', 'region', 'query', 'limit', 'offset'] }, async ({ status, region, query, limit, offset }, api) => {
-      const { items, ...page } = await api.call(browsers.listBrowsers, { query: { status, region, query, limit, offset } })
+    list: on({ takes: ['status', 'region', 'tags', 'query', 'limit', 'offset'] }, async ({ status, region, tags, query, limit, offset }, api) => {
+      const { items, ...page } = await api.call(browsers.listBrowsers, { query: { status, region, tags, query, limit, offset } })
       return jsonResult({ items: items.map(brief), ...page, note: 'The action "get" shows all of one session.' })
     }),
     get: on({ needs: ['session_id'] }, async ({ session_id }, api) =>
