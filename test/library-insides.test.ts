@@ -20,7 +20,7 @@ import { PACKAGE_DIR } from '../src/base/paths.ts'
 const modules = join(PACKAGE_DIR, 'node_modules')
 
 describe('Node', () => {
-  test('has the limit of a message in _readableState.highWaterMark, and obeys a lower one (http/pieces.ts)', () => {
+  test('has the limit of a message in _readableState.highWaterMark, and obeys a lower one (base/pieces.ts)', () => {
     const message = new IncomingMessage(new Socket()) as IncomingMessage & { _readableState: { highWaterMark: number } }
     expect(message._readableState.highWaterMark).toBe(message.readableHighWaterMark)
     expect(message.push(Buffer.alloc(10))).toBe(true)

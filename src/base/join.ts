@@ -1,5 +1,6 @@
 // Joins two sockets byte by byte.
 import type { Duplex } from 'node:stream'
+import { pipe } from './pipe.ts'
 
 /** After one socket has ended, the other one has this long to send what it still has to. */
 const LINGER_MS = 10_000
@@ -19,6 +20,6 @@ function pass(from: Duplex, to: Duplex): void {
     const timer = setTimeout(() => to.destroy(), LINGER_MS).unref()
     to.once('close', () => clearTimeout(timer))
   })
-  from.pipe(to)
+  pipe(from, to)
   if (from.destroyed) to.destroy()
 }

@@ -6,7 +6,7 @@ import type { Readable, Writable } from 'node:stream'
 const MAX_PIECES = 256
 
 /** What passes the pieces of `from` to `to`, no faster than that takes them. `from` goes on when `to` drains, which its caller arranges. */
-export function passing(from: Readable, to: Writable): (chunk: Buffer) => void {
+export function passing(from: Readable, to: Writable, goOn = () => void from.resume()): (chunk: Buffer) => void {
   let waiting = 0
   return (chunk) => {
     waiting = to.writableLength === 0 ? 0 : waiting + 1
@@ -15,18 +15,28 @@ export function passing(from: Readable, to: Writable): (chunk: Buffer) => void {
       return
     }
     from.pause()
-    to.write(chunk, () => from.resume())
+    to.write(chunk, goOn)
   }
 }
 
-/** Passes `from` to `to` until either has ended; the end of `from` ends `to`. Errors are their owner's. */
-export function pipe(from: Readable, to: Writable): void {
-  const pass = passing(from, to)
-  const resume = () => from.resume()
+/**
+ * Reads `from` and passes it to `to` until either has ended; the end of `from` ends `to`. Errors are their owner's. Returns what stops it, which the end of `to` does as well: `from` is
+ * paused then, and its owner's again.
+ */
+export function pipe(from: Readable, to: Writable): () => void {
+  let isOn = true
+  const resume = () => void (isOn && from.resume())
   const finish = () => to.end()
-  from.on('data', pass).once('end', finish)
-  to.on('drain', resume).once('close', () => {
+  const pass = passing(from, to, resume)
+  const stop = () => {
+    if (!isOn) return
+    isOn = false
     from.off('data', pass).off('end', finish).pause()
-    to.off('drain', resume)
-  })
+    to.off('drain', resume).off('close', stop)
+  }
+  from.on('data', pass).once('end', finish)
+  to.on('drain', resume).once('close', stop)
+  // It may have been paused before.
+  from.resume()
+  return stop
 }

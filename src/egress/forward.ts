@@ -3,8 +3,10 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import type { Duplex } from 'node:stream'
 import { join } from '../base/join.ts'
 import { request, STATUS_CODES } from '../base/node-http.ts'
+import { pipe } from '../base/pipe.ts'
 import { PROBE_HOST, PROXY_ERROR_HEADER } from '../base/proxy-probe.ts'
 import { listed } from '../http/endpoint.ts'
+import { limitPieces } from '../base/pieces.ts'
 import { authority, basicAuth, connectTo, dial, dialDirect, type DialOptions, type Target } from './upstream.ts'
 import { UpstreamError } from './upstream-error.ts'
 import { wayTo, type Way, type Ways } from './ways.ts'
@@ -95,14 +97,16 @@ async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: U
   outgoing.on('error', (error: NodeJS.ErrnoException) =>
     reject(new UpstreamError('refused', 'the connection ended without an answer', { cause: new Error(error.code) })),
   )
-  incoming.pipe(outgoing)
+  limitPieces(incoming)
+  pipe(incoming, outgoing)
   const answer = await promise
   // The browser would ask its user for a password.
   if (answer.statusCode === 407) throw new UpstreamError('credentials', 'the proxy does not accept the user name and the password')
   reply.writeHead(answer.statusCode!, answer.statusMessage, endToEnd(answer) as unknown as OutgoingHttpHeaders)
   answer.on('error', () => reply.destroy())
   answer.on('close', () => answer.complete || reply.destroy())
-  answer.pipe(reply)
+  limitPieces(answer)
+  pipe(answer, reply)
 }
 
 /** A connection to a target. @throws UpstreamError */
@@ -138,13 +142,16 @@ const HOP_BY_HOP = [
   PROXY_ERROR_HEADER.toLowerCase(),
 ]
 
+/** How the body of a message is framed. No message may take these out: its body would be a request of its own. */
+const FRAMING = ['content-length', 'transfer-encoding']
+
 /** The headers of a message that are not about its connection, as a list of names and values. */
 function endToEnd({ rawHeaders, headers }: IncomingMessage): string[] {
   const named = listed(String(headers.connection ?? ''))
   const kept: string[] = []
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]!.toLowerCase()
-    if (!HOP_BY_HOP.includes(name) && !named.includes(name)) kept.push(rawHeaders[at]!, rawHeaders[at + 1]!)
+    if (!HOP_BY_HOP.includes(name) && (FRAMING.includes(name) || !named.includes(name))) kept.push(rawHeaders[at]!, rawHeaders[at + 1]!)
   }
   return kept
 }

@@ -9,6 +9,7 @@ import { httpProxy, serveSockets, socksProxy, tcpServer } from '../../test/suppo
 import { newId } from '../base/ids.ts'
 import { silentLog } from '../base/log.ts'
 import { isAlive, nameProcess } from '../base/processes.ts'
+import { sleep } from '../base/wait.ts'
 import { pathTo } from '../http/route.ts'
 import { completeHandshake, mountUpgrades } from '../http/upgrade.ts'
 import { makeForwarder, type Forwarder } from './forwarder.ts'
@@ -276,6 +277,28 @@ describe('the program', () => {
     }
     await expect.poll(killed, { timeout: 15_000 }).toBeUndefined()
   })
+})
+
+test('an agent that takes links and closes them unused is dialled slowly', async () => {
+  let dials = 0
+  const server = createHttp()
+  mountUpgrades(server, silentLog, {
+    [SOCKETS.links]: async ({ socket }) => {
+      dials++
+      completeHandshake(socket, { headers: {} })
+      socket.end()
+    },
+  })
+  await using served = await serveSockets(server)
+  const id = newId()
+  const key = newId()
+  const ways = { upstream: { protocol: 'http' as const, host: '127.0.0.1', port: 1, bypassHosts: [] }, routes: [] }
+  await forwarder.use({ id, agent: { host: '127.0.0.1', port: served.port }, key, path: pathTo(SOCKETS.links, { key }), ways }, signal)
+  await sleep(2_000)
+  forwarder.forget(id)
+  expect(dials).toBeGreaterThan(8)
+  // Without a pause there are some thousands.
+  expect(dials).toBeLessThan(300)
 })
 
 test('without a link, a request through the proxy gets 502 after a while, and a page that looks for the port gets nothing', async () => {

@@ -1,6 +1,7 @@
 // The links of one session: connections that the forwarder has dialled into its agent. The agent gives each connection of the browser a link of its own.
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { Bucket } from '../base/bucket.ts'
 import { createServer } from '../base/node-http.ts'
 import { sleep } from '../base/wait.ts'
 import { UpgradeRefused, upgradeTo } from '../http/endpoint.ts'
@@ -15,9 +16,12 @@ const SPARE = 8
 /** Most links with a connection. Chromium opens at most 32 to a proxy; programs of the session may use it as well. */
 const MAX_CONNECTIONS = 256
 
-/** After a link could not be dialled: first wait, doubled up to the last. */
+/** After a link could not be dialled, or was closed unused: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 20
 const RETRY_LAST_MS = 1_000
+
+/** How fast links are dialled: each costs this process a handshake, and an agent may use each of them for a byte. A page with hundreds of connections does not wait. */
+const DIALS = { perSecond: 100, atOnce: 500 }
 
 /** A head of a request must be there after this time. */
 const HEAD_MS = 30_000
@@ -38,6 +42,7 @@ export class SessionExit implements Disposable {
   #ways: Ways
   readonly #ready = Promise.withResolvers<void>()
   readonly #onReplaced: () => void
+  readonly #dials = new Bucket(DIALS)
   #spare = 0
   #retryMs = RETRY_FIRST_MS
 
@@ -89,8 +94,9 @@ export class SessionExit implements Disposable {
     const { signal } = this.#stop
     const { agent, path } = this.exit
     try {
+      const waitMs = this.#dials.take()
+      if (waitMs > 0) await sleep(waitMs, signal)
       const { socket, head } = await upgradeTo(agent, path, {}, signal)
-      this.#retryMs = RETRY_FIRST_MS
       if (head.length > 0) socket.unshift(head)
       this.#keep(socket)
       this.#ready.resolve()
@@ -98,26 +104,38 @@ export class SessionExit implements Disposable {
       this.#spare--
       if (signal.aborted) return
       if (error instanceof UpgradeRefused && error.status === REPLACED) return this.#onReplaced()
-      const wait = this.#retryMs
-      this.#retryMs = Math.min(RETRY_LAST_MS, wait * 2)
-      await sleep(wait, signal).catch(() => {})
-      this.#fill()
+      await this.#fillLater()
     }
+  }
+
+  /** Dials again after a while, which is longer each time until a link is used. */
+  async #fillLater(): Promise<void> {
+    const wait = this.#retryMs
+    this.#retryMs = Math.min(RETRY_LAST_MS, wait * 2)
+    await sleep(wait, this.#stop.signal).catch(() => {})
+    this.#fill()
   }
 
   /** A link is spare until its first byte. Then it is a connection of the browser. */
   #keep(socket: Duplex): void {
     this.#links.add(socket)
     let isSpare = true
-    const used = () => {
-      if (!isSpare) return
+    const leave = () => {
       isSpare = false
       this.#spare--
+    }
+    const used = () => {
+      if (!isSpare) return
+      leave()
+      this.#retryMs = RETRY_FIRST_MS
       this.#fill()
     }
     socket.once('close', () => {
       this.#links.delete(socket)
-      used()
+      // An agent that takes links and closes them unused is asked no faster than one that takes none.
+      if (!isSpare) return
+      leave()
+      void this.#fillLater()
     })
     ;(socket as Duplex & Partial<{ setTimeout(ms: number, then: () => void): void; setNoDelay(): void }>).setNoDelay?.()
     const onReadable = () => {

@@ -7,7 +7,7 @@ import { Agent, request as httpRequest } from '../base/node-http.ts'
 import { pipe } from '../base/pipe.ts'
 import { within } from '../base/wait.ts'
 import { fault } from './fault.ts'
-import { limitPieces } from './pieces.ts'
+import { limitPieces } from '../base/pieces.ts'
 
 /**
  * The address of a server: a Unix socket, or TCP. An agent or a runner that is reached by TCP has a certificate of its own, in PEM; no other one is
@@ -106,7 +106,12 @@ export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortS
   let answer: IncomingMessage | undefined
   // Not the request once the answer has begun: of an answer that has come whole and was not read, Node would first give the connection back, and then
   // destroy it with an error that nobody hears, which ends the process.
-  const end = (error?: Error) => void (answer ?? request).destroy(error)
+  let stopSending = () => {}
+  const end = (error?: Error) => {
+    // Before it returns: the body is its sender's again.
+    stopSending()
+    ;(answer ?? request).destroy(error)
+  }
   const onAbort = () => end(signal.reason instanceof Error ? signal.reason : undefined)
   signal.addEventListener('abort', onAbort, { once: true })
   request.on('close', () => signal.removeEventListener('abort', onAbort))
@@ -123,7 +128,7 @@ export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortS
   refuseInterim(request)
   // After the answer has begun, an error on the request comes from the upload: a server may answer before it has read the whole body.
   request.on('error', (error) => reject(badIfUnreadable(error)))
-  send(request, outgoing.body, end)
+  stopSending = send(request, outgoing.body, end)
   return promise
 }
 
@@ -140,15 +145,16 @@ function refuseInterim(request: ClientRequest, upgrades = false): void {
   })
 }
 
-function send(request: ClientRequest, body: Outgoing['body'], end: (error: Error) => void): void {
+/** Sends a body, or none. Returns what stops it. */
+function send(request: ClientRequest, body: Outgoing['body'], end: (error: Error) => void): () => void {
   if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
     request.end(body)
-    return
+    return () => {}
   }
   // Node frames the body of a GET, HEAD or DELETE by none of both by itself: its bytes would be further requests on a kept connection.
   if (!request.hasHeader('content-length')) request.setHeader('transfer-encoding', 'chunked')
   body.on('error', end)
-  pipe(body, request)
+  return pipe(body, request)
 }
 
 /** An upgraded connection: the server's answer, the socket, and the first bytes after the handshake. */

@@ -54,7 +54,7 @@ export function mountForward(
         if (request.raw.complete) return
         // The answer came before the whole body was sent. The rest is read and dropped, so that the client can send its next request.
         answered.abort()
-        request.raw.unpipe().resume()
+        request.raw.resume()
       })
       const response = await sendOn(
         request.raw,

@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers'
 import { afterEach, describe, expect, test } from 'vitest'
 import { sleep, until } from '../base/wait.ts'
 import { fetchFrom } from './endpoint.ts'
-import { limitPieces } from './pieces.ts'
+import { limitPieces } from '../base/pieces.ts'
 
 const signal = new AbortController().signal
 const servers: (Server | TcpServer)[] = []

@@ -10,7 +10,7 @@ import { parseQuery } from './body.ts'
 import { clientAddress } from './client-address.ts'
 import { fault } from './fault.ts'
 import { routeId, sendFault, type MountContext } from './mount.ts'
-import { limitPieces } from './pieces.ts'
+import { limitPieces } from '../base/pieces.ts'
 import { isSecret, loggedPath } from './request-path.ts'
 import type { Principal } from './route.ts'
 

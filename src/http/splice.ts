@@ -2,6 +2,7 @@
 // reason for the end) can be placed between two frames.
 import { addAbortListener, once } from 'node:events'
 import type { Duplex } from 'node:stream'
+import { passing } from '../base/pipe.ts'
 
 /** Why a spliced WebSocket ends, for its close frame. */
 export interface CloseReason {
@@ -67,23 +68,6 @@ export function closeFrame({ code, reason }: CloseReason): Buffer {
   return frame
 }
 
-/** While so many pieces wait for a receiver, no more are taken for it. Each is a Buffer of its own, however few bytes it has. */
-const MAX_PIECES = 256
-
-/** Passes what `from` sends to `to`, no faster than that takes it. */
-function pass(from: Duplex, to: Duplex): (chunk: Buffer) => void {
-  let waiting = 0
-  return (chunk) => {
-    waiting = to.writableLength === 0 ? 0 : waiting + 1
-    if (waiting < MAX_PIECES) {
-      if (!to.write(chunk)) from.pause()
-      return
-    }
-    from.pause()
-    to.write(chunk, () => from.resume())
-  }
-}
-
 /** Sees what passes, before it does. */
 export interface Witness {
   /** A piece from the client. */
@@ -112,8 +96,8 @@ export async function splice(
   const gone = Promise.withResolvers<'client' | 'upstream'>()
   const onClientGone = () => gone.resolve('client')
   const onUpstreamGone = () => gone.resolve('upstream')
-  const toClient = pass(upstream, client)
-  const toUpstream = pass(client, upstream)
+  const toClient = passing(upstream, client)
+  const toUpstream = passing(client, upstream)
   const forward = (chunk: Buffer) => {
     witness?.received?.(chunk)
     boundary.push(chunk)
