@@ -93,7 +93,7 @@ export function tool<F extends Fields>(spec: ToolSpec<F>, actionsOf: (on: On<F>)
         .map((given) => ({ field: given, problem: `is not for ${name}, only for ${usedBy(given).join(', ')}` })),
     ]
     if (problems.length > 0) throw fault.invalid(problems)
-    return { name, run: action.run as never }
+    return { name, run: ({ action: _, ...given }, api) => action.run(given as never, api) }
   })
 }
 

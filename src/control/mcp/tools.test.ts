@@ -46,6 +46,7 @@ test('manage_browsers: create, update, list, get, get_telemetry, delete', async 
     profile_name: 'home',
     save_profile_changes: true,
     proxy_id: proxy.id,
+    network: { allowed_hosts: ['example.com', 'example.org'] },
     viewport_width: 1024,
     viewport_height: 768,
     viewport_refresh_rate: 30,
@@ -82,6 +83,15 @@ test('manage_browsers: create, update, list, get, get_telemetry, delete', async 
   expect(changed.browser).not.toHaveProperty('proxy_id')
   expect(changed.browser).not.toHaveProperty('name')
   expect(await refused('manage_browsers', { action: 'update', session_id, clear_proxy: true, proxy_id: proxy.id })).toContain('clear_proxy: cannot be given')
+  const limited = { allowed_hosts: ['example.com'] }
+  expect((await of('update', { session_id, tags: { team: 'b', of: 'x' }, proxy: { id: proxy.id }, network: limited })).browser).toMatchObject({
+    proxy_id: proxy.id,
+    network: limited,
+  })
+  expect(await refused('manage_browsers', { action: 'update', session_id, clear_proxy: true, proxy: { id: proxy.id } })).toContain('clear_proxy: cannot')
+  expect((await of('update', { session_id, proxy: { mode: 'direct' }, start_url: 'https://example.com/b' })).browser).not.toHaveProperty('proxy_id')
+  expect((await of('list', { tags: { team: 'b', of: 'x' } })).items).toMatchObject([{ session_id }])
+  expect((await of('list', { tags: { team: 'a' } })).items).toEqual([])
   const listed = await of('list', { status: 'active', query: session_id, limit: 1, offset: 0 })
   expect(listed).toMatchObject({ items: [{ session_id }], has_more: false, next_offset: null })
   expect(listed.items[0]).not.toHaveProperty('cdp_ws_url')
@@ -270,7 +280,7 @@ test('manage_api_keys: create, list, get, update, delete; the key itself is answ
   expect(await said('manage_api_keys', { action: 'delete', api_key_id: made.id })).toMatch(DONE)
 })
 
-test('manage_auth_connections: create, list, get, login, wait, submit, delete', async () => {
+test('manage_auth_connections: create, update, list, get, timeline, login, wait, submit, delete', async () => {
   const of = (action: string, more: object = {}) => json('manage_auth_connections', { action, ...more })
   const name = 'manage_auth_connections'
   const made = await of('create', { domain: 'example.com', profile_name: 'person-of-logins', save_credentials: false, health_check_interval: 600 })
@@ -281,6 +291,11 @@ test('manage_auth_connections: create, list, get, login, wait, submit, delete', 
   )
   expect((await of('list', { domain_filter: 'example.com', profile_name: 'person-of-logins' })).items).toMatchObject([{ id }])
   expect(await of('get', { id })).toMatchObject({ id })
+  expect(await of('update', { id, save_credentials: true, auto_reauth: false, health_checks: false, login_url: 'https://example.com/in' })).toMatchObject({
+    ...{ save_credentials: true, auto_reauth: false, health_checks: false, login_url: 'https://example.com/in', health_check_interval: 600 },
+  })
+  expect(await refused(name, { action: 'update', id, credential_provider: 'x' })).toMatch(/: credential_path: must be given .*\[code: bad_request\]$/)
+  expect(await of('timeline', { id, type: 'login' })).toEqual({ items: [], has_more: false, next_offset: null })
   expect(await refused(name, { action: 'wait', domain_filter: 'example.com' })).toContain('id: is required for wait')
   const began = performance.now()
   const pending = await client.call(name, { action: 'wait', domain_filter: 'example.com', profile_name: 'person-of-logins', wait_seconds: 2 })
@@ -301,6 +316,11 @@ test('manage_auth_connections: create, list, get, login, wait, submit, delete', 
   })
   expect(await refused(name, { action: 'wait', id: NEVER })).toMatch(/\[code: not_found\]$/)
   expect(await refused(name, { action: 'submit', id, fields: {} })).toMatch(/\[code: bad_request\]$/)
+  // Each way of answering reaches the API, which says that nothing is asked now, or that two ways are one too many.
+  const ways = { field_values: { a: 'b' }, selected_choice_id: 'c', sign_in_option_id: 's', fields: { a: 'b' }, mfa_option_id: 'm', sso_provider: 'google' }
+  for (const [way, value] of Object.entries(ways))
+    expect(await refused(name, { action: 'submit', id, [way]: value, interaction_id: 'i' })).toMatch(/\[code: (conflict|not_found)\]$/)
+  expect(await refused(name, { action: 'submit', id, selected_choice_id: 'c', fields: { a: 'b' } })).toContain('cannot be given together')
   expect(await said(name, { action: 'delete', id })).toMatch(DONE)
 })
 
