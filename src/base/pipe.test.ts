@@ -1,7 +1,7 @@
 // What waits between two streams is bounded in pieces, not only in bytes.
 import { PassThrough, Readable, Writable } from 'node:stream'
 import { expect, test } from 'vitest'
-import { pipe } from './pipe.ts'
+import { limitWaiting, pipe } from './pipe.ts'
 import { sleep } from './wait.ts'
 
 const bytes = (count: number) => Readable.from(Array.from({ length: count }, (_, at) => Buffer.from([at % 256])))
@@ -41,4 +41,26 @@ test('after a receiver has gone, its sender is not read and keeps no listener', 
   from.write('more')
   await sleep(10)
   expect([from.readableFlowing, from.listenerCount('data'), from.readableLength]).toEqual([false, 0, 4])
+})
+
+test('what is piped to a limited receiver waits as well, and all of it comes', async () => {
+  const got: Buffer[] = []
+  let most = 0
+  let go = () => {}
+  const slow = new Writable({
+    highWaterMark: 1024 * 1024,
+    write(chunk: Buffer, _, done) {
+      got.push(chunk)
+      most = Math.max(most, this.writableLength)
+      if (got.length === 1) go = done
+      else done()
+    },
+  })
+  limitWaiting(slow)
+  bytes(5_000).pipe(slow)
+  await sleep(100)
+  expect(slow.writableLength).toBeLessThan(300)
+  go()
+  await new Promise((resolve) => slow.once('finish', resolve))
+  expect([Buffer.concat(got).length, most < 300]).toEqual([5_000, true])
 })

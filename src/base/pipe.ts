@@ -40,3 +40,16 @@ export function pipe(from: Readable, to: Writable): () => void {
   from.resume()
   return stop
 }
+
+/** Has a writer of `to`, such as a stream that is piped to it, wait when very many pieces wait in it. */
+export function limitWaiting(to: Writable): void {
+  const write = to.write.bind(to) as (chunk: unknown, ...rest: unknown[]) => boolean
+  let waiting = 0
+  to.write = (chunk: unknown, ...rest: unknown[]) => {
+    waiting = to.writableLength === 0 ? 0 : waiting + 1
+    // Only what is piped gives no callback, and waits.
+    if (waiting < MAX_PIECES || rest.length > 0) return write(chunk, ...rest)
+    write(chunk, () => to.emit('drain'))
+    return false
+  }
+}

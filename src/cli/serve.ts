@@ -43,7 +43,7 @@ function greet(url: string, key: ControlPlane['key']): void {
   const shown = key.isNew ? key.value : key.file ? `$(cat ${key.file})` : '$COB_API_KEY'
   const lines = [
     '',
-    `  Cob answers at  ${url}   (docs: ${url}/docs)`,
+    `  Cob answers at  ${url}   (in a web browser: the dashboard; docs: ${url}/docs)`,
     `  API key         ${key.isNew ? `${key.value}   (shown this once; kept in ${key.file})` : key.file ? `as before, in ${key.file}` : 'the one in COB_API_KEY'}`,
     '',
     `  SDK    export KERNEL_BASE_URL=${url} KERNEL_API_KEY=${shown}`,

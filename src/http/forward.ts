@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { PassThrough, type Readable } from 'node:stream'
 import { Gathered } from '../base/gathered.ts'
+import { limitWaiting } from '../base/pipe.ts'
 import { announced, tooLarge } from './body.ts'
 import { withoutOwnCookies } from './cookies.ts'
 import { assertOffered, BadAnswer, crossing, fetchFrom, type Endpoint } from './endpoint.ts'
@@ -97,6 +98,7 @@ export function mountForward(
       response.pause()
       await request.entry?.stored
       if (response.destroyed && !response.complete) throw fault.unavailable('the browser does not answer')
+      limitWaiting(reply.raw)
       void reply.headers(headers as Record<string, string>).send(route.looksOn ? endingWith(response) : response)
       bound(response, maxBytes)
       if (offered && status === 200) keepCopy(response, headers, (answer) => kept.keep(address, answer))
