@@ -143,6 +143,8 @@ export class World {
   landing: string | undefined
   reads = 0
   readonly kept: { into: string | undefined; name: string; values: Record<string, string> }[] = []
+  /** Of the credentials in which it was kept. */
+  readonly keptIds = new Set<string>()
   readonly lines: string[] = []
   row: Flow & { end?: FlowEnd; websiteError?: string | null; typed?: Record<string, string>; answer?: Answer | undefined }
   connection: Connection
@@ -295,10 +297,10 @@ export class World {
       browsers: this.loginBrowsers,
       credentials: {
         open: async () => structuredClone(this.stored),
-        idOf: async (_, name) => (this.kept.some((each) => each.name === name) ? `kept-${name}` : undefined),
-        keep: async (_, { into, name, values }) => {
+        keep: async (_, { into, id, name, values }) => {
           this.kept.push({ into, name, values })
-          return into ?? `kept-${name}`
+          this.keptIds.add(into ?? id)
+          return into ?? id
         },
       },
       providers: { resolve: async (_, by) => this.provided(by) },

@@ -183,12 +183,12 @@ export function makeFlows(settings: FlowsSettings): Flows {
         post_login_url: how.postLoginUrl ?? null,
         landing: flow.landing === null ? null : sealer.seal(sealer.open(flow.landing, flow.id), connection.id),
         learned: JSON.stringify(how.learned),
-        // It may have been deleted since it was written.
-        ...(how.credentialId !== undefined && {
-          credential_id: sql`(select id from credentials where id = ${how.credentialId} for key share)`,
-          provider_id: null,
-          provider_path: null,
-        }),
+        // Not in place of what a caller has set meanwhile. It may have been deleted since it was written.
+        ...(how.credentialId !== undefined &&
+          connection.credential_id === null &&
+          connection.provider_id === null && {
+            credential_id: sql`(select id from credentials where id = ${how.credentialId} for key share)`,
+          }),
       })
       return
     }

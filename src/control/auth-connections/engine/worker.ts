@@ -80,6 +80,7 @@ class Worker {
     const connection = await this.#tools.flows.connectionOf(this.#flow)
     if (!connection) throw new NotOurs('its connection is gone')
     this.#connection = connection
+    if (this.#memory.credential === undefined) this.#memory.credential = connection.credential_id
     // What was decided before a restart is carried out first.
     if (this.#memory.ending) return this.#end(this.#memory.ending)
     const typed = await this.#tools.flows.openTyped(this.#flow.id)
@@ -253,7 +254,7 @@ class Worker {
       marks: { cookies: [], signsOut: false, redirects: false },
     }
     const url = await keepAddress(postLoginUrl, this.#flow, this.#secrets.scrubber, this.#tools)
-    this.#memory.success = { postLoginUrl: url, learned: learned ?? nothing, isSaved: false, isKeeping: false, credentialId: undefined }
+    this.#memory.success = { postLoginUrl: url, learned: learned ?? nothing, isSaved: false, newCredentialId: undefined, credentialId: undefined }
     await this.#remember()
     await this.#save()
   }
@@ -262,7 +263,6 @@ class Worker {
     if (this.#browserId === undefined) throw new FlowFailure('browser_error', 'the browser of the login is not known any more')
     await saveAndFinish({
       flow: this.#flow,
-      connection: this.#connection,
       browserId: this.#browserId,
       memory: this.#memory,
       secrets: this.#secrets,
