@@ -220,8 +220,8 @@ export class World {
     remember: async (_, memory) => this.#change({ memory: JSON.parse(JSON.stringify(memory)) as Record<string, unknown> }),
     ask: async (_, pause, step, until, websiteError = null) => {
       const stored = JSON.parse(JSON.stringify(pause)) as Pause
+      if (this.row.answer) return false
       if (this.row.state === 'IN_PROGRESS') this.pauses.push(stored)
-      this.row.answer = undefined
       return this.#change({ pause: stored, step, input_until: until, websiteError })
     },
     takeAnswer: async () => {
@@ -229,8 +229,8 @@ export class World {
       if (answer) this.#change({ pause: null, input_until: null, step: 'SUBMITTING', answer: undefined })
       return answer
     },
-    submitting: async () => this.#change({ step: 'SUBMITTING', pause: null, input_until: null, websiteError: null }),
-    discovering: async () => this.#change({ step: 'DISCOVERING', pause: null, input_until: null }),
+    submitting: async () => !this.row.answer && this.#change({ step: 'SUBMITTING', pause: null, input_until: null, websiteError: null }),
+    discovering: async () => !this.row.answer && this.#change({ step: 'DISCOVERING', pause: null, input_until: null }),
     bind: async (_, { browserId }) => this.#change(browserId === undefined ? {} : { browser_id: browserId }),
     keepTyped: async (_, typed) => this.#change({ typed: { ...typed } }),
     openTyped: async () => ({ ...this.row.typed }),

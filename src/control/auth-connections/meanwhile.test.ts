@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import type { Connection } from './contract.ts'
-import { LEARNED, startWorker, type Worker } from './worker.suite.ts'
+import { INPUT_MS } from './flows.ts'
+import { LEARNED, pauseOf, startWorker, type Worker } from './worker.suite.ts'
 
 const scope = new AsyncDisposableStack()
 let cloud: FastCloud
@@ -36,4 +37,20 @@ test('a credential that the connection gets while its login runs stays, and one 
   expect((await cloud.send('PATCH', `/auth/connections/${second.id}`, { credential: { name: 'chosen' } })).status).toBe(200)
   await succeed(second.flow)
   expect(await read(second.id)).toMatchObject({ status: 'AUTHENTICATED', credential: { name: 'chosen' } })
+})
+
+test('an answer that was accepted stays until it is taken, whatever the login wanted to do next', async () => {
+  const { id, flow } = await begin()
+  const until = new Date(Date.now() + INPUT_MS)
+  const { flows } = worker
+  expect(await flows.ask(flow, pauseOf('i1'), 'AWAITING_INPUT', until)).toBe(true)
+  const answered = await cloud.send('POST', `/auth/connections/${id}/submit`, { fields: { email: 'kim@site.test', password: 'hush' } })
+  expect([answered.status, await json(answered)]).toEqual([202, { accepted: true }])
+  expect([await flows.submitting(flow), await flows.discovering(flow), await flows.ask(flow, pauseOf('i2'), 'AWAITING_INPUT', until)]).toEqual([
+    false,
+    false,
+    false,
+  ])
+  expect(await flows.takeAnswer(flow)).toMatchObject({ interactionId: 'i1', values: { f1: 'kim@site.test', f2: 'hush' } })
+  expect([await flows.submitting(flow), await flows.ask(flow, pauseOf('i2'), 'AWAITING_INPUT', until)]).toEqual([true, true])
 })

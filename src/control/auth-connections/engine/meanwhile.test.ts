@@ -1,6 +1,7 @@
 // Logins at a pretended site, of which a caller changes the connection, or answers, while they run.
 import { describe, expect, test } from 'vitest'
-import { answering, endOf, plain, right, run, STORED, username } from '../../../../test/support/login-runs.ts'
+import { button, input, link } from '../../../../test/support/page-models.ts'
+import { answering, code, endOf, enter, HOME, plain, right, run, STORED, username } from '../../../../test/support/login-runs.ts'
 import { World } from '../../../../test/support/login-site.ts'
 import { workOn } from './worker.ts'
 import type { Connection } from './work.ts'
@@ -44,4 +45,32 @@ describe('what a person types is kept as the connection says at the end:', () =>
     expect(endOf(await run(world))).toBe('SUCCESS')
     expect(world.kept).toEqual([])
   })
+})
+
+test('an answer that comes while the page is read, which has changed, counts', async () => {
+  const CODE = 'Code from your text message'
+  let answersAt = Infinity
+  const world: World = new World(
+    plain('/wait', (path, state) => {
+      if (path !== '/wait') return undefined
+      if (state.user !== '') return HOME
+      const { pause } = world.row
+      if (pause && world.reads >= answersAt && !state.step['answered']) {
+        // The page shows something new from now on; the person has just sent the code.
+        state.step['answered'] = true
+        world.row.answer = { interactionId: pause.interactionId, values: { [pause.fields[0]!.id]: code }, choice: undefined }
+      }
+      return {
+        parts: [input(CODE, { autocomplete: 'one-time-code', inputmode: 'numeric', maxlength: 6 }), button('Verify'), link('Try another way', '/other')],
+        more: { headings: ['Two-step verification'], alerts: state.step['answered'] ? [{ text: 'Invalid attempt in another window.', by: 'role' }] : [] },
+        press: (_, values) => (values[CODE] === code ? enter(state) : '/wait'),
+      }
+    }),
+  ).withStored(STORED)
+  world.person = () => {
+    answersAt = Math.min(answersAt, world.reads + 1)
+    return undefined
+  }
+  expect(endOf(await run(world))).toBe('SUCCESS')
+  expect(world.pauses).toHaveLength(1)
 })
