@@ -1,5 +1,5 @@
 // A pretended site with its browser, and a pretended store of flows: what a worker of the login engine drives in fast tests. A clock that nobody waits for.
-import type { Action, Control, PageModel } from '../../src/agent/login/contract.ts'
+import { login, type Action, type Control, type PageModel } from '../../src/agent/login/contract.ts'
 import type { Answer, Learned, Pause } from '../../src/control/auth-connections/flow.ts'
 import { BrowserGone, type LoginBrowser, type LoginBrowsers } from '../../src/control/auth-connections/engine/browser.ts'
 import { isAllowedHost } from '../../src/control/auth-connections/engine/hosts.ts'
@@ -84,6 +84,8 @@ class FakeBrowser implements LoginBrowser {
   }
   async act(actions: readonly Action[], hosts: readonly string[]) {
     this.#assertHere()
+    // As an agent takes them.
+    if (actions.length > 0) login.actOnLoginPage.body.parse({ actions, hosts })
     for (const [done, action] of actions.entries()) {
       const control = this.#model!.controls.find(({ ref }) => ref === action.ref)
       if (!control) return { done, problem: 'gone' as const, host: null }
@@ -118,8 +120,9 @@ class FakeBrowser implements LoginBrowser {
     const isSame = this.url === this.#model?.url
     return { by: !isSame ? ('navigated' as const) : this.#page().isSilent === true ? ('nothing' as const) : ('changed' as const), is_quiet: true }
   }
-  async marks() {
+  async marks(hosts: readonly string[]) {
     this.#assertHere()
+    login.readLoginMarks.body.parse({ hosts })
     const cookie = { name: 'session', domain: 'example.test', path: '/', digest: '0'.repeat(32), is_session: true, http_only: true }
     return { cookies: this.state.user === '' ? [] : [cookie], stored: [] }
   }

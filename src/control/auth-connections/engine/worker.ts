@@ -1,6 +1,6 @@
 // Works on one flow, under its claim: reads the page, decides, acts, until the flow has ended. Everything it has to know later is in its memory before it acts.
 import { Fault } from '../../../http/fault.ts'
-import type { PageModel } from '../../../agent/login/contract.ts'
+import { MAX_HOSTS, type PageModel } from '../../../agent/login/contract.ts'
 import type { Learned } from '../flow.ts'
 import { BrowserGone } from './browser.ts'
 import { decide } from './decide.ts'
@@ -299,7 +299,8 @@ class Worker {
   }
 
   async #cookies(): Promise<NonNullable<Memory['cookies']>> {
-    const { cookies } = await this.#hands!.browser.marks(this.#hosts(''), this.#signal)
+    // Of a connection with 100 allowed domains, the last one is left out.
+    const { cookies } = await this.#hands!.browser.marks(this.#hosts('').slice(0, MAX_HOSTS), this.#signal)
     return cookies.slice(0, 100).map(({ name, domain, digest }) => ({ name, domain, digest }))
   }
 
