@@ -38,7 +38,10 @@ describe('what a person types is kept as the connection says at the end:', () =>
   test('nowhere, when it has got another credential before the service was killed', async () => {
     const world = new World(plain())
     const stop = new AbortController()
-    world.person = () => void stop.abort(new Error('killed'))
+    world.person = () => {
+      stop.abort(new Error('killed'))
+      return undefined
+    }
     await workOn((await world.flows.claimNext())!, world.tools(), stop.signal)
     world.connection.credential_id = 'other'
     world.person = answering(STORED)
