@@ -254,6 +254,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     links,
     sockets,
     reach: (session) => browsers.reach(undefined, session, { isForLogins: true }),
+    whileActing: (flow, signal) => logins.managedAuth.whileActing(flow, signal),
     log,
   })
   const deployments = makeDeployments({

@@ -1,5 +1,5 @@
 // A pretended site with its browser, and a pretended store of flows: what a worker of the login engine drives in fast tests. A clock that nobody waits for.
-import type { Action, Control, PageModel } from '../../src/agent/login/contract.ts'
+import { login, type Action, type Control, type PageModel } from '../../src/agent/login/contract.ts'
 import type { Answer, Learned, Pause } from '../../src/control/auth-connections/flow.ts'
 import { BrowserGone, type LoginBrowser, type LoginBrowsers } from '../../src/control/auth-connections/engine/browser.ts'
 import { isAllowedHost } from '../../src/control/auth-connections/engine/hosts.ts'
@@ -84,6 +84,8 @@ class FakeBrowser implements LoginBrowser {
   }
   async act(actions: readonly Action[], hosts: readonly string[]) {
     this.#assertHere()
+    // As an agent takes them.
+    if (actions.length > 0) login.actOnLoginPage.body.parse({ actions, hosts })
     for (const [done, action] of actions.entries()) {
       const control = this.#model!.controls.find(({ ref }) => ref === action.ref)
       if (!control) return { done, problem: 'gone' as const, host: null }
@@ -118,8 +120,9 @@ class FakeBrowser implements LoginBrowser {
     const isSame = this.url === this.#model?.url
     return { by: !isSame ? ('navigated' as const) : this.#page().isSilent === true ? ('nothing' as const) : ('changed' as const), is_quiet: true }
   }
-  async marks() {
+  async marks(hosts: readonly string[]) {
     this.#assertHere()
+    login.readLoginMarks.body.parse({ hosts })
     const cookie = { name: 'session', domain: 'example.test', path: '/', digest: '0'.repeat(32), is_session: true, http_only: true }
     return { cookies: this.state.user === '' ? [] : [cookie], stored: [] }
   }
@@ -143,6 +146,8 @@ export class World {
   landing: string | undefined
   reads = 0
   readonly kept: { into: string | undefined; name: string; values: Record<string, string> }[] = []
+  /** Of the credentials in which it was kept. */
+  readonly keptIds = new Set<string>()
   readonly lines: string[] = []
   row: Flow & { end?: FlowEnd; websiteError?: string | null; typed?: Record<string, string>; answer?: Answer | undefined }
   connection: Connection
@@ -218,8 +223,8 @@ export class World {
     remember: async (_, memory) => this.#change({ memory: JSON.parse(JSON.stringify(memory)) as Record<string, unknown> }),
     ask: async (_, pause, step, until, websiteError = null) => {
       const stored = JSON.parse(JSON.stringify(pause)) as Pause
+      if (this.row.answer) return false
       if (this.row.state === 'IN_PROGRESS') this.pauses.push(stored)
-      this.row.answer = undefined
       return this.#change({ pause: stored, step, input_until: until, websiteError })
     },
     takeAnswer: async () => {
@@ -227,8 +232,8 @@ export class World {
       if (answer) this.#change({ pause: null, input_until: null, step: 'SUBMITTING', answer: undefined })
       return answer
     },
-    submitting: async () => this.#change({ step: 'SUBMITTING', pause: null, input_until: null, websiteError: null }),
-    discovering: async () => this.#change({ step: 'DISCOVERING', pause: null, input_until: null }),
+    submitting: async () => !this.row.answer && this.#change({ step: 'SUBMITTING', pause: null, input_until: null, websiteError: null }),
+    discovering: async () => !this.row.answer && this.#change({ step: 'DISCOVERING', pause: null, input_until: null }),
     bind: async (_, { browserId }) => this.#change(browserId === undefined ? {} : { browser_id: browserId }),
     keepTyped: async (_, typed) => this.#change({ typed: { ...typed } }),
     openTyped: async () => ({ ...this.row.typed }),
@@ -295,10 +300,10 @@ export class World {
       browsers: this.loginBrowsers,
       credentials: {
         open: async () => structuredClone(this.stored),
-        idOf: async (_, name) => (this.kept.some((each) => each.name === name) ? `kept-${name}` : undefined),
-        keep: async (_, { into, name, values }) => {
+        keep: async (_, { into, id, name, values }) => {
           this.kept.push({ into, name, values })
-          return into ?? `kept-${name}`
+          this.keptIds.add(into ?? id)
+          return into ?? id
         },
       },
       providers: { resolve: async (_, by) => this.provided(by) },

@@ -50,6 +50,7 @@ export type Method =
   | 'Page.navigate'
   | 'Page.removeScriptToEvaluateOnNewDocument'
   | 'Page.startScreencast'
+  | 'Page.reload'
   | 'Page.stopLoading'
   | 'Page.stopScreencast'
   | 'PerformanceTimeline.enable'

@@ -17,6 +17,8 @@ export const MAX_CONTROLS = 400
 export const MAX_FRAMES = 50
 export const MAX_FORMS = 100
 export const MAX_BODY_TEXT = 8_000
+/** Patterns of hosts in one call. */
+export const MAX_HOSTS = 200
 
 const text = (most: number) => z.string().max(most)
 const Short = text(300)
@@ -145,7 +147,7 @@ const Act = z.strictObject({
   /**
    * Where values may be typed. Right before each `fill`, the agent compares the hosts of the top page, of the field's frame and of all frames between them with these.
    */
-  hosts: z.array(AllowedHost).max(200),
+  hosts: z.array(AllowedHost).max(MAX_HOSTS),
 })
 
 export const Acted = z.object({
@@ -228,7 +230,7 @@ export const login = {
     id: 'readLoginMarks',
     group,
     summary: 'List the cookies of hosts, without values, and whether their storage holds anything',
-    body: z.strictObject({ hosts: z.array(AllowedHost).max(200) }),
+    body: z.strictObject({ hosts: z.array(AllowedHost).max(MAX_HOSTS) }),
     deadlineMs: READ_MS,
     reply: json(z.object({ cookies: z.array(Cookie).max(500), stored: z.array(text(253)).max(200) })),
     faults: ['unavailable'],

@@ -81,11 +81,17 @@ export function makeLogin({ browser, secrets, journal, passwords, log }: LoginPa
       }
     }, signal)
 
-  async function readNow(): Promise<PageModel> {
+  async function readNow(signal: AbortSignal): Promise<PageModel> {
     for (let tries = 1; ; tries++) {
       const tab = await currentTab()
       try {
         const read = await readTab(tab, ++generation, { popups: tabs.popups, isPopup: tabs.isPopup(tab), log })
+        if ((await Promise.all(read.reading.frames.map(({ state }) => tab.isByWorker(state)))).includes(true)) {
+          if (tries >= READS) throw fault.unavailable('the page does not come from its site')
+          await tab.reload()
+          await quiet(tabs, PARSED_MS, signal)
+          continue
+        }
         reading = read.reading
         hidden = new Set(read.model.controls.filter(({ type }) => type === 'password').map(({ ref }) => ref))
         return read.model
@@ -115,7 +121,7 @@ export function makeLogin({ browser, secrets, journal, passwords, log }: LoginPa
           return { error: 'net::ERR_TIMED_OUT' }
         }
       }, signal),
-    read: (signal) => turn(readNow, signal),
+    read: (signal) => turn(() => readNow(signal), signal),
     act: (actions, hosts, signal) =>
       turn(async () => {
         const tab = await currentTab()

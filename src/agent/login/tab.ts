@@ -14,6 +14,8 @@ const LEAVE_MS = 1_000
 const MAX_SESSIONS = 60
 /** Documents with a mask that are remembered: those before are gone. */
 const MAX_SHEETS = 500
+/** Documents that are known to come from their sites. A tab has at most some hundred frames at once. */
+const MAX_DOCUMENTS = 1_000
 /** Requests that are counted at once. */
 const MAX_REQUESTS = 500
 /** A request that takes longer is a stream, or waits for something: the page may be quiet all the same. */
@@ -51,6 +53,8 @@ export class Tab {
   /** The sheets that mask, by the documents. */
   readonly #sheets = new Map<string, { session: CdpSession; styleSheetId: string }>()
   #isMasking = false
+  /** The loaders of documents that were asked for since no service worker is asked. */
+  readonly #fromSites = new Set<string>()
   /** The request for the document that comes next, while it has no answer. */
   #next: string | undefined
   /** Counts the documents of the tab itself. */
@@ -109,7 +113,9 @@ export class Tab {
       if (this.#isMasking) quietly(this.#maskFrame(session, frame.id))
     })
     session.on('Page.frameDetached', ({ frameId }) => void this.#worlds.delete(frameId))
-    session.on('Network.requestWillBeSent', ({ requestId, type, frameId }) => {
+    let isPassingWorkersBy = false
+    session.on('Network.requestWillBeSent', ({ requestId, loaderId, type, frameId }) => {
+      if (type === 'Document' && isPassingWorkersBy) this.#isFromSite(loaderId)
       if (type === 'Document' && frameId === this.targetId) this.#next = requestId
       if (WAITED_FOR.has(type ?? '') && this.#requests.size < MAX_REQUESTS) this.#requests.set(requestId, performance.now())
     })
@@ -141,6 +147,8 @@ export class Tab {
     await Promise.all([
       session.send('Page.enable', {}, options),
       session.send('Network.enable', { maxTotalBufferSize: 0, maxResourceBufferSize: 0 }, options),
+      // A service worker that the profile has could answer in place of the site, in an earlier session by an attacker's proxy: it would get what is typed.
+      session.send('Network.setBypassServiceWorker', { bypass: true }, options).then(() => (isPassingWorkersBy = true)),
       // Documents are stopped for a moment: Chromium tells only of those whether they ask for a password. Nobody is asked by a dialog then.
       session.send('Fetch.enable', { handleAuthRequests: true, patterns: [{ urlPattern: '*', resourceType: 'Document' }] }, options),
       session.send('Target.setAutoAttach', { autoAttach: true, waitForDebuggerOnStart: false, flatten: true, filter: [{ type: 'iframe' }] }, options),
@@ -165,6 +173,21 @@ export class Tab {
     this.#begin(session).catch((err: unknown) => {
       if (!(err instanceof CdpGone)) this.#log.debug({ err }, 'a frame of a login was not looked into')
     })
+  }
+
+  #isFromSite(loader: string): void {
+    if (this.#fromSites.size >= MAX_DOCUMENTS) this.#fromSites.delete(this.#fromSites.values().next().value!)
+    this.#fromSites.add(loader)
+  }
+
+  /** Whether a service worker may have made the document of a frame: a popup asks for its first one before anybody is attached to it. */
+  async isByWorker(frame: FrameState): Promise<boolean> {
+    return !this.#fromSites.has(frame.loader) && (await (await this.world(frame)).call('isByWorker', [])) === true
+  }
+
+  /** Loads the page again, from its site. */
+  async reload(): Promise<void> {
+    await this.session.send('Page.reload', { ignoreCache: true }, { limitMs: ANSWER_MS })
   }
 
   /** Whether a request that began lately has not ended. */

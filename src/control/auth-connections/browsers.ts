@@ -41,7 +41,7 @@ export interface LoginBrowsersSettings {
   saveAtEnd: (session: LeasedSession & { endpoint: Endpoint }) => Promise<unknown>
   startReplay: Replays['start']
   /** The path of its live view. */
-  livePath: (row: Pick<BrowserRow, 'id' | 'lease'>, access: 'control' | 'watch') => string
+  livePath: (row: Pick<BrowserRow, 'id' | 'lease'>, access: 'act' | 'watch') => string
   /** For the addresses of a recording, which nobody is given here. */
   origin: () => string
 }

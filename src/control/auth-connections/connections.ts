@@ -4,6 +4,7 @@ import { newId } from '../../base/ids.ts'
 import { fault } from '../../http/fault.ts'
 import { isAccount, type Page, type Principal } from '../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
+import { mayAct } from './acting.ts'
 import { rescheduled, withoutRefusal } from './check-rules.ts'
 import {
   CHECK_SECONDS,
@@ -64,8 +65,8 @@ export interface ConnectionsSettings {
   codeOf: (flowId: string) => string
   /** The path of the page on which a person goes on with a login. */
   hostedPath: (connectionId: string, code: string) => string
-  /** Where a person sees the browser of a login and, with `control`, may act in it; undefined when it has none. */
-  liveViewUrl: (browserId: string, origin: string, access: 'control' | 'watch') => Promise<string | undefined>
+  /** Where a person sees the browser of a login and, with `act`, may act in it while the login waits for that; undefined when it has none. */
+  liveViewUrl: (browserId: string, origin: string, access: 'act' | 'watch') => Promise<string | undefined>
   now?: () => number
   random?: () => number
 }
@@ -125,8 +126,7 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
 
   async function linksOf(flow: FlowRow | undefined, origin: string): Promise<Links> {
     if (flow?.state !== 'IN_PROGRESS') return { hostedUrl: undefined, liveViewUrl: undefined }
-    // In the other steps the login acts by itself, and stored values may be in its fields.
-    const access = flow.step === 'AWAITING_EXTERNAL_ACTION' ? 'control' : 'watch'
+    const access = mayAct(flow) ? 'act' : 'watch'
     return {
       // A login that the service started by itself has no page.
       hostedUrl: flow.code_hash === null ? undefined : origin + hostedPath(flow.connection_id, codeOf(flow.id)),

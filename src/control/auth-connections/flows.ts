@@ -58,7 +58,10 @@ export interface FlowsSettings {
   random?: () => number
 }
 
-/** Every `boolean` says whether it was done: false when the flow has ended, or another replica has it now. Whoever works on it stops then. */
+/**
+ * Every `boolean` says whether it was done: false when the flow has ended, or another replica has it now. Whoever works on it stops then. Also false, of another step or
+ * question: there is an answer to the last question that was not taken.
+ */
 export interface Flows {
   /** Starts a flow, and makes the code that opens its page. A health check that is under way gives way to a login. @throws 409 flow_in_progress; too_many_pending_sessions */
   begin(connection: ConnectionRow, type: FlowType, asked: Asked): Promise<{ flow: FlowRow; code: string }>
@@ -116,6 +119,8 @@ export function makeFlows(settings: FlowsSettings): Flows {
     },
   })
   const mine = sql<SqlBool>`replica = ${leases.replica}`
+  /** What was answered was accepted: it is taken before another step. */
+  const isTaken = sql<SqlBool>`${mine} and answer is null`
 
   /** Changes a flow in progress and rings for those who follow it. */
   async function change(id: string, columns: Record<string, unknown>, only: RawBuilder<SqlBool> = mine): Promise<boolean> {
@@ -183,12 +188,12 @@ export function makeFlows(settings: FlowsSettings): Flows {
         post_login_url: how.postLoginUrl ?? null,
         landing: flow.landing === null ? null : sealer.seal(sealer.open(flow.landing, flow.id), connection.id),
         learned: JSON.stringify(how.learned),
-        // It may have been deleted since it was written.
-        ...(how.credentialId !== undefined && {
-          credential_id: sql`(select id from credentials where id = ${how.credentialId} for key share)`,
-          provider_id: null,
-          provider_path: null,
-        }),
+        // Not in place of what a caller has set meanwhile. It may have been deleted since it was written.
+        ...(how.credentialId !== undefined &&
+          connection.credential_id === null &&
+          connection.provider_id === null && {
+            credential_id: sql`(select id from credentials where id = ${how.credentialId} for key share)`,
+          }),
       })
       return
     }
@@ -292,7 +297,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
     },
     remember: (id, memory) => change(id, { memory: JSON.stringify(memory) }),
     ask: (id, pause, step, inputUntil, websiteError = null) =>
-      change(id, { pause: JSON.stringify(pause), step, input_until: inputUntil, website_error: websiteError, answer: null }),
+      change(id, { pause: JSON.stringify(pause), step, input_until: inputUntil, website_error: websiteError }, isTaken),
     async takeAnswer(id) {
       const { rows } = await sql<{ answer: Buffer }>`
         with old as (select id, answer from auth_flows where id = ${id} and state = 'IN_PROGRESS' and ${mine} and answer is not null for no key update),
@@ -301,8 +306,8 @@ export function makeFlows(settings: FlowsSettings): Flows {
         select answer, ${announceEvents(sql`id`)} from taken`.execute(db)
       return rows[0] && (JSON.parse(sealer.open(rows[0].answer, id)) as Answer)
     },
-    submitting: (id) => change(id, { step: 'SUBMITTING' satisfies FlowStep, pause: null, answer: null, input_until: null, website_error: null }),
-    discovering: (id) => change(id, { step: 'DISCOVERING' satisfies FlowStep, pause: null, answer: null, input_until: null }),
+    submitting: (id) => change(id, { step: 'SUBMITTING' satisfies FlowStep, pause: null, input_until: null, website_error: null }, isTaken),
+    discovering: (id) => change(id, { step: 'DISCOVERING' satisfies FlowStep, pause: null, input_until: null }, isTaken),
     bind: (id, { browserId, replayId, telemetryCaptured }) =>
       change(id, {
         ...(browserId !== undefined && { browser_id: browserId }),

@@ -6,6 +6,7 @@ import { makeSealer } from '../../base/sealed.ts'
 import type { Db } from '../../store/db.ts'
 import type { EventBells } from '../../store/events.ts'
 import type { Leases } from '../../store/leases.ts'
+import { whileActing } from './acting.ts'
 import { keepChecking } from './checks.ts'
 import { makeConnections, referredBy, type Connections, type ConnectionsSettings, type CredentialLinks } from './connections.ts'
 import { makeFlows, type Flows } from './flows.ts'
@@ -28,6 +29,8 @@ export interface ManagedAuth extends AsyncDisposable {
   connections: Connections
   flows: Flows
   handOff: HandOff
+  /** Aborts when no person may act in the browser of a flow any more; undefined: they may not now. */
+  whileActing(flowId: string, signal: AbortSignal): Promise<AbortSignal | undefined>
 }
 
 /** What it opens is closed when it is disposed. */
@@ -51,5 +54,11 @@ export function openManagedAuth(settings: ManagedAuthSettings): ManagedAuth {
     hostedPath,
   })
   const checking = keepChecking({ db, scope, flows, atOnce: config.maxHealthChecks, isOurs: () => leases.holds('logins'), log })
-  return { connections, flows, handOff, [Symbol.asyncDispose]: () => checking[Symbol.asyncDispose]() }
+  return {
+    connections,
+    flows,
+    handOff,
+    whileActing: (id, signal) => whileActing(id, flows, log, signal),
+    [Symbol.asyncDispose]: () => checking[Symbol.asyncDispose](),
+  }
 }

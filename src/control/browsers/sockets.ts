@@ -1,4 +1,5 @@
 // WebSockets of a session: CDP and BiDi, spliced to the agent. They end with the session and report the reason.
+import { addAbortListener } from 'node:events'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { PUBLIC_SOCKETS, SOCKETS } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
@@ -13,8 +14,11 @@ import type { EndReason, EndStep } from './end-step.ts'
 import type { Connection } from './standby.ts'
 import type { SessionTokens } from './tokens.ts'
 
-/** Why a WebSocket is closed: its session ends, or only this replica does, and the client finds the session at another one. */
-type ClosedBy = EndReason | 'restart'
+/**
+ * Why a WebSocket is closed: its session ends; or only this replica does, and the client finds the session at another one; or the person who helped a login may only watch from
+ * now on, by the same link.
+ */
+type ClosedBy = EndReason | 'restart' | 'step_over'
 
 /** WebSocket close codes by reason; 4000-4999 are free for applications, 1001 means that the server goes away, 1012 that it starts again. */
 const CODES: Record<ClosedBy, number> = {
@@ -29,6 +33,7 @@ const CODES: Record<ClosedBy, number> = {
   surplus: 4001, // of a browser that no session has claimed, so nobody gets it
   released: 4001, // given back to its pool
   restart: 1012,
+  step_over: 1012,
 }
 
 /** Most WebSockets of one session at the same time: CDP, BiDi and live view. Each uses two descriptors of the service. */
@@ -51,7 +56,12 @@ export interface SessionSockets {
    * Joins a client that has shown its token to a WebSocket of the session's agent, at a `path` of the agent's contracts. The session counts as in use, and the client is told when it
    * ends.
    */
-  join(session: LeasedSession, path: string, call: UpgradeCall, by?: By): Promise<void>
+  join(
+    session: LeasedSession,
+    path: string,
+    call: UpgradeCall,
+    how?: { by: By; /** Closes it when it aborts. */ until?: AbortSignal | undefined },
+  ): Promise<void>
 }
 
 interface OpenSocket {
@@ -73,7 +83,8 @@ export const closeOwnSockets = (open: OpenSockets, id: string, reason: EndReason
 export const closeForRestart = (open: OpenSockets): void => open.forEach((sockets) => sockets.forEach((_, close) => close('restart')))
 
 /** The reason in a notice of another replica. */
-export const isReason = (text: string | undefined): text is EndReason => text !== undefined && text !== 'restart' && Object.hasOwn(CODES, text)
+export const isReason = (text: string | undefined): text is EndReason =>
+  text !== undefined && text !== 'restart' && text !== 'step_over' && Object.hasOwn(CODES, text)
 
 /** The step of a session's end that closes its WebSockets. `tellOthers` has other replicas close theirs. */
 export const closeSockets = (open: OpenSockets, tellOthers?: (id: string, reason: EndReason) => Promise<void>): EndStep => ({
@@ -91,7 +102,7 @@ const plain = ({ 'sec-websocket-extensions': _, ...headers }: OutgoingHttpHeader
 
 /** `open` is empty at first. */
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: OpenSockets, log: Log): SessionSockets {
-  async function join(session: LeasedSession, path: string, { request, socket, head, signal, known, accepted }: UpgradeCall, by: By = 'token'): Promise<void> {
+  const join: SessionSockets['join'] = async (session, path, { request, socket, head, signal, known, accepted }, { by, until } = { by: 'token' }) => {
     const project = await browsers.projectOf(session.id)
     known(project === undefined ? undefined : { by: { kind: by === 'token' ? 'session' : 'link', id: session.id }, project })
     // By a link a person sees the screen, where fields of logins are masked.
@@ -122,6 +133,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
       return { code: CODES[reason], reason: { reason } }
     }
     open.set(id, sockets.set(close, { by, lease: session.lease }))
+    using _until = until && addAbortListener(until, () => close('step_over'))
     let connection: Connection | undefined
     try {
       const upstream = await upgradeTo(target.endpoint, path, plain(handshakeHeaders(request)), AbortSignal.any([signal, ending.signal])).catch(

@@ -295,7 +295,7 @@ describe('the login engine', () => {
       return (await now()) !== before
     }
     const update = (changes: object) => () => engine.update(DEFAULT_PROJECT, id, changes)
-    const keep = (password: string) => () => engine.keep(DEFAULT_PROJECT, { into: id, name: 'x', domain: 'x.test', values: { password } })
+    const keep = (password: string) => () => engine.keep(DEFAULT_PROJECT, { into: id, id: newId(), name: 'x', domain: 'x.test', values: { password } })
     for (const work of [update({ name: 'renamed', sso_provider: 'google' }), update({ values: { password: 'hush' } }), update({}), keep('hush')])
       expect(await isOther(work)).toBe(false)
     for (const work of [update({ values: { password: 'new' } }), update({ totp_secret: SECRET }), update({ remove_value_keys: ['username'] }), keep('newer')])
@@ -304,31 +304,44 @@ describe('the login engine', () => {
 
   test('keeps what was typed in the credential that it used, and its secret for codes', async () => {
     const { id } = await engine.create(DEFAULT_PROJECT, { ...named('into'), totp_secret: SECRET })
-    expect(await engine.keep(DEFAULT_PROJECT, { into: id, name: 'x', domain: 'x.test', values: { password: 'new', company: 'c' } })).toBe(id)
+    expect(await engine.keep(DEFAULT_PROJECT, { into: id, id: newId(), name: 'x', domain: 'x.test', values: { password: 'new', company: 'c' } })).toBe(id)
     expect(await engine.open(DEFAULT_PROJECT, id)).toMatchObject({ values: { username: 'kim', password: 'new', company: 'c' }, totp: { secret: SECRET } })
     const { updated_at } = await engine.get(DEFAULT_PROJECT, id)
-    await engine.keep(DEFAULT_PROJECT, { into: id, name: 'x', domain: 'x.test', values: { password: 'new' } })
+    await engine.keep(DEFAULT_PROJECT, { into: id, id: newId(), name: 'x', domain: 'x.test', values: { password: 'new' } })
     expect((await engine.get(DEFAULT_PROJECT, id)).updated_at).toBe(updated_at)
   })
 
   test('keeps it in a new one without one, with a suffix while the name is taken', async () => {
-    const keep = (into?: string) => engine.keep(DEFAULT_PROJECT, { into, name: 'kim-kept.test', domain: 'kept.test', values: { password: 'typed' } })
+    const keep = (into?: string) =>
+      engine.keep(DEFAULT_PROJECT, { into, id: newId(), name: 'kim-kept.test', domain: 'kept.test', values: { password: 'typed' } })
     const ids = [await keep(), await keep(), await keep(newId())]
     expect([await at('kim-kept.test'), await at('kim-kept.test-2'), await at('kim-kept.test-3')]).toEqual(ids)
     expect(await engine.open(DEFAULT_PROJECT, ids[1]!)).toMatchObject({ domain: 'kept.test', values: { password: 'typed' } })
   })
 
+  test('keeps it once under the id of a new one, and leaves another credential that has its name alone', async () => {
+    const before = await engine.create(DEFAULT_PROJECT, named('kim-left.test'))
+    const id = newId()
+    const keep = () => engine.keep(DEFAULT_PROJECT, { into: undefined, id, name: 'kim-left.test', domain: 'left.test', values: { password: 'typed' } })
+    // A service that is killed after it was made does it again.
+    expect([await keep(), await keep()]).toEqual([id, id])
+    expect([await at('kim-left.test'), await at('kim-left.test-2'), await at('kim-left.test-3')]).toEqual([before.id, id, undefined])
+    expect(await engine.open(DEFAULT_PROJECT, before.id)).toMatchObject({ values: { username: 'kim', password: 'hush' } })
+  })
+
   test('keeps under a long name, and at the same time', async () => {
     const name = `${'ü'.repeat(300)}`
     const ids = await Promise.all(
-      Array.from({ length: 30 }, () => engine.keep(DEFAULT_PROJECT, { into: undefined, name, domain: 'kept.test', values: { password: 'typed' } })),
+      Array.from({ length: 30 }, () =>
+        engine.keep(DEFAULT_PROJECT, { into: undefined, id: newId(), name, domain: 'kept.test', values: { password: 'typed' } }),
+      ),
     )
     expect(new Set(ids).size).toBe(30)
     for (const id of ids) expect(Array.from((await engine.get(DEFAULT_PROJECT, id)).name).length).toBeLessThanOrEqual(255)
   })
 
   test('cannot keep what the API would not take', async () => {
-    const keep = (values: Record<string, string>) => engine.keep(DEFAULT_PROJECT, { into: undefined, name: 'never', domain: 'kept.test', values })
+    const keep = (values: Record<string, string>) => engine.keep(DEFAULT_PROJECT, { into: undefined, id: newId(), name: 'never', domain: 'kept.test', values })
     await expect(keep({ password: 'CANARY'.repeat(MAX_VALUE_BYTES) })).rejects.toMatchObject({ status: 400, message: expect.not.stringContaining('CANARY') })
     await expect(keep(JSON.parse('{"__proto__":"CANARY"}') as Record<string, string>)).rejects.toMatchObject({ status: 400 })
     expect(await at('never')).toBeUndefined()

@@ -70,9 +70,10 @@ export interface Credentials {
   open(project: string, id: string): Promise<StoredCredential | undefined>
   /**
    * Keeps what a person typed in a login that succeeded: merged into the credential `into`, or, without one or when it was deleted, a new one named `name` (with a
-   * suffix when the name is taken). Returns its id. @throws 400 for values that the API would not take either; 503
+   * suffix when the name is taken) with this id. One that has the id already was made by an earlier try. Returns its id. @throws 400 for values that the API would not
+   * take either; 503
    */
-  keep(project: string, what: { into: string | undefined; name: string; domain: string; values: Record<string, string> }): Promise<string>
+  keep(project: string, what: { into: string | undefined; id: string; name: string; domain: string; values: Record<string, string> }): Promise<string>
 }
 
 /** Names the credential and its present values: another name when the values or the TOTP secret become others. */
@@ -222,7 +223,7 @@ export function makeCredentials({ db, sealerOf, now = () => new Date() }: Creden
       return { id: row.id, name: row.name, domain: row.domain, values, ssoProvider: row.sso_provider ?? undefined, totp, version: versionOf(row) }
     },
 
-    async keep(project, { into, name, domain, values: typed }) {
+    async keep(project, { into, id, name, domain, values: typed }) {
       const values = checked(typed)
       if (into !== undefined) {
         const kept = await db.transaction().execute(async (tx) => {
@@ -236,14 +237,16 @@ export function makeCredentials({ db, sealerOf, now = () => new Date() }: Creden
         if (kept) return kept.id
       }
       assertFits(values)
-      const id = newId()
       const row = { id, project_id: project, domain: hostOf(domain) ?? domain, ...columns(project, id, { values }) }
       for (let at = 1; ; at++) {
         const suffix = at === 1 ? '' : at <= SUFFIXES ? `-${at}` : `-${newId()}`
         const free = Array.from(name)
           .slice(0, MAX_NAME - suffix.length)
           .join('')
-        if (await saved(project, undefined, insertUnlessTaken(db, { ...row, name: free + suffix }))) return id
+        const isMade = insertUnlessTaken(db, { ...row, name: free + suffix }).catch(
+          (error: unknown) => isDuplicate(error, 'credentials_pkey') || Promise.reject(error),
+        )
+        if (await saved(project, undefined, isMade)) return id
       }
     },
   }

@@ -36,6 +36,8 @@ interface LiveSettings {
   sockets: Pick<SessionSockets, 'join'>
   /** The agent of a running session; `ended` aborts when its caller has given it back to its pool. @throws 404 */
   reach(session: LeasedSession): Promise<{ endpoint: Endpoint; release: () => void; ended?: AbortSignal | undefined }>
+  /** Of a login: aborts when no person may act in its browser any more; undefined: they may not now. */
+  whileActing(flowId: string, signal: AbortSignal): Promise<AbortSignal | undefined>
   log: Log
 }
 
@@ -45,10 +47,11 @@ interface SessionRow {
   end_reason: string | null
   project_id: string | null
   lease: number
+  auth_flow_id: string | null
   options: { telemetry?: StoredTelemetry | undefined }
 }
 
-export function makeLiveViews({ findSession, links, sockets, reach, log }: LiveSettings): LiveViews {
+export function makeLiveViews({ findSession, links, sockets, reach, whileActing, log }: LiveSettings): LiveViews {
   const lists = liveEventLists()
   let bundled: Promise<Bundle> | undefined
   const bundle = () => (bundled ??= makeBundle().catch((error: unknown) => ((bundled = undefined), Promise.reject(error))))
@@ -91,8 +94,8 @@ export function makeLiveViews({ findSession, links, sockets, reach, log }: LiveS
     request.caller = { by: { kind: 'link', id: found.id }, project: found.project }
     const watchPath = links.path(found, 'watch')
     // The address that stays in the address bar, where it may be copied, gives no right to control the session.
-    if (found.access === 'control' && asksToWatch(request.query)) return reply.redirect(watchPath, 303)
-    return reply.send(livePage({ tag, title: found.name, base: links.path(found, found.access), watchPath: found.access === 'control' ? watchPath : '' }))
+    if (found.access !== 'watch' && asksToWatch(request.query)) return reply.redirect(watchPath, 303)
+    return reply.send(livePage({ tag, title: found.name, base: links.path(found, found.access), watchPath: found.access === 'watch' ? '' : watchPath }))
   }
 
   async function state(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -150,8 +153,11 @@ export function makeLiveViews({ findSession, links, sockets, reach, log }: LiveS
       [`${LIVE_PATH}/{token}/socket`]: async (call) => {
         const told = links.read(call.params.token!)
         if (!told) throw fault.unauthorized("the live view's token is not valid")
-        const control = told.access === 'control' && !asksToWatch(call.query)
-        await sockets.join(told, control ? LIVE_SOCKETS.control : LIVE_SOCKETS.watch, call, 'link')
+        const mayControl = told.access !== 'watch' && !asksToWatch(call.query)
+        const flow = mayControl && told.access === 'act' ? ((await findSession(told.id))?.auth_flow_id ?? undefined) : undefined
+        const until = flow === undefined ? undefined : await whileActing(flow, call.signal)
+        const control = mayControl && (told.access === 'control' || until !== undefined)
+        await sockets.join(told, control ? LIVE_SOCKETS.control : LIVE_SOCKETS.watch, call, { by: 'link', until })
       },
     },
   }

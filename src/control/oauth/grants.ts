@@ -62,10 +62,13 @@ export interface Grants {
   begin(grant: NewGrant, code: { code: string; redirectUri: string; challenge: string; expiresAt: Date }): Promise<Grant>
   /** A code or refresh token that may be used, once. Undefined for any other; one that was used before ends its grant. */
   find(kind: 'code' | 'refresh', token: string): Promise<StoredToken | undefined>
-  /** Uses it up. False: somebody else was first. */
-  use(token: string): Promise<boolean>
-  /** Adds the tokens of an answer. */
-  add(grant: Grant, tokens: { access: string; accessExpiresAt: Date; refresh: string; refreshExpiresAt: Date }): Promise<void>
+  /** Uses a code up without an answer. */
+  useUp(code: string): Promise<void>
+  /**
+   * Uses up the code or refresh token `by`, and adds the tokens of the answer, in one step: a service that is killed has done both or nothing. False: somebody else was
+   * first, or the grant has ended.
+   */
+  exchange(grant: Pick<Grant, 'id'>, by: string, tokens: { access: string; accessExpiresAt: Date; refresh: string; refreshExpiresAt: Date }): Promise<boolean>
   /** Ends the grant of a token, if it is this client's. */
   revoke(token: string, clientId: string | undefined): Promise<void>
   /** Whose access token this is. @throws 401 */
@@ -109,6 +112,18 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
     looksOnly: row.looks_only,
     scope: row.scope,
   })
+
+  /** False: it was used before. */
+  async function use(tx: Db, token: string, ...kinds: Kind[]): Promise<boolean> {
+    const { numUpdatedRows } = await tx
+      .updateTable('oauth_tokens')
+      .set({ used_at: sql<Date>`now()` })
+      .where('hash', '=', hashOf(token))
+      .where('kind', 'in', kinds)
+      .where('used_at', 'is', null)
+      .executeTakeFirst()
+    return numUpdatedRows === 1n
+  }
 
   const columnOf = ({ kind }: Giver) => (kind === 'user' ? 'person_id' : 'key_id')
 
@@ -169,19 +184,15 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
       if (!(await accountOf(grant))) return undefined
       return { grant, redirectUri: row.redirect_uri, challenge: row.challenge, expiresAt: row.expires_at }
     },
-    async use(token) {
-      const { numUpdatedRows } = await db
-        .updateTable('oauth_tokens')
-        .set({ used_at: sql<Date>`now()` })
-        .where('hash', '=', hashOf(token))
-        .where('used_at', 'is', null)
-        .executeTakeFirst()
-      return numUpdatedRows === 1n
+    async useUp(code) {
+      await use(db, code, 'code')
     },
-    async add({ id }, { access, accessExpiresAt, refresh, refreshExpiresAt }) {
-      await db.transaction().execute(async (tx) => {
-        const { numUpdatedRows } = await tx.updateTable('oauth_grants').set({ expires_at: refreshExpiresAt }).where('id', '=', id).executeTakeFirst()
-        if (numUpdatedRows === 0n) throw fault.unauthorized('what this token was given by has ended')
+    async exchange({ id }, by, { access, accessExpiresAt, refresh, refreshExpiresAt }) {
+      return db.transaction().execute(async (tx) => {
+        // The grant before its tokens, as a deletion of it does.
+        const held = await tx.selectFrom('oauth_grants').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
+        if (!held || !(await use(tx, by, 'code', 'refresh'))) return false
+        await tx.updateTable('oauth_grants').set({ expires_at: refreshExpiresAt }).where('id', '=', id).execute()
         await sql`
           delete from oauth_tokens where grant_id = ${id} and (expires_at < now() or hash in (
             select hash from oauth_tokens where grant_id = ${id} and kind = 'access' order by created_at desc offset ${MOST_ACCESS - 1}))`.execute(tx)
@@ -192,6 +203,7 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
             { hash: hashOf(refresh), grant_id: id, kind: 'refresh', expires_at: refreshExpiresAt },
           ])
           .execute()
+        return true
       })
     },
     async revoke(token, clientId) {

@@ -265,6 +265,29 @@ describe('a grant ends', () => {
     expect((await withToken(body.access_token, '/me')).status).toBe(200)
   })
 
+  test('never by one code that is exchanged several times at once, of which one gets tokens', async () => {
+    const { code, verifier } = await codeFor(person)
+    const answers = await Promise.all([exchange(code, verifier), exchange(code, verifier), exchange(code, verifier)])
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 400, 400])
+  })
+
+  test('never because the service failed between a token and its successors: the client asks again', async () => {
+    const { code, verifier } = await codeFor(person)
+    const { refresh_token: token } = await tokensFor(person)
+    await cloud.query(`create function no_tokens() returns trigger language plpgsql as 'begin raise exception ''the database is away''; end'`)
+    await cloud.query('create trigger no_tokens before insert on oauth_tokens for each row execute function no_tokens()')
+    try {
+      expect([(await exchange(code, verifier)).status, (await refresh(token)).status]).toEqual([500, 500])
+    } finally {
+      await cloud.query('drop trigger no_tokens on oauth_tokens')
+      await cloud.query('drop function no_tokens')
+    }
+    for (const { status, body } of [await exchange(code, verifier), await refresh(token)]) {
+      expect(status).toBe(200)
+      expect((await withToken(body.access_token, '/me')).status).toBe(200)
+    }
+  })
+
   test('and what has expired is refused', async () => {
     const { code, verifier } = await codeFor(person)
     await cloud.query(`update oauth_tokens set expires_at = now() where kind = 'code' and used_at is null`)

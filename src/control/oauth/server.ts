@@ -13,8 +13,8 @@ export const LOOK_SCOPE = 'cob:view'
 const HABITUAL = ['openid', 'email', 'profile', 'offline_access']
 const SCOPES = [LOOK_SCOPE, ...HABITUAL]
 
-/** Ours, in the shape that the library passes on. */
-type Held = Grant & { wanted?: undefined }
+/** Ours, in the shape that the library passes on. `by`: the code or refresh token of the request. */
+type Held = Grant & { by: string; wanted?: undefined }
 type Asking = { wanted: Omit<NewGrant, 'clientId' | 'scope'> }
 
 const clientOf = (client: Client): OAuth2Server.Client => ({
@@ -64,24 +64,27 @@ export function makeOAuthServer(db: Db, grants: Grants, organization: string): O
         codeChallenge: found.challenge!,
         codeChallengeMethod: 'S256',
         client: clientOf(client),
-        user: found.grant,
+        user: { ...found.grant, by: code } satisfies Held,
       }
     },
-    revokeAuthorizationCode: ({ authorizationCode }) => grants.use(authorizationCode),
+    // saveToken does it.
+    revokeAuthorizationCode: async () => true,
     async getRefreshToken(refreshToken) {
       const found = await grants.find('refresh', refreshToken)
       const client = found && (await findClient(db, found.grant.clientId))
-      return client && { refreshToken, refreshTokenExpiresAt: found.expiresAt, scope: found.grant.scope, client: clientOf(client), user: found.grant }
+      const user = found && ({ ...found.grant, by: refreshToken } satisfies Held)
+      return client && { refreshToken, refreshTokenExpiresAt: found.expiresAt, scope: found.grant.scope, client: clientOf(client), user: user! }
     },
-    revokeToken: ({ refreshToken }) => grants.use(refreshToken),
+    revokeToken: async () => true,
     async saveToken(token, client, user) {
       const grant = user as Held
-      await grants.add(grant, {
+      const isFirst = await grants.exchange(grant, grant.by, {
         access: token.accessToken,
         accessExpiresAt: token.accessTokenExpiresAt!,
         refresh: token.refreshToken!,
         refreshExpiresAt: token.refreshTokenExpiresAt!,
       })
+      if (!isFirst) throw new OAuth2Server.InvalidGrantError('Invalid grant: it was used, or has ended')
       // What is here besides is a part of the answer: not the code.
       const { accessToken, accessTokenExpiresAt, refreshToken, refreshTokenExpiresAt, scope } = token
       return {
@@ -138,8 +141,10 @@ export function makeOAuthServer(db: Db, grants: Grants, organization: string): O
     },
     async token(headers, form) {
       const response = new OAuth2Server.Response()
-      await server.token(new OAuth2Server.Request({ method: 'POST', headers, query: {}, body: form }), response).catch((error: unknown) => {
+      await server.token(new OAuth2Server.Request({ method: 'POST', headers, query: {}, body: form }), response).catch(async (error: unknown) => {
         if (!(error instanceof OAuth2Server.OAuthError) || error instanceof OAuth2Server.ServerError) throw error
+        // A code is for one try: nobody guesses its verifier.
+        if (form['code'] !== undefined) await grants.useUp(form['code'])
       })
       return { status: response.status ?? 200, headers: response.headers as Record<string, string>, body: response.body as object }
     },

@@ -24,6 +24,16 @@
     return wrong === undefined ? null : wrong.slice(0, 253)
   }
 
+  /** Whether a service worker may have made this document. */
+  login.isByWorker = () => {
+    try {
+      const [entry] = performance.getEntriesByType('navigation')
+      return Boolean(navigator.serviceWorker?.controller) || entry?.workerStart > 0
+    } catch {
+      return false // an opaque origin has none
+    }
+  }
+
   /** An element that is still where it was: in this document. */
   const there = (generation, index) => {
     const element = login.elementOf(generation, index)

@@ -66,18 +66,19 @@ const hasGrown = (sent: Sent, { fields }: Interpretation, back: Interpretation['
   back.every(({ isFilled }) => isFilled) &&
   fields.some(({ key, role, isFilled }) => (role === 'code' || role === 'totp_code') && !isFilled && !sent.fields.some((field) => field.key === key))
 
+const hadStoredPassword = ({ fields }: Sent): boolean => fields.some(({ source, role }) => source === 'stored' && role === 'password')
+
 /** The service stopped while the form was sent: whether the site has got it is not known. */
-function interrupted(memory: Memory, { fields }: Sent): Decision | undefined {
+function interrupted(memory: Memory, sent: Sent): Decision | undefined {
   memory.sent = undefined
-  if (fields.some(({ source, role }) => source === 'stored' && role === 'password'))
-    return fail('browser_error', 'the service was interrupted while it sent the stored password, which is sent only once')
+  if (hadStoredPassword(sent)) return fail('browser_error', 'the service was interrupted while it sent the stored password, which is sent only once')
   return undefined
 }
 
 /** The same page, and the site says nothing. */
 function unchanged(memory: Memory, sent: Sent, seen: Interpretation): Decision | undefined {
   if (isTry(memory, `unchanged ${memory.pages}`, 1)) return { do: 'look', afterMs: SLOW_ANSWER_MS }
-  if (sent.fields.some(({ source }) => source === 'totp') && memory.totp.tries < MAX_TOTP_TRIES) {
+  if (sent.fields.some(({ source }) => source === 'totp') && memory.totp.tries < MAX_TOTP_TRIES && !hadStoredPassword(sent)) {
     memory.sent = undefined
     return undefined
   }
@@ -90,7 +91,9 @@ function refused(memory: Memory, sent: Sent, seen: Interpretation, invalid: stri
   memory.sent = undefined
   memory.websiteError = seen.websiteError
   const wrong = sent.fields.filter(({ key }) => invalid.length === 0 || invalid.includes(key))
-  const isTotp = wrong.some(({ source }) => source === 'totp')
+  // The site may mean a stored password that was sent beside the code. The page may still have it in its field: the next code would send it again.
+  const isOfCode = !hadStoredPassword(sent) || (invalid.length > 0 && wrong.every(({ source }) => source === 'totp'))
+  const isTotp = isOfCode && wrong.some(({ source }) => source === 'totp')
   if (isTotp && memory.totp.tries < MAX_TOTP_TRIES) return undefined
   const isTyped = (isTotp ? wrong : sent.fields).some(({ source }) => source === 'typed' || source === 'code')
   if (!isTyped) return fail('credentials_invalid', isTotp ? 'the site refused the code of the stored TOTP secret' : 'the site refused the stored credential')

@@ -45,6 +45,6 @@ export interface LoginBrowsers {
    * @throws when the profile could not be saved
    */
   finish(id: string, how: { save: boolean }, signal: AbortSignal): Promise<void>
-  /** An address where a person sees the browser and, with `control`, may act in it. */
-  liveViewUrl(id: string, origin: string, access: 'control' | 'watch'): Promise<string | undefined>
+  /** An address where a person sees the browser and, with `act`, may act in it while the login waits for that. */
+  liveViewUrl(id: string, origin: string, access: 'act' | 'watch'): Promise<string | undefined>
 }

@@ -17,6 +17,16 @@ describe('secrets', () => {
     expect(endOf(world)).toBe('domain_not_allowed')
     expect(world.sent).toEqual([])
   })
+  test.each(['in.site-99.test', 'example.test', 'site-3.test'])('are typed at %s, one of as many allowed domains as there may be', async (host) => {
+    const allowed_domains = Array.from({ length: 100 }, (_, at) => `www.site-${at}.test`)
+      .with(3, 'site-3.test')
+      .with(99, 'site-99.test')
+    const connection = { login_url: `https://${host}/login`, allowed_domains }
+    const world = await run(new World(plain(), { connection }).withStored(STORED))
+    expect(endOf(world)).toBe('SUCCESS')
+    const evil = await run(new World(plain(), { connection: { ...connection, login_url: 'https://evil.test/' } }).withStored(STORED))
+    expect([endOf(evil), evil.sent]).toEqual(['domain_not_allowed', []])
+  })
   const SSO: Site = (url, state) => {
     if (state.user !== '') return HOME
     if (url.hostname === 'accounts.google.com')

@@ -45,6 +45,9 @@ function otherWay(memory: Memory, seen: Interpretation, missing: PageField[], ab
 }
 
 function askFor(memory: Memory, seen: Interpretation, missing: PageField[], about: Known): Decision {
+  // As a refusal: else the next check would send the password again, without a person.
+  if (!about.isAttended && missing.some(({ role, key }) => role === 'password' && memory.storedSent.includes(key)))
+    return { do: 'fail', code: 'credentials_invalid', message: 'the site asks again for the stored password, which is sent once' }
   // Fields that may stay empty are offered beside those that may not.
   const asked = missing.flatMap((field): PausedField[] => {
     const reason = memory.rejected.includes(field.key) || field.isInvalid ? 'rejected' : 'missing'

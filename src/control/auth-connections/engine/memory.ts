@@ -25,6 +25,8 @@ export type Ending =
   | { state: 'AUTHENTICATED' | 'NEEDS_AUTH' }
 
 export interface Memory {
+  /** The credential of the connection when the flow began; null: it had none. */
+  credential: string | null | undefined
   /** Browsers made for this flow. */
   browsers: number
   /** The next of the addresses where a login form may be. */
@@ -68,10 +70,21 @@ export interface Memory {
   hasChecked: boolean
   ending: Ending | undefined
   /** The login was verified; what follows is saving. */
-  success: { postLoginUrl: string | undefined; learned: Learned; isSaved: boolean; isKeeping: boolean; credentialId: string | undefined } | undefined
+  success:
+    | {
+        postLoginUrl: string | undefined
+        learned: Learned
+        isSaved: boolean
+        /** Of a credential that is made of what was typed; chosen before it is made. */
+        newCredentialId: string | undefined
+        /** In which what was typed is kept now. */
+        credentialId: string | undefined
+      }
+    | undefined
 }
 
 const EMPTY: Memory = {
+  credential: undefined,
   browsers: 0,
   candidate: 0,
   pages: 0,

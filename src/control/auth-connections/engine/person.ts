@@ -62,7 +62,13 @@ export async function askPerson(question: Question, seen: Interpretation, memory
       if (isCaptcha && now >= until - BEFORE_END_MS) throw new FlowFailure('captcha_blocked', 'nobody has solved the captcha in time')
       if (now >= until) throw new Expired('nobody has answered in time')
       if (now >= nextLook) {
-        if (await hasChanged(question, seen, memory, secrets, person)) return
+        if (await hasChanged(question, seen, memory, secrets, person)) {
+          if (await tools.flows.submitting(flow.id)) return
+          // Somebody has answered while the page was read, and was told that the answer is accepted.
+          const late = await tools.flows.takeAnswer(flow.id)
+          if (!late) throw new NotOurs('the flow has ended')
+          return await takeAnswer(late, pause, memory, secrets, person)
+        }
         nextLook = tools.clock.now() + LOOK_MS
       }
       await promise
@@ -100,7 +106,7 @@ async function hasChanged(
   seen: Interpretation,
   memory: Memory,
   secrets: SecretResolver,
-  { flow, tools, hands, context, remember }: Person,
+  { tools, hands, context, remember }: Person,
 ): Promise<boolean> {
   const page = await hands.read()
   // A page that is being loaded, or was lost for a moment, says nothing.
@@ -112,7 +118,6 @@ async function hasChanged(
   memory.visits = {}
   if (external) addOnce(memory.requirements, REQUIREMENTS[external.action])
   await remember()
-  if (!(await tools.flows.submitting(flow.id))) throw new NotOurs('the flow has ended')
   return true
 }
 

@@ -7,7 +7,7 @@ const MAX_BODY = 3000
 /** The user's part of an address may be of any length. A mask (`j***@example.com`) tells of a person, too. */
 const ADDRESS = /[\p{L}\p{N}._%+*•-]{1,64}@[\p{L}\p{N}.*•-]{1,190}/gu
 /** Phone numbers, years of birth, accounts. A single digit ("6-digit code", "step 2 of 3") is a word of the page. */
-const NUMBER = /\p{N}(?:[\s.()/-]?\p{N})+|[*•●]{2,}[\s\p{N}-]*\p{N}/gu
+const NUMBER = /\p{N}(?:[\s.()/-]?\p{N})+|[*•●]{2,40}[\s\p{N}-]{0,20}\p{N}/gu
 const WEB_ADDRESS = /\bhttps?:\/\/[^\s"'<>]{1,2000}/giu
 /** Keys and tokens. */
 const TOKEN = /\b(?=[\w-]{0,200}\d)(?=[\w-]{0,200}[A-Za-z])[\w-]{16,200}\b/gu

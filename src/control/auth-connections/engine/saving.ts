@@ -1,13 +1,13 @@
 // What follows a login that was verified: the profile is saved, what was typed is kept, then the flow is SUCCESS. Each step may be repeated after a kill.
+import { newId } from '../../../base/ids.ts'
 import { BrowserGone } from './browser.ts'
 import type { Memory } from './memory.ts'
 import type { Scrubber } from './scrub.ts'
 import { canonicalKey, type SecretResolver } from './secrets.ts'
-import { FlowFailure, NotOurs, type Connection, type Flow, type Tools } from './work.ts'
+import { FlowFailure, NotOurs, type Flow, type Tools } from './work.ts'
 
 interface Saving {
   flow: Flow
-  connection: Connection
   browserId: string
   memory: Memory
   secrets: SecretResolver
@@ -59,19 +59,24 @@ async function saveProfile({ browserId, tools, signal, flow }: Saving): Promise<
 }
 
 /** Merges what a person typed into the linked credential, or makes one. Not where the values come from a provider, which has its own. */
-async function keepTyped({ flow, connection, memory, secrets, remember, tools }: Saving): Promise<void> {
+async function keepTyped({ flow, memory, secrets, remember, tools }: Saving): Promise<void> {
   const success = memory.success!
   const [used, refused] = [memory.keys, memory.rejected].map((keys) => new Set(keys.map(canonicalKey)))
   const values = Object.fromEntries(Object.entries(secrets.typed()).filter(([key]) => used!.has(key) && !refused!.has(key)))
-  if (!connection.save_credentials || connection.provider_id !== null || success.credentialId !== undefined || Object.keys(values).length === 0) return
-  const project = connection.project_id
+  if (success.credentialId !== undefined || Object.keys(values).length === 0) return
+  // As it is now: callers may have changed it while the login ran.
+  const connection = await tools.flows.connectionOf(flow)
+  if (!connection) throw new NotOurs('its connection is gone')
+  const { project_id: project, domain, credential_id: linked } = connection
+  // Another credential than the login began with may be of another account.
+  const isLinkedAnew = connection.provider_id !== null || (linked !== null && linked !== memory.credential)
+  if (!connection.save_credentials || isLinkedAnew) return
   try {
     const name = await tools.credentialName(connection)
-    // After a kill in the middle, the credential may have been made already.
-    const made = success.isKeeping && connection.credential_id === null ? await tools.credentials.idOf(project, name) : undefined
-    success.isKeeping = true
+    // Chosen before: after a kill in the middle, the credential that was made is known by it.
+    success.newCredentialId ??= newId()
     await remember()
-    success.credentialId = await tools.credentials.keep(project, { into: connection.credential_id ?? made, name, domain: connection.domain, values })
+    success.credentialId = await tools.credentials.keep(project, { into: linked ?? undefined, id: success.newCredentialId, name, domain, values })
     await remember()
   } catch (error) {
     if (error instanceof NotOurs) throw error

@@ -1,5 +1,5 @@
 // The values of a form, as the agent types them: from the credential, a person, or the secret of one-time codes. Nothing in here is kept.
-import type { Action, PageModel } from '../../../agent/login/contract.ts'
+import { MAX_HOSTS, type Action, type PageModel } from '../../../agent/login/contract.ts'
 import { itemVersion } from '../reauth.ts'
 import { browserOf } from '../wanted-browser.ts'
 import type { Fill } from './decision.ts'
@@ -57,7 +57,11 @@ export function hostsForValues(
   sso: string,
 ): string[] {
   const allowed = allowedHosts({ domain, allowedDomains, sso })
-  if (!ofItem || !fills.some(({ source }) => source === 'stored' || source === 'totp')) return allowed
+  /** Those of the hosts in the page: all that the agent compares with. */
+  const inPage = (isMeant: (host: string) => boolean) => [...new Set([page.host, ...page.frames.map(({ host }) => host)])].filter(isMeant)
+  if (!ofItem || !fills.some(({ source }) => source === 'stored' || source === 'totp'))
+    // A connection with 100 allowed domains has more.
+    return allowed.length <= MAX_HOSTS ? allowed : inPage((host) => isAllowedHost(host, allowed))
   const isRead = ofItem.proxyReads === 'all' || (ofItem.proxyReads === 'plain' && !page.url.startsWith('https:'))
   if (isRead) throw new FlowFailure('domain_not_allowed', `the connection's proxy could read the values of the provider's item at this page; ${BY_OPERATOR}`)
   const meant = [...allowedHosts({ domain, allowedDomains: [], sso: '' }), ...ofItem.hosts]
@@ -65,7 +69,7 @@ export function hostsForValues(
   const refused = [page.host, ...fills.map(({ field }) => field.host)].find((host) => !isBoth(host))
   if (refused !== undefined)
     throw new FlowFailure('domain_not_allowed', `the provider's item has no URL of ${refused || 'a frame without a host'}; ${BY_OPERATOR}`)
-  return [...new Set([page.host, ...page.frames.map(({ host }) => host)])].filter(isBoth)
+  return inPage(isBoth)
 }
 
 function readTotp({ totp }: Pick<Tools, 'totp'>, text: string): Totp {

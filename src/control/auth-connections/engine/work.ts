@@ -65,8 +65,7 @@ export interface Tools<T extends Totp = Totp> {
   browsers: LoginBrowsers
   credentials: {
     open(project: string, id: string): Promise<StoredValues<T> | undefined>
-    idOf(project: string, name: string): Promise<string | undefined>
-    keep(project: string, what: { into: string | undefined; name: string; domain: string; values: Record<string, string> }): Promise<string>
+    keep(project: string, what: { into: string | undefined; id: string; name: string; domain: string; values: Record<string, string> }): Promise<string>
   }
   /** Problems that callers are to hear of have a `code` (provider_unavailable, credential_not_found) and a message without values. */
   providers: {

@@ -23,7 +23,7 @@ describe('a login', () => {
     expect(endOf(world)).toBe('SUCCESS')
     expect(world.pauses.map(({ fields }) => fields.map(({ key, reason }) => `${key} ${reason}`))).toEqual([['username missing', 'password missing']])
     expect(world.kept).toEqual([{ into: undefined, name: 'profile-example.test', values: STORED }])
-    expect(world.row.end).toMatchObject({ credentialId: 'kept-profile-example.test' })
+    expect(world.row.end).toMatchObject({ credentialId: [...world.keptIds][0] })
   })
   test('keeps nothing that was typed when the connection says so', async () => {
     const world = new World(plain(), { connection: { save_credentials: false } })

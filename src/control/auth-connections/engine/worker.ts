@@ -1,6 +1,6 @@
 // Works on one flow, under its claim: reads the page, decides, acts, until the flow has ended. Everything it has to know later is in its memory before it acts.
 import { Fault } from '../../../http/fault.ts'
-import type { PageModel } from '../../../agent/login/contract.ts'
+import { MAX_HOSTS, type PageModel } from '../../../agent/login/contract.ts'
 import type { Learned } from '../flow.ts'
 import { BrowserGone } from './browser.ts'
 import { decide } from './decide.ts'
@@ -80,6 +80,7 @@ class Worker {
     const connection = await this.#tools.flows.connectionOf(this.#flow)
     if (!connection) throw new NotOurs('its connection is gone')
     this.#connection = connection
+    if (this.#memory.credential === undefined) this.#memory.credential = connection.credential_id
     // What was decided before a restart is carried out first.
     if (this.#memory.ending) return this.#end(this.#memory.ending)
     const typed = await this.#tools.flows.openTyped(this.#flow.id)
@@ -253,7 +254,7 @@ class Worker {
       marks: { cookies: [], signsOut: false, redirects: false },
     }
     const url = await keepAddress(postLoginUrl, this.#flow, this.#secrets.scrubber, this.#tools)
-    this.#memory.success = { postLoginUrl: url, learned: learned ?? nothing, isSaved: false, isKeeping: false, credentialId: undefined }
+    this.#memory.success = { postLoginUrl: url, learned: learned ?? nothing, isSaved: false, newCredentialId: undefined, credentialId: undefined }
     await this.#remember()
     await this.#save()
   }
@@ -262,7 +263,6 @@ class Worker {
     if (this.#browserId === undefined) throw new FlowFailure('browser_error', 'the browser of the login is not known any more')
     await saveAndFinish({
       flow: this.#flow,
-      connection: this.#connection,
       browserId: this.#browserId,
       memory: this.#memory,
       secrets: this.#secrets,
@@ -299,7 +299,8 @@ class Worker {
   }
 
   async #cookies(): Promise<NonNullable<Memory['cookies']>> {
-    const { cookies } = await this.#hands!.browser.marks(this.#hosts(''), this.#signal)
+    // Of a connection with 100 allowed domains, the last one is left out.
+    const { cookies } = await this.#hands!.browser.marks(this.#hosts('').slice(0, MAX_HOSTS), this.#signal)
     return cookies.slice(0, 100).map(({ name, domain, digest }) => ({ name, domain, digest }))
   }
 

@@ -107,7 +107,11 @@ const line = keepLine(base, {
     })
   },
   told(what) {
-    if (what.type === 'viewers') {
+    // Of the link of a login it changes with what the login does.
+    if (what.type === 'hello') {
+      at('badge').hidden = what.control
+      if (rfb) rfb.viewOnly = !what.control
+    } else if (what.type === 'viewers') {
       at('count').hidden = what.count < 2
       at('count').textContent = `${what.count} watching`
     } else if (what.type === 'waiting') show('live', what.waiting ? 'Waiting for the agent…' : 'Live')
