@@ -34,7 +34,7 @@ import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints } from '../http/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { makeDeployments } from './deployments/deployments.ts'
-import { buildsInProgress } from './deployments/rows.ts'
+import { buildsInProgress, sandboxOf } from './deployments/rows.ts'
 import { makeDriver } from './engines.ts'
 import { makeExtensions } from './extensions/extensions.ts'
 import { makeInvocations } from './invocations/invocations.ts'
@@ -297,7 +297,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     environment: (id) => deployments.environment(id),
     code: (id) => deployments.code(id),
     retire: (id) => deployments.retire(id),
-    building: () => buildsInProgress(db, scope),
+    building: async () => new Set((await buildsInProgress(db, scope)).map(sandboxOf)),
     endBrowsers: (id) => browsers.endOfInvocation(id),
     endBrowsersLeft: () => browsers.endLeftByInvocations(),
   })
