@@ -62,6 +62,8 @@ export class Builder {
   readonly #stop = new AbortController()
   readonly #sandboxes: BuildSandboxes
   readonly #queue: BuildQueue
+  /** The last sandbox that has received its whole archive from this replica. */
+  #complete: string | undefined
   #current: { id: string; end: AbortController; done: Promise<void> } | undefined
   #running: Promise<void> | undefined
 
@@ -186,10 +188,10 @@ export class Builder {
     return () => this.#handsOver || (leases !== undefined && !leases.isAlone && (!leases.isAlive || leases.epoch !== epoch))
   }
 
-  /** Whether a build goes on in the sandbox that it has. One without events may not have received its whole archive. */
+  /** Whether a build goes on in the sandbox that it has. One without events may not have received its whole archive, unless this replica has sent it. */
   #continues(row: DeploymentRow): boolean {
     const adopted = this.#sandboxes.adopted(row)
-    return adopted !== undefined && (row.archive === null || row.runner_seq > 0)
+    return adopted !== undefined && (row.archive === null || row.runner_seq > 0 || adopted.id === this.#complete)
   }
 
   /** Records that a build begins, or begins again. Returns its sandbox: the adopted one of a build that continues, or the id of a new one. Undefined: there is nothing to build. */
@@ -234,6 +236,7 @@ export class Builder {
   async #sendArchive(id: string, archive: Readable, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<void> {
     try {
       await client.sendArchive(archive, signal)
+      this.#complete = instance.id
     } catch (error) {
       signal.throwIfAborted()
       if (archive.errored) {

@@ -30,6 +30,27 @@ const isThere = (sandbox: string) => existsSync(host.paths.appSandbox(sandbox))
 /** Has printed nothing for a while when its replica is there again. */
 const quiet = (logs: string[]) => ({ env: { FAKE_LOGS: JSON.stringify(logs), FAKE_WAIT: '1000', ...fakeApps({ quiet: ['x'] }) } })
 
+test.each([{ logs: ['one', 'two'] }, { logs: [] }])(
+  'a build that has printed $logs.length lines goes on after its only replica was cut off',
+  async ({ logs }) => {
+    const { leases, cutOff, back } = replica()
+    const id = await create(restarted({ leases }), quiet(logs))
+    await until(
+      'its lines',
+      NOTICE_MS,
+      async () => (await row(id)).state === 'in_progress' && isThere(await sandboxOf(id)) && (await lines(id)).length === logs.length,
+    )
+    const sandbox = await sandboxOf(id)
+    await sleep(200) // until it has its archive
+    cutOff()
+    await sleep(200)
+    back()
+    expect(await reaches(id, 'running')).toMatchObject({ attempts: 1, sandbox_id: sandbox })
+    expect(await lines(id)).toEqual(logs)
+    await until('its sandbox to go', NOTICE_MS, () => !isThere(sandbox))
+  },
+)
+
 test.each(['fails', 'works'])('a start that %s after another replica has begun the build again leaves the new one alone, and nothing behind', async (how) => {
   const [frozen, successor] = [replica(), replica()]
   const [begun, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]

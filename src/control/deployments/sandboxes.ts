@@ -41,7 +41,7 @@ export class BuildSandboxes {
   async areOurs(): Promise<boolean> {
     const { db, leases, sandboxes, scope } = this.#settings
     await this.#endForgotten()
-    const epoch = (leases?.holds('builds') ?? true) ? 0 : undefined
+    const epoch = (leases?.holds('builds') ?? true) ? (leases?.epoch ?? 0) : undefined
     if (epoch !== this.#adoptedIn) {
       for (const instance of this.#adopted.values()) instance.unwatch()
       this.#adopted.clear()
