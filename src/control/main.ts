@@ -140,16 +140,18 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   metrics.show('cob_browsers_asleep', 'Sessions that sleep', () => standby.asleep)
   const forwarder = opened.use(makeForwarder({ allowHostLoopback: config.allowHostLoopback, logLevel: config.logLevel, log }))
   const proxies = makeProxies({ db, sealer: makeSealer(keys, 'proxies'), provided: config.proxies, reach: config, checkUrl: config.proxyCheckUrl, log })
-  const sessionProxies = makeSessionProxies({
-    forwarder,
-    uses: standby,
-    directWays: driver.directWays,
-    waysOf: waysOfSession(proxies),
-    timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),
-    find: (id) => keptBrowser(db, scope, id),
-    apiHosts: () => apiHosts(config.publicUrl),
-    log,
-  })
+  const sessionProxies = opened.use(
+    makeSessionProxies({
+      forwarder,
+      uses: standby,
+      directWays: driver.directWays,
+      waysOf: waysOfSession(proxies),
+      timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),
+      find: (id) => keptBrowser(db, scope, id),
+      apiHosts: () => apiHosts(config.publicUrl),
+      log,
+    }),
+  )
   const fleet = new Fleet({
     db,
     driver,
