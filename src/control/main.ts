@@ -77,6 +77,8 @@ export interface ControlPlane extends AsyncDisposable {
   /** Where it listens. */
   url: string
   key: OwnKey
+  /** Aborts when another process has taken the scope. Dispose it then: what runs is left to the other one. */
+  lost: AbortSignal
 }
 
 /** Starts the service. Disposing ends it with its sessions and its Postgres. `drive` makes the driver instead of the one that `config` names. */
@@ -96,7 +98,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await disk.makeRoomToStart()
     disk.watch()
   }
-  const { db, address } = await openStore(config, paths, scope, log, signal, opened)
+  const store = await openStore(config, paths, scope, log, signal, opened)
+  const { db, address, lost } = store
   disk.watch()
   const key = await ownKey(db, scope, config.apiKey, paths.apiKey)
   const { secret: secretKey } = keys.root
@@ -107,7 +110,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   // What the steps of an end work on. The parts that fill these come later, because they need the fleet.
   const registry = new Registry()
   const openSockets: OpenSockets = new Map()
-  const leases = await takeLeases(config, address, scope, replica, log, opened)
+  const leases = await takeLeases(config, address, scope, replica, log, opened, lost)
   const bells = opened.use(listenForEvents(address, log))
   const tellClosing = leases.isAlone ? undefined : (id: string, reason: EndReason) => notify(db, 'closing', closingText(id, reason))
   const transfers = new Transfers()
@@ -367,6 +370,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   // In this order: no new callers, then the sessions, then the work in the background, then their store.
   opened.defer(async () => {
     app.server.close()
+    await store.check()
     await runs.stop()
     await deployments[Symbol.asyncDispose]()
     await fleet.stop()
@@ -389,6 +393,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   return {
     url: config.publicUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
     key,
+    lost,
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }
 }
