@@ -100,6 +100,7 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
       await core.createNamespacedPod({ namespace, body: podOf(plan, { config, scope, replica }, named) }).catch((error: unknown) => {
         throw failed('making a pod', error)
       })
+      pods.forget(name)
       const address = await runs(name, signal)
       if (kind === 'app') await isClosed
       await give(name, plan.input, signal)
