@@ -53,11 +53,16 @@ async function take(db: Db, scope: string, shared: boolean, before?: Session): P
       select ${lock}(${keyOf(scope)}) as locked, pid, backend_start::text as began from pg_stat_activity where pid = pg_backend_pid()`.execute(connection)
     const { locked: isLocked, ...own } = rows[0]!
     if (!isLocked) throw await whyRefused(connection, scope, before)
-    const isAlive = () =>
-      sql`select 1`.execute(connection).then(
+    let hasBroken = false
+    // Once broken, the connection is given back, and an answer on it says nothing of the lock.
+    const isAlive = async () => {
+      hasBroken ||= await sql`select 1`.execute(connection).then(
+        () => false,
         () => true,
-        () => (done.resolve(), false),
       )
+      if (hasBroken) done.resolve()
+      return !hasBroken
+    }
     locked.resolve({ ...own, isAlive })
     await done.promise
     // The session may be broken by now. Then the lock has been released already.
