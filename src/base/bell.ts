@@ -1,14 +1,20 @@
 // Waits for the next change of something. Many callers may wait; the one that makes a change rings once for all of them.
-import { abortable } from './wait.ts'
+import { addAbortListener } from 'node:events'
 
 export class Bell {
-  #next = Promise.withResolvers<void>()
+  /** Not reactions to one promise: those of waiters that have left would stay until the next ring, which may never come. */
+  readonly #waiters = new Set<() => void>()
+
+  /** How many wait. */
+  get waiting(): number {
+    return this.#waiters.size
+  }
 
   /** Wakes every present waiter. */
   ring(): void {
-    const { resolve } = this.#next
-    this.#next = Promise.withResolvers()
-    resolve()
+    const present = [...this.#waiters]
+    this.#waiters.clear()
+    for (const wake of present) wake()
   }
 
   /**
@@ -16,6 +22,17 @@ export class Bell {
    * would be missed.
    */
   heard(signal: AbortSignal): Promise<void> {
-    return abortable(this.#next.promise, signal)
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const leave = () => {
+      this.#waiters.delete(wake)
+      reject(signal.reason)
+    }
+    const left = addAbortListener(signal, leave)
+    const wake = () => {
+      left[Symbol.dispose]()
+      resolve()
+    }
+    if (!signal.aborted) this.#waiters.add(wake)
+    return promise
   }
 }

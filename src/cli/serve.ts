@@ -29,14 +29,18 @@ export async function serve(config: Config, drive?: Parameters<typeof startContr
   surviveExceptions(log)
   log.info({ url: plane.url, ms: Math.round(performance.now() - began) }, 'listening')
   if (config.greeting) greet(plane.url, plane.key)
-  const name = await signalled
-  log.info({ signal: name }, 'stopping: ending the sessions')
+  const { lost } = plane
+  const taken = new Promise<void>((resolve) => (lost.aborted ? resolve() : lost.addEventListener('abort', () => resolve(), { once: true })))
+  const name = await Promise.race([signalled, taken])
+  if (name) log.info({ signal: name }, 'stopping: ending the sessions')
+  else log.error({ err: lost.reason as Error }, 'stopping: the scope was lost to another process, and what runs is left to it')
   setTimeout(() => {
     log.error({ ms: STOP_MS, open: process.getActiveResourcesInfo() }, 'could not stop in time')
     process.exit(1)
   }, STOP_MS).unref()
   await plane[Symbol.asyncDispose]()
-  log.info({}, 'stopped')
+  if (lost.aborted) process.exitCode = 1
+  log.info({}, lost.aborted ? 'stopped; the scope belongs to another process, so no session was ended' : 'stopped')
 }
 
 function greet(url: string, key: ControlPlane['key']): void {

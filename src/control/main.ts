@@ -34,7 +34,7 @@ import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints } from '../http/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { makeDeployments } from './deployments/deployments.ts'
-import { buildsInProgress } from './deployments/rows.ts'
+import { buildsInProgress, sandboxOf } from './deployments/rows.ts'
 import { makeDriver } from './engines.ts'
 import { makeExtensions } from './extensions/extensions.ts'
 import { makeInvocations } from './invocations/invocations.ts'
@@ -77,6 +77,8 @@ export interface ControlPlane extends AsyncDisposable {
   /** Where it listens. */
   url: string
   key: OwnKey
+  /** Aborts when another process has taken the scope. Dispose it then: what runs is left to the other one. */
+  lost: AbortSignal
 }
 
 /** Starts the service. Disposing ends it with its sessions and its Postgres. `drive` makes the driver instead of the one that `config` names. */
@@ -96,7 +98,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await disk.makeRoomToStart()
     disk.watch()
   }
-  const { db, address } = await openStore(config, paths, scope, log, signal, opened)
+  const store = await openStore(config, paths, scope, log, signal, opened)
+  const { db, address, lost } = store
   disk.watch()
   const key = await ownKey(db, scope, config.apiKey, paths.apiKey)
   const { secret: secretKey } = keys.root
@@ -107,7 +110,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   // What the steps of an end work on. The parts that fill these come later, because they need the fleet.
   const registry = new Registry()
   const openSockets: OpenSockets = new Map()
-  const leases = await takeLeases(config, address, scope, replica, log, opened)
+  const leases = await takeLeases(config, address, scope, replica, log, opened, lost)
   const bells = opened.use(listenForEvents(address, log))
   const tellClosing = leases.isAlone ? undefined : (id: string, reason: EndReason) => notify(db, 'closing', closingText(id, reason))
   const transfers = new Transfers()
@@ -140,16 +143,18 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   metrics.show('cob_browsers_asleep', 'Sessions that sleep', () => standby.asleep)
   const forwarder = opened.use(makeForwarder({ allowHostLoopback: config.allowHostLoopback, logLevel: config.logLevel, log }))
   const proxies = makeProxies({ db, sealer: makeSealer(keys, 'proxies'), provided: config.proxies, reach: config, checkUrl: config.proxyCheckUrl, log })
-  const sessionProxies = makeSessionProxies({
-    forwarder,
-    uses: standby,
-    directWays: driver.directWays,
-    waysOf: waysOfSession(proxies),
-    timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),
-    find: (id) => keptBrowser(db, scope, id),
-    apiHosts: () => apiHosts(config.publicUrl),
-    log,
-  })
+  const sessionProxies = opened.use(
+    makeSessionProxies({
+      forwarder,
+      uses: standby,
+      directWays: driver.directWays,
+      waysOf: waysOfSession(proxies),
+      timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),
+      find: (id) => keptBrowser(db, scope, id),
+      apiHosts: () => apiHosts(config.publicUrl),
+      log,
+    }),
+  )
   const fleet = new Fleet({
     db,
     driver,
@@ -298,7 +303,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     environment: (id) => deployments.environment(id),
     code: (id) => deployments.code(id),
     retire: (id) => deployments.retire(id),
-    building: () => buildsInProgress(db, scope),
+    building: async () => new Set((await buildsInProgress(db, scope)).map(sandboxOf)),
     endBrowsers: (id) => browsers.endOfInvocation(id),
     endBrowsersLeft: () => browsers.endLeftByInvocations(),
   })
@@ -366,6 +371,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   // In this order: no new callers, then the sessions, then the work in the background, then their store.
   opened.defer(async () => {
     app.server.close()
+    await store.check()
     await runs.stop()
     await deployments[Symbol.asyncDispose]()
     await fleet.stop()
@@ -388,6 +394,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   return {
     url: config.publicUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
     key,
+    lost,
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }
 }

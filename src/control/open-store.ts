@@ -7,26 +7,32 @@ import { announce } from '../base/presence.ts'
 import { checkDatabaseUrl } from '../store/database-url.ts'
 import { connectDb, upgradeDb, type Db, type DbAddress } from '../store/db.ts'
 import { startPostgres } from '../store/embedded.ts'
-import { holdScope } from '../store/scope-lock.ts'
+import { resultWithin } from '../base/wait.ts'
+import { holdScope, ScopeTaken } from '../store/scope-lock.ts'
 
 /** How often the embedded Postgres and the scope's lock are checked. */
 const STORE_CHECK_MS = 1_000
+/** Limit on the check before a service ends its sessions. */
+const LAST_CHECK_MS = 2_000
 
-/** Opens the database and makes sure that no other service works with this scope's data. */
-export async function openStore(
-  config: Config,
-  paths: DataPaths,
-  scope: string,
-  log: Log,
-  signal: AbortSignal,
-  opened: AsyncDisposableStack,
-): Promise<{ db: Db; address: DbAddress }> {
+export interface Store {
+  db: Db
+  address: DbAddress
+  /** Aborts when another process has taken the scope: the instances are its own then. */
+  lost: AbortSignal
+  /** Looks whether that has just happened, as far as the database tells. */
+  check(): Promise<void>
+}
+
+/** Opens the database and makes sure that no other service works with this scope's data, now and later. */
+export async function openStore(config: Config, paths: DataPaths, scope: string, log: Log, signal: AbortSignal, opened: AsyncDisposableStack): Promise<Store> {
   if (config.databaseUrl) await checkDatabaseUrl(config.databaseUrl, signal)
   const postgres = config.databaseUrl ? undefined : await startPostgres(paths, log, signal)
   // Until we hold the lock, a Postgres that was running already may belong to another service.
   let isOurs = false
+  const lost = new AbortController()
   opened.defer(async () => {
-    if (isOurs) await postgres?.stop()
+    if (isOurs && !lost.signal.aborted) await postgres?.stop()
   })
   const address = postgres?.address ?? { connectionString: config.databaseUrl! }
   const db = connectDb(address, log)
@@ -38,9 +44,15 @@ export async function openStore(
   isOurs = true
   const presence = opened.use(await announce(paths.root))
   const ended = new AbortController()
+  const ensureLock = () =>
+    lock.ensure().catch((error: unknown) => {
+      if (error instanceof ScopeTaken) lost.abort(error)
+      throw error
+    })
   const check = async () => {
+    if (lost.signal.aborted) return
     await postgres?.ensure(ended.signal)
-    await lock.ensure()
+    await ensureLock()
     presence.seen()
   }
   const run = async () => {
@@ -53,5 +65,12 @@ export async function openStore(
     await running
   })
   await upgradeDb(address, signal)
-  return { db, address }
+  return {
+    db,
+    address,
+    lost: lost.signal,
+    async check() {
+      await resultWithin(LAST_CHECK_MS, ensureLock()).catch((err: unknown) => log.warn({ err }, 'the lock of the scope could not be looked at'))
+    },
+  }
 }

@@ -18,7 +18,7 @@ import type { TelemetryArchive } from './telemetry/archive.ts'
 /** Every duty: any replica can do all of them. */
 const DUTIES: readonly Duty[] = ['shelf', 'builds', 'deployments', 'purge', 'objects', 'replays', 'runs', 'exports', 'telemetry', 'telemetry_exports', 'logins']
 
-/** Who does what: this service everything, unless it is one of several replicas. What it opens is closed with `opened`. */
+/** Who does what: this service everything, unless it is one of several replicas, or another process has taken the scope (`lost`). What it opens is closed with `opened`. */
 export async function takeLeases(
   { replicas }: Config,
   address: DbAddress,
@@ -26,8 +26,9 @@ export async function takeLeases(
   replica: string,
   log: Log,
   opened: AsyncDisposableStack,
+  lost: AbortSignal,
 ): Promise<Leases> {
-  if (!replicas) return alone(replica)
+  if (!replicas) return alone(replica, lost)
   // Connections of their own: a renewal must not wait for the queries of callers.
   const db = connectDb(address, log)
   opened.defer(() => db.destroy())

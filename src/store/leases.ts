@@ -49,14 +49,20 @@ export interface Leases extends AsyncDisposable {
   isDead(replica: RawBuilder<unknown>): RawBuilder<SqlBool>
 }
 
-/** For a service that has its scope for itself (scope-lock.ts). */
-export const alone = (replica: string): Leases => ({
+/** For a service that has its scope for itself (scope-lock.ts), until it has `lost` it: then it does nothing any more, and ends nothing when it stops. */
+export const alone = (replica: string, lost?: AbortSignal): Leases => ({
   replica,
-  isAlone: true,
-  isAlive: true,
+  get isAlone() {
+    return !lost?.aborted
+  },
+  get isAlive() {
+    return !lost?.aborted
+  },
   epoch: 0,
-  mayTakeOver: true,
-  holds: () => true,
+  get mayTakeOver() {
+    return !lost?.aborted
+  },
+  holds: () => !lost?.aborted,
   living: async () => replica,
   isDead: (column) => sql`${column} is distinct from ${replica}`,
   async [Symbol.asyncDispose]() {},

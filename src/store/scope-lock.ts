@@ -3,49 +3,91 @@ import { sql } from 'kysely'
 import type { Db } from './db.ts'
 
 export interface ScopeLock {
-  /** Takes the lock again when the database session that held it has broken. @throws when another process has taken it */
+  /** Takes the lock again when the database session that held it has broken. @throws ScopeTaken when another process has taken it */
   ensure(): Promise<void>
+  release(): Promise<void>
+}
+
+/** Another process holds the lock. */
+export class ScopeTaken extends Error {
+  constructor() {
+    super('another Cob runs with this data directory already; several may share it if all of them have COB_REPLICAS=1')
+  }
+}
+
+/** A database session, also after it has broken. A server that takes over from another one may have given its number to another session. */
+interface Session {
+  pid: number
+  began: string
+}
+
+interface Held extends Session {
+  isAlive(): Promise<boolean>
   release(): Promise<void>
 }
 
 /**
  * Takes the scope's lock: alone, or `shared` with others that share it as well. It is held by our database session, so it is released when this process
- * dies. @throws when another process holds it, and one of the two does not share it
+ * dies. @throws ScopeTaken when another process holds it, and one of the two does not share it
  */
 export async function holdScope(db: Db, scope: string, shared = false): Promise<ScopeLock> {
   let held = await take(db, scope, shared)
+  let ensuring: Promise<void> | undefined
+  const ensure = async () => {
+    if (!(await held.isAlive())) held = await take(db, scope, shared, held)
+  }
   return {
-    async ensure() {
-      if (!(await held.isAlive())) held = await take(db, scope, shared)
-    },
+    // Two at a time would take it from each other.
+    ensure: () => (ensuring ??= ensure().finally(() => (ensuring = undefined))),
     release: () => held.release(),
   }
 }
 
-async function take(db: Db, scope: string, shared: boolean): Promise<{ isAlive(): Promise<boolean>; release(): Promise<void> }> {
-  const locked = Promise.withResolvers<() => Promise<boolean>>()
+/** `before`: our session that has held it so far. */
+async function take(db: Db, scope: string, shared: boolean, before?: Session): Promise<Held> {
+  const locked = Promise.withResolvers<Session & Pick<Held, 'isAlive'>>()
   const done = Promise.withResolvers<void>()
   const session = db.connection().execute(async (connection) => {
     const lock = sql.ref(shared ? 'pg_try_advisory_lock_shared' : 'pg_try_advisory_lock')
-    const { rows } = await sql<{ locked: boolean }>`select ${lock}(hashtextextended(${`cob:${scope}`}, 0)) as locked`.execute(connection)
-    if (!rows[0]?.locked) throw new Error('another Cob runs with this data directory already; several may share it if all of them have COB_REPLICAS=1')
-    locked.resolve(() =>
-      sql`select 1`.execute(connection).then(
+    const { rows } = await sql<Session & { locked: boolean }>`
+      select ${lock}(${keyOf(scope)}) as locked, pid, backend_start::text as began from pg_stat_activity where pid = pg_backend_pid()`.execute(connection)
+    const { locked: isLocked, ...own } = rows[0]!
+    if (!isLocked) throw await whyRefused(connection, scope, before)
+    let hasBroken = false
+    // Once broken, the connection is given back, and an answer on it says nothing of the lock.
+    const isAlive = async () => {
+      hasBroken ||= await sql`select 1`.execute(connection).then(
+        () => false,
         () => true,
-        () => (done.resolve(), false),
-      ),
-    )
+      )
+      if (hasBroken) done.resolve()
+      return !hasBroken
+    }
+    locked.resolve({ ...own, isAlive })
     await done.promise
     // The session may be broken by now. Then the lock has been released already.
     await sql`select pg_advisory_unlock_all()`.execute(connection).catch(() => {})
   })
   session.catch(locked.reject)
-  const isAlive = await locked.promise
   return {
-    isAlive,
+    ...(await locked.promise),
     async release() {
       done.resolve()
       await session.catch(() => {})
     },
   }
 }
+
+/** The server may not have noticed yet that our earlier session has broken. It is ended then, and the next attempt gets the lock, unless another process is first. */
+async function whyRefused(db: Db, scope: string, before: Session | undefined): Promise<Error> {
+  const { rows } = await sql<{ isOurs: boolean }>`
+    select h.ours as "isOurs", case when h.ours then pg_terminate_backend(h.pid) end from (
+      select a.pid, coalesce(a.pid = ${before?.pid ?? 0}::int and a.backend_start::text = ${before?.began ?? ''}::text, false) as ours
+      from pg_locks l join pg_stat_activity a on a.pid = l.pid
+      where l.locktype = 'advisory' and l.objsubid = 1 and l.granted and l.database = (select oid from pg_database where datname = current_database())
+        and ((l.classid::bigint << 32) | l.objid::bigint) = ${keyOf(scope)}) h`.execute(db)
+  if (rows.some(({ isOurs }) => !isOurs)) return new ScopeTaken()
+  return before ? new Error('our own earlier session still had the lock of the scope; it is taken again') : new ScopeTaken()
+}
+
+const keyOf = (scope: string) => sql`hashtextextended(${`cob:${scope}`}, 0)`

@@ -177,6 +177,7 @@ export interface Tables extends LoginTables, PeopleTables {
     source_path: string | null
     source_checksum: string | null
     attempts: Generated<number>
+    sandbox_id: string | null
     log_bytes: Generated<number>
     runner_seq: Generated<number>
     created_at: DefaultTime

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { ZipFile } from 'yazl'
+import { newId } from '../../src/base/ids.ts'
 import { silentLog, type Log } from '../../src/base/log.ts'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { fixedKeys } from '../../src/base/keys.ts'
@@ -14,6 +15,7 @@ import { until } from '../../src/base/wait.ts'
 import { makeDeployments, type Deployments, type DeploymentsSettings } from '../../src/control/deployments/deployments.ts'
 import { runnerClient } from '../../src/control/apps/runner-client.ts'
 import { moveDeployment } from '../../src/control/deployments/lifecycle.ts'
+import { findDeployment, sandboxOf } from '../../src/control/deployments/rows.ts'
 import type { FormPart } from '../../src/http/route.ts'
 import { adoptAll, type Driver } from '../../src/instances/driver.ts'
 import { fakeDriver } from '../../src/instances/fake/fake.ts'
@@ -203,14 +205,21 @@ export async function startAppHost(): Promise<AppHost> {
   return { paths, db, bells, driver, objects, logged, service, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
-/** A build as a killed service leaves it: in progress, its sandbox alive and done, `read` of its events stored. */
-export async function leaveBuild(host: AppHost, before: Deployments, what: Deploy, read: number, hasArchiveWhole = true): Promise<string> {
+/** A build as a killed service leaves it: in progress, its sandbox alive and done, `read` of its events stored. An earlier version did not write down its sandbox. */
+export async function leaveBuild(
+  host: AppHost,
+  before: Deployments,
+  what: Deploy,
+  read: number,
+  { hasArchiveWhole = true, isEarlier = false } = {},
+): Promise<string> {
   const signal = AbortSignal.timeout(BUILT_MS)
   const { id } = await before.create(DEFAULT_PROJECT, deployParts(what), signal)
-  await moveDeployment(host.db, id, 'in_progress', null, { attempts: 1 })
+  await moveDeployment(host.db, id, 'in_progress', null, { attempts: 1, sandbox_id: isEarlier ? null : newId() })
+  const sandbox = sandboxOf((await findDeployment(host.db, id))!)
   const source = { type: 'archive', entrypoint: 'index.ts' } as const
-  const runner = { id, kind: 'build', source, env: await before.environment(id), memoryMb: 1, logLevel: 'info' } as const
-  const instance = await host.driver.apps.start({ id, apiUrl: 'http://127.0.0.1:1', runner }, signal)
+  const runner = { id: sandbox, kind: 'build', source, env: await before.environment(id), memoryMb: 1, logLevel: 'info' } as const
+  const instance = await host.driver.apps.start({ id: sandbox, apiUrl: 'http://127.0.0.1:1', runner }, signal)
   if (!hasArchiveWhole) return id
   const client = runnerClient(instance.runner)
   await client.sendArchive(Readable.from(['zip']), signal)

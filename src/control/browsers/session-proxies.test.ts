@@ -202,3 +202,27 @@ test("what leads around a session's proxy is closed while its browser turns, and
   second.proxies.restore(id, agent.endpoint)
   await expect.poll(() => order).toEqual(['open true'])
 })
+
+test('a session that is taken over while the database does not answer gets its proxy when it is back', async () => {
+  await using agent = await agentAlone()
+  await using forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
+  let asked = 0
+  const find = async (id: string) => {
+    if (++asked <= 30) throw new Error('the database does not answer')
+    return { id } as BrowserRow
+  }
+  const held = { rests: 0 }
+  using proxies = makeSessionProxies({
+    uses: { hold: () => () => void held.rests++ },
+    forwarder,
+    directWays: undefined,
+    waysOf: async () => undefined,
+    find,
+    apiHosts: () => [],
+    againMs: 1,
+    log: silentLog,
+  })
+  proxies.restore(newId(), agent.endpoint)
+  await expect.poll(() => agent.told).toEqual([{ on: false }])
+  await expect.poll(() => held.rests).toBe(1)
+})

@@ -38,13 +38,16 @@ interface SessionProxiesSettings {
   find: (id: string) => Promise<BrowserRow | undefined>
   /** Hosts with ports at which clients reach the API. */
   apiHosts: () => readonly string[]
+  /** `RESTORE_AGAIN_MS`, unless given. */
+  againMs?: number
   log: Log
 }
 
 /** What an agent is told of its session's proxy. */
 export type ProxyTold = Required<Pick<Fit, 'proxy'>> & Pick<Fit, 'time_zone'>
 
-export interface SessionProxies {
+/** Disposing ends the attempts of {@link SessionProxies.restore}. */
+export interface SessionProxies extends Disposable {
   /** Runs `fit` with what the agent has to be told for the proxy of the session's row; its links are there by then. One call at a time for each session. @throws 503; what `fit` throws */
   fitted(row: BrowserRow, agent: Endpoint, fit: (told: ProxyTold) => Promise<void>, signal: AbortSignal): Promise<void>
   /** Gives a session the proxy of its row again: this service has just taken it over, or a change of the proxy has failed. Does not wait; what fails is logged. */
@@ -53,8 +56,10 @@ export interface SessionProxies {
   forget: EndStep
 }
 
-export function makeSessionProxies({ forwarder, directWays, waysOf, timeZoneOf, uses, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
+export function makeSessionProxies({ againMs = RESTORE_AGAIN_MS, ...settings }: SessionProxiesSettings): SessionProxies {
+  const { forwarder, directWays, waysOf, timeZoneOf, uses, find, apiHosts, log } = settings
   const turns = new Mutexes()
+  const stop = new AbortController()
 
   /** With stealth, the time zone goes with the proxy. An agent of an older version cannot change it, and keeps its own. */
   async function zoneFor(row: BrowserRow, { older }: Endpoint, hasProxy: boolean, signal: AbortSignal): Promise<Pick<Fit, 'time_zone'>> {
@@ -99,7 +104,7 @@ export function makeSessionProxies({ forwarder, directWays, waysOf, timeZoneOf, 
   }
 
   async function tryToRestore(id: string, agent: Endpoint): Promise<void> {
-    const signal = AbortSignal.timeout(RESTORE_MS)
+    const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(RESTORE_MS)])
     const work = async () => {
       const row = await find(id)
       if (!row) return
@@ -115,12 +120,15 @@ export function makeSessionProxies({ forwarder, directWays, waysOf, timeZoneOf, 
       try {
         return await tryToRestore(id, agent)
       } catch (err) {
-        // It may have ended meanwhile.
-        if (!(await find(id))) return
+        if (stop.signal.aborted) return
+        // It may have ended meanwhile. While the database is away nobody knows, and nothing can work.
+        const found = await find(id).catch(() => 'unknown' as const)
+        if (!found) return
+        if (found !== 'unknown') left--
         // Until it works, the session's requests fail. They do not go directly.
-        log.error({ err, browser: id, left: --left }, 'the proxy of a session could not be set again')
+        log.error({ err, browser: id, left }, 'the proxy of a session could not be set again')
         if (left === 0) return
-        await sleep(RESTORE_AGAIN_MS)
+        await sleep(againMs, stop.signal).catch(() => {})
       }
     }
   }
@@ -132,9 +140,7 @@ export function makeSessionProxies({ forwarder, directWays, waysOf, timeZoneOf, 
     },
     restore(id, agent) {
       const rest = uses.hold(id)
-      void restore(id, agent)
-        .catch((err: unknown) => log.warn({ err, browser: id }, 'the proxy of a session was not looked up'))
-        .finally(rest)
+      void restore(id, agent).finally(rest)
     },
     forget: {
       name: 'proxy',
@@ -145,6 +151,7 @@ export function makeSessionProxies({ forwarder, directWays, waysOf, timeZoneOf, 
         return undefined
       },
     },
+    [Symbol.dispose]: () => stop.abort(new Error('the service stops')),
   }
 }
 

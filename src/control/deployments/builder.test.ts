@@ -27,18 +27,22 @@ const hasCode = (id: string) => codeIsThere(host.paths, id)
 const hasArchive = (id: string) => existsSync(join(host.paths.objects, 'archives', id))
 const create = async (deployments: Deployments, what: Deploy = {}) => (await deployments.create(DEFAULT_PROJECT, deployParts(what), signal)).id
 
-const leftBuild = (what: Deploy, read: number, hasArchiveWhole = true) => leaveBuild(host, service(), what, read, hasArchiveWhole)
+const leftBuild = (what: Deploy, read: number, how?: Parameters<typeof leaveBuild>[4]) => leaveBuild(host, service(), what, read, how)
 
 describe('a restart of the service during a build', () => {
   const env = { FAKE_LOGS: '["one","two","three"]', ...fakeApps({ restarted: ['x'] }) }
 
-  test('continues the build if its sandbox is still running: no line is lost or repeated', async () => {
-    const id = await leftBuild({ env }, 2)
-    restarted()
-    expect(await reaches(id, 'running')).toMatchObject({ attempts: 1 })
-    expect(await lines(id)).toEqual(['one', 'two', 'three'])
-    await until('its sandbox to go', NOTICE_MS, () => !readdirSync(host.paths.appSandboxes).includes(id))
-  })
+  test.each([false, true])(
+    'continues the build if its sandbox is still running: no line is lost or repeated (begun by an earlier version: %s)',
+    async (isEarlier) => {
+      const id = await leftBuild({ env }, 2, { isEarlier })
+      restarted()
+      const { attempts, sandbox_id: sandbox } = await reaches(id, 'running')
+      expect([attempts, sandbox === null]).toEqual([1, isEarlier])
+      expect(await lines(id)).toEqual(['one', 'two', 'three'])
+      await until('its sandbox to go', NOTICE_MS, () => !readdirSync(host.paths.appSandboxes).includes(sandbox ?? id))
+    },
+  )
 
   test('repeats the build if its sandbox is gone, and the log says so', async () => {
     const id = await leftBuild({ env }, 2)
@@ -49,7 +53,7 @@ describe('a restart of the service during a build', () => {
   })
 
   test('repeats the build if its archive may be incomplete', async () => {
-    const id = await leftBuild({ env }, 0, false)
+    const id = await leftBuild({ env }, 0, { hasArchiveWhole: false })
     restarted()
     expect(await reaches(id, 'running')).toMatchObject({ attempts: 2 })
   })

@@ -1,23 +1,23 @@
 // Builds deployments, one at a time, in a sandbox each. The runner's events are stored and then acknowledged; its code becomes an object.
 import type { Readable } from 'node:stream'
 import { sql } from 'kysely'
-import type { Log } from '../../base/log.ts'
 import { Bell } from '../../base/bell.ts'
+import { newId } from '../../base/ids.ts'
 import { sleep } from '../../base/wait.ts'
 import { CallFailed } from '../../http/client.ts'
-import { letGo, type AppSandboxes, type AppSandbox } from '../../instances/driver.ts'
+import { letGo, type AppSandbox } from '../../instances/driver.ts'
 import type { AppsFound, RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
-import type { Leases } from '../../store/leases.ts'
 import { appendEvents, LINE_BYTES, lockEvents } from '../../store/events.ts'
 import { TooLarge, type Objects } from '../../store/objects.ts'
 import { ArchiveRefused, paced, runnerClient, type RunnerClient } from '../apps/runner-client.ts'
-import { BuildFailed, endOf, sourceOf } from './build-failed.ts'
+import { BuildFailed, endOf } from './build-failed.ts'
 import { storeCode, UnreadableCode, type StoredCode } from './code.ts'
 import { moveDeployment } from './lifecycle.ts'
 import { ArchiveAway, BuildQueue, openArchive, RETRY_MS } from './queue.ts'
 import { release } from './release.ts'
-import { buildsInProgress, type DeploymentRow, type Secrets } from './rows.ts'
+import { sandboxOf, type DeploymentRow } from './rows.ts'
+import { BuildSandboxes, type BuildSandboxesSettings } from './sandboxes.ts'
 
 /** A runner ends its build after 15 minutes by itself. This is the limit when it does not. */
 const BUILD_MS = 16 * 60_000
@@ -33,28 +33,16 @@ const DUTY_MS = 1_000
 /** Most failed reads in a row from a runner that is alive. */
 const MAX_UNREADABLE = 5
 
-export interface BuilderSettings {
-  db: Db
+export interface BuilderSettings extends BuildSandboxesSettings {
   objects: Objects
-  sandboxes: AppSandboxes
-  scope: string
-  /** Who shares this scope. Nobody, unless given. */
-  leases?: Leases
   /** Tells the replica whose duty builds are that there is one. */
   tellBuilder?: () => void
-  apiUrl: () => string
-  gitBase: string
-  memoryMb: number
   /** Limit on the packed code of a deployment, in bytes. */
   maxCodeBytes: number
   /** Limit on the log of a deployment and all its runs, in bytes. */
   maxLogBytes?: number
   /** Whether the disk has room for another build. */
   hasRoom?: () => boolean
-  logLevel: string
-  log: Log
-  secrets: (row: DeploymentRow) => Secrets
-  environment: (row: DeploymentRow) => Record<string, string>
   /** Called after a successful build, when its sandbox is gone. */
   onRunning: (id: string, superseded: string[]) => Promise<void>
   /** Called after a failed build, when its sandbox is gone. */
@@ -72,15 +60,16 @@ export class Builder {
   readonly #settings: BuilderSettings
   readonly #bell = new Bell()
   readonly #stop = new AbortController()
-  /** Sandboxes of the last service that have not been adopted yet. */
-  readonly #adopted = new Map<string, AppSandbox>()
+  readonly #sandboxes: BuildSandboxes
   readonly #queue: BuildQueue
-  #hadDuty = false
+  /** The last sandbox that has received its whole archive from this replica. */
+  #complete: string | undefined
   #current: { id: string; end: AbortController; done: Promise<void> } | undefined
   #running: Promise<void> | undefined
 
   constructor(settings: BuilderSettings) {
     this.#settings = settings
+    this.#sandboxes = new BuildSandboxes(settings)
     this.#queue = new BuildQueue(settings.db, settings.scope)
   }
 
@@ -99,20 +88,6 @@ export class Builder {
     this.#bell.ring()
   }
 
-  /** Whether builds are this replica's duty. When they have become so, looks for the sandboxes of builds in progress. */
-  async #isOurs(): Promise<boolean> {
-    const { db, scope, leases, sandboxes } = this.#settings
-    const isOurs = leases?.holds('builds') ?? true
-    if (isOurs && !this.#hadDuty) {
-      for (const id of await buildsInProgress(db, scope)) {
-        const instance = await sandboxes.adopt(id)
-        if (instance) this.#adopted.set(id, instance)
-      }
-    }
-    this.#hadDuty = isOurs
-    return isOurs
-  }
-
   /** Ends the build of a deployment, if it is running. The caller moves its row. */
   async end(id: string): Promise<void> {
     this.#queue.forget(id)
@@ -120,8 +95,7 @@ export class Builder {
       this.#current.end.abort(new Error('the deployment was deleted'))
       await this.#current.done
     }
-    const adopted = this.#adopted.get(id)
-    this.#adopted.delete(id)
+    const adopted = this.#sandboxes.take(id)
     if (adopted) await letGo(adopted, this.#settings.log)
   }
 
@@ -134,7 +108,7 @@ export class Builder {
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the service stops'))
     await this.#running
-    if (!this.#handsOver) await Promise.all([...this.#adopted.values()].map((instance) => letGo(instance, this.#settings.log)))
+    if (!this.#handsOver) await this.#sandboxes.stop()
   }
 
   async #run(): Promise<void> {
@@ -145,7 +119,7 @@ export class Builder {
       const lookMs = this.#settings.leases?.isAlone === false ? DUTY_MS : this.#queue.hasPostponed ? RETRY_MS : LOOK_AGAIN_MS
       const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(lookMs)])).catch(() => {})
       try {
-        const row = (await this.#isOurs()) && hasRoom?.() !== false ? await this.#queue.next() : undefined
+        const row = (await this.#sandboxes.areOurs()) && hasRoom?.() !== false ? await this.#queue.next() : undefined
         if (!row) await rung
         else if (!signal.aborted) await this.#take(row)
       } catch (err) {
@@ -187,12 +161,13 @@ export class Builder {
     try {
       await using opened = new AsyncDisposableStack()
       // Before the build counts as begun: while the object store is away, builds wait for it and use up no attempts.
-      const archive = this.#adopted.has(row.id) && row.runner_seq > 0 ? undefined : await this.#openArchive(row, signal)
+      const archive = this.#continues(row) ? undefined : await this.#openArchive(row, signal)
       opened.defer(() => void archive?.destroy())
-      const adopted = await this.#begin(row)
-      if (adopted === false) return undefined
-      const instance = adopted ?? (await this.#startSandbox(row, signal))
-      opened.defer(() => (isLeft() ? undefined : letGo(instance, log)))
+      const begun = await this.#begin(row)
+      if (!begun) return undefined
+      const { adopted } = begun
+      const instance = adopted ?? (await this.#sandboxes.start(row, begun.sandbox, signal))
+      opened.defer(() => (isLeft() ? this.#sandboxes.leave(row.id, instance) : letGo(instance, log)))
       const client = runnerClient(instance.runner)
       if (!adopted && archive) await this.#sendArchive(row.id, archive, client, instance, signal)
       outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal, isLeft)
@@ -213,49 +188,42 @@ export class Builder {
     return () => this.#handsOver || (leases !== undefined && !leases.isAlone && (!leases.isAlive || leases.epoch !== epoch))
   }
 
-  /**
-   * Records that a build begins, or begins again. Returns the sandbox of a build that continues, undefined for a new one, false when there is
-   * nothing to build.
-   */
-  async #begin(row: DeploymentRow): Promise<AppSandbox | undefined | false> {
+  /** Whether a build goes on in the sandbox that it has. One without events may not have received its whole archive, unless this replica has sent it. */
+  #continues(row: DeploymentRow): boolean {
+    const adopted = this.#sandboxes.adopted(row)
+    return adopted !== undefined && (row.archive === null || row.runner_seq > 0 || adopted.id === this.#complete)
+  }
+
+  /** Records that a build begins, or begins again. Returns its sandbox: the adopted one of a build that continues, or the id of a new one. Undefined: there is nothing to build. */
+  async #begin(row: DeploymentRow): Promise<{ adopted: AppSandbox } | { adopted?: never; sandbox: string } | undefined> {
     const { db, log } = this.#settings
-    const adopted = this.#adopted.get(row.id)
-    if (row.state === 'queued') {
-      const columns = { attempts: 1, runner_seq: 0 }
-      return (await moveDeployment(db, row.id, 'in_progress', null, columns)) === undefined ? false : undefined
-    }
-    // A build without events may not have received its whole archive.
-    if (adopted && (row.archive === null || row.runner_seq > 0)) {
+    // Another replica may be starting one for the last attempt, and removes it by its id when that fails.
+    const sandbox = newId()
+    const begins = { runner_seq: 0, sandbox_id: sandbox }
+    if (row.state === 'queued') return (await moveDeployment(db, row.id, 'in_progress', null, { ...begins, attempts: 1 })) && { sandbox }
+    const continues = this.#continues(row)
+    const adopted = this.#sandboxes.take(row.id)
+    if (adopted && continues) {
       log.info({ deployment: row.id }, 'adopted a build that outlived the last service')
-      this.#adopted.delete(row.id)
-      return adopted
+      return { adopted }
     }
     if (adopted) await letGo(adopted, log)
-    this.#adopted.delete(row.id)
     if (row.attempts >= MAX_ATTEMPTS) throw new BuildFailed('the build was interrupted twice by a restart of the service')
     return db.transaction().execute(async (tx) => {
-      await appendEvents(tx, row.id, null, [{ kind: 'log', line: 'The build was interrupted and begins again.' }])
+      await sql`select ${lockEvents(sql`${row.id}`)}`.execute(tx)
       const { numUpdatedRows } = await tx
         .updateTable('deployments')
-        .set({ attempts: row.attempts + 1, runner_seq: 0 })
+        .set({ ...begins, attempts: row.attempts + 1 })
         .where('id', '=', row.id)
         .where('state', '=', 'in_progress')
         .where('deletion', '=', 'kept')
+        // Another replica may have begun it again since the row was read.
+        .where('sandbox_id', 'is not distinct from', row.sandbox_id)
         .executeTakeFirstOrThrow()
-      return numUpdatedRows === 0n ? false : undefined
+      if (numUpdatedRows === 0n) return undefined
+      await appendEvents(tx, row.id, null, [{ kind: 'log', line: 'The build was interrupted and begins again.' }])
+      return { sandbox }
     })
-  }
-
-  async #startSandbox(row: DeploymentRow, signal: AbortSignal): Promise<AppSandbox> {
-    const { sandboxes, apiUrl, environment, gitBase, memoryMb, secrets, logLevel, log } = this.#settings
-    const runner = { id: row.id, kind: 'build' as const, source: sourceOf(row, gitBase, secrets(row)), env: environment(row), memoryMb, logLevel }
-    try {
-      return await sandboxes.start({ id: row.id, downloadsOf: row.project_id ?? row.id, runner, apiUrl: apiUrl() }, signal)
-    } catch (err) {
-      signal.throwIfAborted()
-      log.error({ err, deployment: row.id }, 'a build did not start')
-      throw new BuildFailed('the build could not be started: the service could not make a sandbox for it')
-    }
   }
 
   async #openArchive(row: DeploymentRow, signal: AbortSignal): Promise<Readable | undefined> {
@@ -268,6 +236,7 @@ export class Builder {
   async #sendArchive(id: string, archive: Readable, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<void> {
     try {
       await client.sendArchive(archive, signal)
+      this.#complete = instance.id
     } catch (error) {
       signal.throwIfAborted()
       if (archive.errored) {
@@ -285,7 +254,7 @@ export class Builder {
 
   /** Reads the runner's events after `seq` until its last. */
   async #watch(id: string, seq: number, client: RunnerClient, instance: AppSandbox, signal: AbortSignal, isLeft: () => boolean): Promise<Outcome> {
-    const keep = this.#keeper(id, (apps) => this.#release(id, apps, client, instance, signal))
+    const keep = this.#keeper(id, instance.id, (apps) => this.#release(id, apps, client, instance, signal))
     for (let unreadable = 0; ;) {
       try {
         for await (const events of paced(client.events(seq, signal))) {
@@ -346,8 +315,8 @@ export class Builder {
     }
   }
 
-  /** Stores a runner's events and the position in its sequence, in one transaction. The last event gives the result. */
-  #keeper(id: string, loaded: (apps: AppsFound) => Promise<Outcome>): (events: RunnerEvent[]) => Promise<Outcome | 'goes on'> {
+  /** Stores a runner's events and the position in its sequence, in one transaction, while the row names its sandbox. The last event gives the result. */
+  #keeper(id: string, sandbox: string, loaded: (apps: AppsFound) => Promise<Outcome>): (events: RunnerEvent[]) => Promise<Outcome | 'goes on'> {
     const { db } = this.#settings
     let left = MAX_BUILD_LOG_BYTES
     const lineOf = (event: RunnerEvent) => {
@@ -363,8 +332,13 @@ export class Builder {
         const before = left
         const write = async (tx: Db) => {
           await sql`select ${lockEvents(sql`${id}`)}`.execute(tx)
-          const row = await tx.selectFrom('deployments').select(['state', 'runner_seq']).where('id', '=', id).forNoKeyUpdate().executeTakeFirst()
-          if (row?.state !== 'in_progress') return false
+          const row = await tx
+            .selectFrom('deployments')
+            .select(['id', 'state', 'runner_seq', 'sandbox_id'])
+            .where('id', '=', id)
+            .forNoKeyUpdate()
+            .executeTakeFirst()
+          if (row?.state !== 'in_progress' || sandboxOf(row) !== sandbox) return false
           // Events that were stored but not acknowledged come again.
           const fresh = logs.filter(({ seq }) => seq > row.runner_seq)
           await appendEvents(tx, id, null, fresh.flatMap(lineOf), this.#settings.maxLogBytes)

@@ -19,7 +19,7 @@ const signal = new AbortController().signal
 
 const hasCode = (id: string) => codeIsThere(host.paths, id)
 const create = async (deployments: Deployments, what: Deploy = {}) => (await deployments.create(DEFAULT_PROJECT, deployParts(what), signal)).id
-const leftBuild = (what: Deploy, read: number) => leaveBuild(host, service(), what, read)
+const leftBuild = (what: Deploy, read: number, isEarlier = false) => leaveBuild(host, service(), what, read, { isEarlier })
 
 /** An object store that is away until `back` is called. */
 function awayStore(): { objects: Objects; asked: () => number; back: () => void } {
@@ -44,7 +44,7 @@ describe('the code of a build', () => {
     const { code_key, code_bytes } = await reaches(id, 'running')
     const code = await deployments.code(id)
     expect([code.key, code.bytes]).toEqual([code_key, code_bytes])
-    expect(await text(await code.open(signal))).toBe(`code of ${id}`)
+    expect(await text(await code.open(signal))).toBe(`code of ${(await row(id)).sandbox_id}`)
     await until('the copy', NOTICE_MS, () => existsSync(join(host.paths.apps, basename(code.key))))
   })
 
@@ -121,7 +121,7 @@ describe('a deployment of an earlier version, whose code is a folder', () => {
   })
 
   test('was built while the service was replaced: its runner does not pack, and its folder is packed afterwards', async () => {
-    const id = await leftBuild({ env: { ...fakeApps({ between: ['x'] }), FAKE_UNPACKED: '1' } }, 1)
+    const id = await leftBuild({ env: { ...fakeApps({ between: ['x'] }), FAKE_UNPACKED: '1' } }, 1, true)
     mkdirSync(join(host.paths.apps, id))
     const deployments = restarted()
     await reaches(id, 'running')

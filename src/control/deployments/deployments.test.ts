@@ -47,8 +47,10 @@ const list = async (query: string): Promise<Deployed[]> => (await (await cloud.f
 const remove = async (id: string): Promise<number> => (await cloud.fetch(`/deployments/${id}`, { method: 'DELETE' })).status
 const hasCode = (id: string): boolean => codeIsThere(cloud.paths, id)
 const archives = (): string[] => (existsSync(join(cloud.paths.objects, 'archives')) ? readdirSync(join(cloud.paths.objects, 'archives')) : [])
-/** A build's sandbox has its deployment's id. */
-const isBuilding = (id: string): boolean => readdirSync(cloud.paths.appSandboxes).includes(id)
+const isBuilding = async (id: string): Promise<boolean> => {
+  const [row] = await cloud.query<{ sandbox_id: string | null }>('select sandbox_id from deployments where id = $1', [id])
+  return readdirSync(cloud.paths.appSandboxes).includes(row?.sandbox_id ?? id)
+}
 const hasKey = async (id: string): Promise<boolean> =>
   (await cloud.query('select from api_keys where deployment_id = $1 and deleted_at is null', [id])).length > 0
 async function post(parts: Record<string, string | Blob>): Promise<{ status: number; body: { message: string } }> {
@@ -125,7 +127,7 @@ describe('a deployment', () => {
     const done = await reaches(cloud, made.id, 'running')
     expect(done).not.toHaveProperty('status_reason')
     expect([hasCode(made.id), await hasKey(made.id), archives().includes(made.id)]).toEqual([true, true, true])
-    await until('its sandbox to go', NOTICE_MS, () => !isBuilding(made.id))
+    await until('its sandbox to go', NOTICE_MS, async () => !(await isBuilding(made.id)))
   })
 
   test('that fails gives the reason, and leaves no code, key, archive or secrets', async () => {
@@ -136,7 +138,7 @@ describe('a deployment', () => {
       NOTICE_MS,
       async () => (await cloud.query('select from deployments where id = $1 and secrets is null', [id])).length > 0,
     )
-    expect([hasCode(id), await hasKey(id), archives().includes(id), isBuilding(id)]).toEqual([false, false, false, false])
+    expect([hasCode(id), await hasKey(id), archives().includes(id), await isBuilding(id)]).toEqual([false, false, false, false])
   })
 
   test('whose code contains no app fails with the reason', async () => {
@@ -343,7 +345,7 @@ describe('deleting a deployment', () => {
     await reaches(cloud, waiting.id, 'running')
     const rows = await cloud.query('select state, status_reason from deployments where id = any($1)', [[hanging.id, unwanted.id]])
     expect(rows).toEqual(Array(2).fill({ state: 'failed', status_reason: 'it was deleted' }))
-    expect([hasCode(hanging.id), hasCode(unwanted.id), isBuilding(hanging.id)]).toEqual([false, false, false])
+    expect([hasCode(hanging.id), hasCode(unwanted.id), await isBuilding(hanging.id)]).toEqual([false, false, false])
   })
 
   test('of the newest version does not restore an older one', async () => {

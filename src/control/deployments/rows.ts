@@ -102,13 +102,22 @@ export async function nextToBuild(db: Db, scope: string, except: string[]): Prom
     .executeTakeFirst()) as unknown as DeploymentRow | undefined
 }
 
-/** Deployments of this scope that are being built and not being deleted. Each is recorded before its sandbox is there, which has the same id. */
-export const buildsInProgress = async (db: Db, scope: string): Promise<Set<string>> =>
-  new Set(
-    (
-      await db.selectFrom('deployments').select('id').where('scope', '=', scope).where('state', '=', 'in_progress').where('deletion', '=', 'kept').execute()
-    ).map(({ id }) => id),
-  )
+/** The sandbox of a build's last attempt. One that an earlier version has begun has the deployment's id. */
+export const sandboxOf = ({ id, sandbox_id }: Pick<DeploymentRow, 'id' | 'sandbox_id'>): string => sandbox_id ?? id
+
+/** Deployments of this scope that are being built and not being deleted. Each names its sandbox before that is there. */
+export const buildsInProgress = (db: Db, scope: string): Promise<Pick<DeploymentRow, 'id' | 'sandbox_id'>[]> =>
+  db
+    .selectFrom('deployments')
+    .select(['id', 'sandbox_id'])
+    .where('scope', '=', scope)
+    .where('state', '=', 'in_progress')
+    .where('deletion', '=', 'kept')
+    .execute()
+
+/** What these deployments name as their sandboxes now. */
+export const sandboxesNamed = (db: Db, ids: string[]): Promise<(Pick<DeploymentRow, 'id' | 'sandbox_id'> & { state: string })[]> =>
+  db.selectFrom('deployments').select(['id', 'sandbox_id', 'state']).where('id', 'in', ids).execute()
 
 const ARCHIVES = 'archives'
 

@@ -1,7 +1,7 @@
 // By these labels and names an engine finds what it has made.
 import type { ContainerKind } from './engine.ts'
 
-export const LABELS = { scope: 'cob.scope', kind: 'cob.kind', id: 'cob.id', replica: 'cob.replica', note: 'cob.note' } as const
+export const LABELS = { scope: 'cob.scope', kind: 'cob.kind', id: 'cob.id', replica: 'cob.replica', note: 'cob.note', servers: 'cob.servers' } as const
 
 /** The kind of containers that only do something for others. */
 export const HELPER = 'helper'

@@ -1,6 +1,6 @@
 // Fake sandboxes of apps: the runner's protocol, spoken in this process. Variables and action names say what an app does.
 // A build: FAKE_LOGS (JSON array) is what it prints, FAKE_APPS (JSON, AppsFound) what it finds, FAKE_FAIL why it fails, FAKE_HANG=1 makes it
-// hang, FAKE_REFUSE is why it refuses its archive, FAKE_UNPACKED=1 has no
+// hang, FAKE_WAIT makes it wait so many milliseconds after it has printed, FAKE_REFUSE is why it refuses its archive, FAKE_UNPACKED=1 has no
 // packed code, as runners of early versions. A run, by the action's name: echo (returns its payload), slow (payload: milliseconds), logs
 // (payload: how many lines), fail (payload: the message), hang, crash (the runner ends). FAKE_UNLOADED is why its app does not load.
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
@@ -37,6 +37,11 @@ export function fakeApps(paths: DataPaths, replica = ''): AppSandboxes {
     async start(spec, signal) {
       signal.throwIfAborted()
       if (spec.code) await fetched(spec.code, paths, signal)
+      // As with real drivers: what a failed start removes is known by its id.
+      if (mine.has(spec.id)) {
+        await mine.get(spec.id)![Symbol.asyncDispose]()
+        throw new Error(`there is a sandbox ${spec.id} already`)
+      }
       startedBy.set(spec.id, replica)
       const instance = await startFake(spec, paths, () => {
         mine.delete(spec.id)
@@ -91,7 +96,7 @@ async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => vo
       onEnd()
       exited.resolve({ reason })
     })())
-  if (spec.runner.kind === 'build' && spec.runner.source?.type === 'git') runner.build()
+  if (spec.runner.kind === 'build' && spec.runner.source?.type === 'git') void runner.build().catch(() => {}) // it was ended
   return { id: spec.id, runner: { socketPath }, exited: exited.promise, stored: (stored) => void (key = stored), [Symbol.asyncDispose]: () => end('was ended') }
 }
 
@@ -130,7 +135,7 @@ class FakeRunner {
         if (this.#spec.runner.env.FAKE_REFUSE !== undefined)
           return void response.writeHead(400).end(JSON.stringify({ message: this.#spec.runner.env.FAKE_REFUSE }))
         response.writeHead(204).end()
-        return this.build()
+        return this.build().catch(() => {}) // it was ended
       case 'packedCode':
         if (this.#spec.runner.env.FAKE_UNPACKED === '1') return void response.writeHead(404).end('{"message":"there is no such call"}')
         return void response.end(`code of ${this.#spec.id}`)
@@ -153,10 +158,11 @@ class FakeRunner {
     }
   }
 
-  build(): void {
+  async build(): Promise<void> {
     const { env } = this.#spec.runner
     for (const line of JSON.parse(env.FAKE_LOGS ?? '["installing"]') as string[]) this.#say({ type: 'log', line })
     if (env.FAKE_HANG === '1') return
+    if (env.FAKE_WAIT !== undefined) await sleep(Number(env.FAKE_WAIT), this.#signal)
     if (env.FAKE_FAIL !== undefined) this.#say({ type: 'failed', reason: env.FAKE_FAIL })
     else this.#say({ type: 'loaded', apps: env.FAKE_APPS === undefined ? USUAL : (JSON.parse(env.FAKE_APPS) as AppsFound) })
   }

@@ -12,7 +12,7 @@ import type { Address, Engine } from '../containers/engine.ts'
 import { LABELS, labelsOf, nameOf } from '../containers/labels.ts'
 import { NoRoom } from '../driver.ts'
 import { CALL_MS, deletePod, failed, listPods, openCluster, readPod } from './api.ts'
-import { addressOf, CONTAINER, hasStopped, podOf, standingOf } from './pod.ts'
+import { addressOf, CONTAINER, hasStopped, podOf, standingOf, type Server } from './pod.ts'
 import { watchPods } from './pods.ts'
 import { makeWalls } from './walls.ts'
 
@@ -24,6 +24,8 @@ const RUNS_MS = 110_000
 const ENDED_MS = 20_000
 const FORCED_MS = 10_000
 const LOOKUP_MS = 5_000
+/** Most addresses of one name. */
+const MAX_ADDRESSES = 16
 /** Characters of a container's output that are kept for an error. */
 const MAX_SAID = 2_000
 
@@ -91,15 +93,19 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
   return {
     async start(plan, signal) {
       const { kind, id, reaches } = plan
-      const servers = await Promise.all(reaches.map((server) => resolved(server, signal)))
+      const servers = (await Promise.all(reaches.map((server) => resolved(server, signal)))).flat()
       // Whether policies are enforced is found out while the pod starts.
-      const isClosed = walls.close(kind, servers, signal)
+      const isClosed = walls.close(
+        kind,
+        servers.map(({ host, port }) => ({ host, port })),
+        signal,
+      )
       isClosed.catch(() => {}) // it is awaited below
       const name = nameOf(kind, id)
-      const named = servers.flatMap(({ host }, index) => (isIP(reaches[index]!.host) === 0 ? [{ name: reaches[index]!.host, address: host }] : []))
-      await core.createNamespacedPod({ namespace, body: podOf(plan, { config, scope, replica }, named) }).catch((error: unknown) => {
+      await core.createNamespacedPod({ namespace, body: podOf(plan, { config, scope, replica }, servers) }).catch((error: unknown) => {
         throw failed('making a pod', error)
       })
+      pods.forget(name)
       const address = await runs(name, signal)
       if (kind === 'app') await isClosed
       await give(name, plan.input, signal)
@@ -143,11 +149,15 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
     [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
   }
 
-  async function resolved({ host, port }: Address, signal: AbortSignal): Promise<Address> {
-    if (isIP(host) !== 0) return { host, port }
-    if (host !== HOST_ALIAS) return { host: (await within(`the address of ${host}`, LOOKUP_MS, lookup(host), signal)).address, port }
+  /** A name may lead to several addresses, and to others at the next look-up. */
+  async function resolved({ host, port }: Address, signal: AbortSignal): Promise<Server[]> {
+    if (isIP(host) !== 0) return [{ host, port }]
+    if (host !== HOST_ALIAS) {
+      const found = await within(`the address of ${host}`, LOOKUP_MS, lookup(host, { all: true }), signal)
+      return found.slice(0, MAX_ADDRESSES).map(({ address }) => ({ name: host, host: address, port }))
+    }
     if (kubernetes.hostAddress === undefined) throw new Error('the code of apps cannot reach the API: COB_APPS_API_URL says where pods reach it')
-    return { host: kubernetes.hostAddress, port }
+    return [{ name: host, host: kubernetes.hostAddress, port }]
   }
 }
 

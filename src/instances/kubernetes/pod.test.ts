@@ -3,7 +3,7 @@ import type { V1Pod } from '@kubernetes/client-node'
 import { expect, test } from 'vitest'
 import { readConfig } from '../../base/config.ts'
 import type { ContainerPlan } from '../containers/engine.ts'
-import { hasStopped, podOf, standingOf } from './pod.ts'
+import { hasStopped, podOf, serversOf, standingOf, type Server } from './pod.ts'
 import { policyOf } from './policy.ts'
 
 const plan: ContainerPlan = {
@@ -17,7 +17,7 @@ const plan: ContainerPlan = {
   reaches: [],
   note: '{"sealed":"x"}',
 }
-const podWith = (env: Record<string, string> = {}, servers: { name: string; address: string }[] = []) =>
+const podWith = (env: Record<string, string> = {}, servers: Server[] = []) =>
   podOf(plan, { config: readConfig({ HOME: '/home/someone', ...env }), scope: 'here', replica: 'r' }, servers)
 
 test('a pod has its limits and labels, no token, and nothing of its input', () => {
@@ -45,7 +45,10 @@ test('settings of the cluster come into the pod', () => {
       COB_ALLOW_HOST_LOOPBACK: '1',
       COB_KUBERNETES_HOST_ADDRESS: '10.0.0.9',
     },
-    [{ name: 'api.example', address: '10.0.0.3' }],
+    [
+      { name: 'api.example', host: '10.0.0.3', port: 80 },
+      { name: 'api.example', host: 'fd00::3', port: 80 },
+    ],
   )
   expect(pod.spec).toMatchObject({
     runtimeClassName: 'gvisor',
@@ -55,11 +58,20 @@ test('settings of the cluster come into the pod', () => {
     dnsConfig: { nameservers: ['10.0.0.2'] },
     hostAliases: [
       { ip: '10.0.0.3', hostnames: ['api.example'] },
+      { ip: 'fd00::3', hostnames: ['api.example'] },
       { ip: '10.0.0.9', hostnames: ['host.cob.internal'] },
     ],
     // No more than the limit.
     containers: [{ resources: { requests: { memory: '1073741824' } } }],
   })
+})
+
+test('a pod tells which servers it may reach', () => {
+  const servers = [
+    { host: '10.0.0.3', port: 80 },
+    { host: 'fd00::3', port: 8443 },
+  ]
+  expect([serversOf(podWith({}, servers)), serversOf(podWith())]).toEqual([servers, []])
 })
 
 const settings = { scope: 'here', open: [], closed: [], resolvers: [], isInCluster: false }

@@ -1,5 +1,6 @@
 // An instance as a pod: restricted (Pod Security Standards), without a token, with its limits. What is secret does not stand in it.
 import type { V1Container, V1Pod, V1Volume } from '@kubernetes/client-node'
+import { isIP } from 'node:net'
 import type { Config } from '../../base/config.ts'
 import { HOST_ALIAS } from '../../base/own-addresses.ts'
 import { PROGRAM_PORT, type Address, type ContainerPlan } from '../containers/engine.ts'
@@ -19,22 +20,34 @@ export interface PodSettings {
   replica: string
 }
 
-/** The pod of a plan. `servers` are those of {@link ContainerPlan.reaches} that have a name, with their addresses. */
-export function podOf(plan: ContainerPlan, { config, scope, replica }: PodSettings, servers: readonly { name: string; address: string }[] = []): V1Pod {
+/** A server that a pod may reach, at one of its addresses. */
+export interface Server extends Address {
+  /** Unless it is known by its address only. */
+  name?: string
+}
+
+/** The pod of a plan. `servers` are those of {@link ContainerPlan.reaches}. */
+export function podOf(plan: ContainerPlan, { config, scope, replica }: PodSettings, servers: readonly Server[] = []): V1Pod {
   const { folders, args, env, limits, kind, id, note } = plan
   const { kubernetes, containers, allowHostLoopback } = config
-  const aliases = [...servers, ...(allowHostLoopback && kubernetes.hostAddress !== undefined ? [{ name: HOST_ALIAS, address: kubernetes.hostAddress }] : [])]
+  const ownHost = allowHostLoopback && kubernetes.hostAddress !== undefined ? [{ name: HOST_ALIAS, host: kubernetes.hostAddress }] : []
+  const aliases = [...servers, ...ownHost].flatMap(({ name, host }) => (name === undefined ? [] : [{ ip: host, hostnames: [name] }]))
   return {
     metadata: {
       name: nameOf(kind, id),
       labels: { ...labelsOf(scope, kind, { [LABELS.id]: id }), 'app.kubernetes.io/name': 'cob', 'app.kubernetes.io/component': kind },
       // An autoscaler must not move a session to another node: it would end.
-      annotations: { [LABELS.replica]: replica, [LABELS.note]: note, 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false' },
+      annotations: {
+        [LABELS.replica]: replica,
+        [LABELS.note]: note,
+        ...(servers.length > 0 && { [LABELS.servers]: servers.map(({ host, port }) => `${host} ${port}`).join() }),
+        'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false',
+      },
     },
     spec: {
       ...shared(config),
       hostname: 'cob',
-      ...(aliases.length > 0 && { hostAliases: aliases.map(({ name, address }) => ({ ip: address, hostnames: [name] })) }),
+      ...(aliases.length > 0 && { hostAliases: aliases }),
       ...(containers.resolvers.length > 0
         ? { dnsPolicy: 'None', dnsConfig: { nameservers: containers.resolvers } }
         : // The node's resolvers. Those of the cluster would tell a session the names of its services.
@@ -144,4 +157,10 @@ export function standingOf({ metadata, status }: V1Pod): Standing {
   const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled')
   if (scheduled?.status === 'False') return { state: 'unscheduled', why: said(scheduled.reason, scheduled.message) }
   return { state: 'waiting' }
+}
+
+/** The servers that a pod was told of at its start. */
+export function serversOf({ metadata }: V1Pod): Address[] {
+  const told = metadata?.annotations?.[LABELS.servers]?.split(',') ?? []
+  return told.map((server) => server.split(' ')).flatMap(([host = '', port]) => (isIP(host) === 0 ? [] : [{ host, port: Number(port) }]))
 }

@@ -15,6 +15,8 @@ const MAX_GONE = 1_000
 const GONE: Standing = { state: 'ended', why: 'its pod is gone: somebody has deleted it, or its node is gone' }
 
 export interface Pods extends AsyncDisposable {
+  /** A pod of this name was made: how an earlier one has ended says nothing of it. */
+  forget(name: string): void
   /** How a pod stands, as the watch has told it last; asks when it has told nothing. @throws when the cluster does not answer */
   look(name: string): Promise<Standing>
   /**
@@ -64,6 +66,7 @@ export function watchPods(cluster: Cluster, scope: string, log: Log): Pods {
   }
 
   return {
+    forget: (name) => void gone.delete(name),
     async look(name) {
       const known = standing(name)
       if (known) return known

@@ -1,13 +1,18 @@
 // The network of instances is closed by policies of their scope, which this makes; it refuses a cluster that does not enforce them.
-import { isDeepStrictEqual } from 'node:util'
 import type { Log } from '../../base/log.ts'
 import { abortable } from '../../base/wait.ts'
 import type { Address, ContainerKind } from '../containers/engine.ts'
-import { failed, hasStatus, type Cluster } from './api.ts'
+import { labelsOf } from '../containers/labels.ts'
+import { failed, hasStatus, listPods, type Cluster } from './api.ts'
 import { assertEnforced } from './enforced.ts'
-import type { PodSettings } from './pod.ts'
+import { hasStopped, serversOf, type PodSettings } from './pod.ts'
 import type { Pods } from './pods.ts'
 import { policyName, policyOf } from './policy.ts'
+
+/** A start that was told of an address has made its pod after this time, which names it then. After this time addresses that nothing needs any more are closed, too. */
+const STARTING_MS = 5 * 60_000
+/** Most addresses that a policy leaves open, the newest first. */
+const MAX_SERVERS = 64
 
 interface WallsSettings {
   cluster: Cluster
@@ -15,28 +20,46 @@ interface WallsSettings {
   scope: string
   pods: Pods
   log: Log
+  /** {@link STARTING_MS}, unless given. */
+  startingMs?: number
 }
 
 export interface Walls {
-  /** Resolves when the network of a kind is closed to all but `servers`. That is done once, unless their addresses change. @throws when that does not work, or nothing enforces it */
+  /**
+   * Resolves when the network of a kind is closed to all but `servers` and those that its pods were told of. That is done once, unless there is a new address.
+   * @throws when that does not work, or nothing enforces it
+   */
   close(kind: ContainerKind, servers: readonly Address[], signal: AbortSignal): Promise<void>
 }
 
-export function makeWalls({ cluster, config, scope, pods, log }: WallsSettings): Walls {
+export function makeWalls({ cluster, config, scope, pods, log, startingMs = STARTING_MS }: WallsSettings): Walls {
   const { networking, namespace, isInCluster } = cluster
   const { kubernetes, containers } = config
-  /** Which servers the policies leave open, by kind. */
-  const closed = new Map<ContainerKind, Promise<readonly Address[]>>()
+  /** Which servers the policies leave open, by kind, and since when. */
+  const closed = new Map<ContainerKind, Promise<{ servers: readonly Address[]; at: number }>>()
+  /** Servers that starts were told of, and when, by kind; the last one is at the end. */
+  const told = new Map<ContainerKind, Map<string, { server: Address; at: number }>>()
   let enforced: Promise<void> | undefined
 
   async function close(kind: ContainerKind, servers: readonly Address[], signal: AbortSignal): Promise<void> {
+    const starting = told.get(kind) ?? new Map<string, { server: Address; at: number }>()
+    told.set(kind, starting)
+    const now = performance.now()
+    for (const [key, { at }] of starting) if (now - at > startingMs) starting.delete(key)
+    for (const server of servers) {
+      starting.delete(keyOf(server))
+      starting.set(keyOf(server), { server, at: now })
+    }
     for (;;) {
       const known = closed.get(kind) ?? put(kind, servers)
       if (!closed.has(kind)) {
         closed.set(kind, known)
         known.catch(() => closed.delete(kind))
       }
-      if (isDeepStrictEqual(await abortable(known, signal), servers)) break
+      const { at, servers: opened } = await abortable(known, signal)
+      const open = new Set(opened.map(keyOf))
+      const isOld = open.size > servers.length && performance.now() - at > startingMs
+      if (!isOld && servers.every((server) => open.has(keyOf(server)))) break
       if (closed.get(kind) === known) closed.delete(kind)
     }
     if (kubernetes.allowOpenNetwork) return
@@ -46,8 +69,18 @@ export function makeWalls({ cluster, config, scope, pods, log }: WallsSettings):
     await abortable(enforced, signal)
   }
 
-  async function put(kind: ContainerKind, servers: readonly Address[]): Promise<readonly Address[]> {
+  /** The servers of a policy: those that are asked for, and those of starts and pods for which they had another address. */
+  async function allServers(kind: ContainerKind, servers: readonly Address[]): Promise<Address[]> {
+    if (servers.length === 0) return []
+    const present = (await listPods(cluster, labelsOf(scope, kind))).filter((pod) => !hasStopped(pod)).flatMap(serversOf)
+    const starting = [...(told.get(kind)?.values() ?? [])].map(({ server }) => server)
+    const all = new Map([...servers, ...starting.toReversed(), ...present].map((server) => [keyOf(server), server]))
+    return [...all.values()].slice(0, MAX_SERVERS)
+  }
+
+  async function put(kind: ContainerKind, asked: readonly Address[]): Promise<{ servers: readonly Address[]; at: number }> {
     const { openNetworks: open, closedNetworks, resolvers } = containers
+    const servers = await allServers(kind, asked)
     const body = policyOf(kind, servers, { scope, open, closed: closedNetworks, resolvers, isInCluster })
     const name = policyName(scope, kind)
     try {
@@ -58,8 +91,10 @@ export function makeWalls({ cluster, config, scope, pods, log }: WallsSettings):
         throw failed('changing a network policy', again)
       })
     }
-    return servers
+    return { servers, at: performance.now() }
   }
 
   return { close }
 }
+
+const keyOf = ({ host, port }: Address): string => `${host} ${port}`

@@ -230,7 +230,10 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
     found: async () => foundSandboxes(kind),
     async adopt(id) {
       const instance = await adoptSandbox(kind, id)
-      return instance && sandbox(instance)
+      if (instance) return sandbox(instance)
+      // No other attempt of a build uses the folder that this one has made. Otherwise it is found later.
+      await copies.drop(id).catch((err: unknown) => log.warn({ err, instance: id }, 'what a sandbox has made could not be removed; it will be tried again'))
+      return undefined
     },
     forget: (key) => copies.forget(key),
     async [Symbol.asyncDispose]() {

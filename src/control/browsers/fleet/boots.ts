@@ -10,8 +10,9 @@ import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import { moveBrowser } from '../lifecycle.ts'
 import { insertPooled } from '../pooled-rows.ts'
-import { insertStarting, type Ownership } from '../rows.ts'
+import { insertStarting, watcherOf, type Ownership } from '../rows.ts'
 import type { Endpoints } from '../../../http/stored-endpoint.ts'
+import type { EndReason } from '../end-step.ts'
 import type { Endings } from './endings.ts'
 import type { Kind } from './kinds.ts'
 import type { PoolSource } from './pools.ts'
@@ -80,7 +81,7 @@ export class Boots {
    * @throws when that does not work, or not with the pool's configuration; nothing is left then, or the sweep ends it
    */
   async pooled(pool: string, wanted: Promise<void>, turn: Disposable | undefined, signal: AbortSignal): Promise<boolean> {
-    const { db, scope, leases, registry, endings, endpoints, keep, pools, starts } = this.#settings
+    const { db, scope, leases, registry, endpoints, keep, pools, starts } = this.#settings
     const plan = await pools!.plan(pool)
     if (!plan) return false
     const { ownership, spec, dress } = plan
@@ -94,9 +95,8 @@ export class Boots {
     try {
       await dress({ ...row, endpoint: endpoints.store(instance.agent, id) }, signal)
     } catch (error) {
-      // As any session: it may have a proxy and a profile by now.
       keep(instance, { isReady: true, isPooled: true })
-      await endings.end(id, signal.aborted ? 'abandoned' : 'crashed')
+      await this.#endPooled(instance, signal.aborted ? 'abandoned' : 'crashed')
       throw error
     }
     await this.#moved(instance, 'warm', {}, true)
@@ -135,6 +135,14 @@ export class Boots {
     }
   }
 
+  /** Ends a booted browser of a pool as a session: it may have a proxy and a profile by now. When its row was closed elsewhere, nobody else ends the instance. */
+  async #endPooled(instance: Instance, reason: EndReason): Promise<void> {
+    const { db, registry, endings, log } = this.#settings
+    if ((await endings.end(instance.id, reason)) || (await watcherOf(db, instance.id))) return
+    registry.remove(instance.id)
+    await letGo(instance, log)
+  }
+
   /** Moves a booted instance to its new state, or ends it when the row has moved elsewhere. */
   async #moved(instance: Instance, to: 'warm' | 'running', columns: Record<string, unknown> = {}, isPooled = false, leaveSeat = () => {}): Promise<void> {
     const { db, registry, endings, endpoints, keep, log } = this.#settings
@@ -142,8 +150,8 @@ export class Boots {
     leaveSeat()
     keep(instance, { isReady: to === 'warm', isPooled })
     const giveUp = async () => {
-      // It may have a proxy and a profile by now, so it ends as a session does. When the database is away, the sweep ends it.
-      if (isPooled) return void (await endings.end(instance.id, 'abandoned').catch((err: unknown) => log.warn({ err, browser: instance.id }, 'not ended yet')))
+      // When the database is away, the sweep ends it.
+      if (isPooled) return this.#endPooled(instance, 'abandoned').catch((err: unknown) => log.warn({ err, browser: instance.id }, 'not ended yet'))
       registry.remove(instance.id)
       await letGo(instance, log)
     }

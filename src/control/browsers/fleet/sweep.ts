@@ -3,7 +3,8 @@
 import type { Log } from '../../../base/log.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
-import { timedOut, watchedBrowsers, type LiveRow } from '../rows.ts'
+import { letGo } from '../../../instances/driver.ts'
+import { timedOut, watchedBrowsers, watcherOf, type LiveRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
 import type { Registry, Standing } from './registry.ts'
 
@@ -54,6 +55,22 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
     refill()
   }
 
+  const isIdleHere = (id: string) => registry.get(id) !== undefined && !registry.isEnding(id) && !registry.isComing(id)
+
+  /** Leaves a browser that is not ours any more to the replica that watches it. When its row was closed meanwhile, nobody else ends the instance. */
+  async function giveAway(id: string): Promise<void> {
+    const row = await watcherOf(db, id)
+    const instance = registry.get(id)
+    if (!instance || !isIdleHere(id) || row?.replica === leases.replica) return
+    if (row) {
+      log.warn({ browser: id }, 'another replica has taken over a browser')
+      return registry.handOver(id)
+    }
+    log.warn({ browser: id }, 'a browser whose row was closed elsewhere is ended')
+    registry.remove(id)
+    await letGo(instance, log)
+  }
+
   /** Brings what this process knows in line with the rows, which other replicas change, too. */
   function agree(known: readonly string[], rows: readonly LiveRow[]): void {
     const ours = new Map(rows.map((row) => [row.id, row]))
@@ -61,11 +78,7 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
       if (state === 'running' && registry.isReady(id)) registry.claim(id)
       if (state === 'warm' || state === 'releasing') registry.putBack(id)
     }
-    for (const id of known)
-      if (!ours.has(id) && registry.get(id) && !registry.isEnding(id) && !registry.isComing(id)) {
-        log.warn({ browser: id }, 'another replica has taken over a browser')
-        registry.handOver(id)
-      }
+    for (const id of known) if (!ours.has(id) && isIdleHere(id)) begin(id, giveAway(id))
     const hasShelf = leases.holds('shelf')
     if (hasShelf && !hadShelf) refill()
     hadShelf = hasShelf
