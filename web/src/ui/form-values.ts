@@ -35,7 +35,7 @@ export function valueOf({ kind = 'text', isRequired, sendsEmpty }: FieldSpec, ty
   const text = typed ?? ''
   if (kind === 'switch') return { value: text === 'true' }
   if (text.trim() === '') {
-    if (isRequired) return { problem: kind === 'file' ? 'Choose a file.' : 'Fill this in.' }
+    if (isRequired) return { problem: kind === 'file' ? 'Choose a file.' : kind === 'choice' ? 'Choose one.' : 'Fill this in.' }
     if (!sendsEmpty) return {}
     return { value: kind === 'lines' ? [] : kind === 'pairs' || kind === 'json' ? {} : kind === 'number' ? 0 : '' }
   }
