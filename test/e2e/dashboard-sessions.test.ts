@@ -132,6 +132,15 @@ describe('one session', () => {
     await page.getByRole('button', { name: 'Delete table.csv' }).click()
     await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
     await page.getByRole('heading', { name: 'This folder is empty' }).waitFor()
+    // A folder of many files is shown by pages.
+    await cloud.client.browsers.process.exec(session.id, { command: 'sh', args: ['-c', 'mkdir /tmp/many; cd /tmp/many; seq -f many-%g.txt 250 | xargs touch'] })
+    await dashboard.open(`sessions/${session.id}/files?path=/tmp/many`)
+    await page.getByText('1–200 of 250').waitFor()
+    const rows = page.getByRole('row', { name: /many-/ })
+    expect(await rows.count()).toBe(200)
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByText('201–250 of 250').waitFor()
+    expect(await rows.count()).toBe(50)
     await dashboard.open(`sessions/${session.id}/files?path=/no/such`)
     await page.getByRole('heading', { name: 'This folder is not there' }).waitFor()
   })
@@ -180,6 +189,27 @@ describe('one session', () => {
     await session.page.reload()
     await page.getByRole('button', { name: 'Stop recording' }).click()
     await page.getByRole('button', { name: 'Download' }).waitFor()
+    // While the film is being stored, nothing is saved; then the browser downloads it from its own address, and not from the page's memory.
+    let asked = 0
+    const seen = Promise.withResolvers<void>()
+    await page.route(/\/replays\/\w+$/, async (route) => {
+      if (asked++ === 0) return route.fulfill({ status: 202, headers: { 'retry-after': '0' } })
+      await seen.promise
+      return route.continue()
+    })
+    const download = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Download' }).click()
+    await page.getByRole('button', { name: 'Getting it ready…', disabled: true }).waitFor()
+    seen.resolve()
+    const film = await download
+    await page.unrouteAll()
+    expect(asked).toBe(2)
+    expect(film.url()).toMatch(/\/replays\/\w+\/video\?jwt=/)
+    expect(
+      readFileSync((await film.path())!)
+        .subarray(4, 8)
+        .toString(),
+    ).toBe('ftyp')
     await page.getByRole('button', { name: 'Play' }).click()
     await page.frameLocator('iframe[title="Player"]').locator('video').waitFor()
     await checkPage(page, 'session-replays')

@@ -10,6 +10,8 @@ import { ErrorNotice } from './error.tsx'
 import { Select } from './field.tsx'
 
 const PAGE_ITEMS = 50
+/** Of a list that the API answers as a whole. */
+const PAGE_ROWS = 200
 /** After the last key. */
 const SEARCH_MS = 300
 
@@ -157,7 +159,31 @@ function NothingHere({ isFiltered }: { isFiltered: boolean }) {
   )
 }
 
-function Pager({ offset, count, nextOffset }: { offset: number; count: number; nextOffset: number | undefined }) {
+/** A table of a list that the API answers as a whole and that may be long: one page of its rows. Its place is in the address, as that of a {@link List}. */
+export function Pages<T>({ items, ...table }: TableProps<T>) {
+  const { offset: given } = useFilters([])
+  // The list may have become shorter.
+  const offset = Math.min(given, Math.max(0, Math.ceil(items.length / PAGE_ROWS) - 1) * PAGE_ROWS)
+  const shown = items.slice(offset, offset + PAGE_ROWS)
+  const next = offset + PAGE_ROWS
+  return (
+    <>
+      <Table {...table} items={shown} />
+      <Pager offset={offset} count={shown.length} nextOffset={next < items.length ? next : undefined} size={PAGE_ROWS} all={items.length} />
+    </>
+  )
+}
+
+interface PagerProps {
+  offset: number
+  count: number
+  nextOffset: number | undefined
+  size?: number
+  /** How many there are on all pages, if that is known. */
+  all?: number
+}
+
+function Pager({ offset, count, nextOffset, size = PAGE_ITEMS, all }: PagerProps) {
   const [search, set] = useSearchParams()
   if (offset === 0 && nextOffset === undefined) return null
   const go = (to: number): void => {
@@ -170,8 +196,8 @@ function Pager({ offset, count, nextOffset }: { offset: number; count: number; n
   }
   return (
     <nav className="pager" aria-label="Pages of the list">
-      <span className="muted">{count > 0 ? `${offset + 1}–${offset + count}` : ''}</span>
-      <Button isDisabled={offset === 0} onPress={() => go(Math.max(0, offset - PAGE_ITEMS))}>
+      <span className="muted">{count > 0 ? `${offset + 1}–${offset + count}${all === undefined ? '' : ` of ${all}`}` : ''}</span>
+      <Button isDisabled={offset === 0} onPress={() => go(Math.max(0, offset - size))}>
         Previous
       </Button>
       <Button isDisabled={nextOffset === undefined} onPress={() => go(nextOffset!)}>
