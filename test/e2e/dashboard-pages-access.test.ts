@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '../../src/base/ids.ts'
 import { BACK, oauthFlow } from '../../src/control/oauth/flow.suite.ts'
 import { register } from '../../src/control/oauth/register.suite.ts'
 import { DEFAULT_PROJECT } from '../../src/control/org/projects/resolve.ts'
@@ -12,7 +13,7 @@ import type { Role } from '../../src/http/route.ts'
 import { exportsTo } from '../support/audit-exports.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { handsOn, type Hands } from '../support/dashboard-hands.ts'
-import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
+import { builtDashboard, checkPage, openDashboard, PHONE, problemsOf, type Dashboard } from '../support/dashboard.ts'
 import { asPage, signedIn } from '../support/people.ts'
 import { s3Server, type S3Server } from '../support/s3.ts'
 
@@ -275,14 +276,58 @@ test('the audit log is filtered, paged from the newest entry back, and downloade
   await expect.poll(() => hands.row(/no-such-profile/).count()).toBe(older)
   await hands.press('To the newest')
   await expect.poll(() => hands.row(/no-such-profile/).count()).toBe(50)
+  // All of it is in the file, however many chunks the service makes of it.
+  let chunks = 0
+  await page.route(/\/audit-logs\/export\/chunk/, (route) => {
+    chunks++
+    return route.continue({
+      url: route
+        .request()
+        .url()
+        .replace(/limit=\d+/, 'limit=25'),
+    })
+  })
   const download = page.waitForEvent('download')
   await hands.press('Download')
   const file = await download
+  await page.unrouteAll()
+  expect(file.suggestedFilename()).toBe('audit-log.jsonl')
   const lines = (await readFile((await file.path())!, 'utf8')).trim().split('\n')
   expect(lines.length).toBeGreaterThanOrEqual(60)
+  expect(chunks).toBe(Math.ceil(lines.length / 25))
+  expect(new Set(lines).size).toBe(lines.length)
   expect(lines.every((line) => (JSON.parse(line) as { path: string }).path.includes('no-such-profile'))).toBe(true)
+  await page.getByText(`The file has all ${lines.length} entries`).waitFor()
+  // A phone has no room for the column of who it was.
+  await page.setViewportSize(PHONE)
+  await hands
+    .row(/no-such-profile/)
+    .first()
+    .getByText(/^by api_key/)
+    .waitFor()
+  await page.setViewportSize({ width: 1280, height: 800 })
   await page.getByLabel('Method').selectOption('DELETE')
   await hands.heading('Nothing matches', 2).waitFor()
+})
+
+test('the audit log of days long ago is reached by their dates', async () => {
+  const at = new Date(Date.now() - 100 * 86_400_000)
+  await cloud.query(
+    `insert into audit_log (at, event_id, project_id, method, path, route, status, duration_ms, domain, client_ip, user_agent, auth_strategy, user_id)
+     values ($1, $2, null, 'GET', '/long-ago', '/long-ago', 200, 1, 'd', '', '', 'oauth', 'kim')`,
+    [at, newId()],
+  )
+  await dashboard.open('audit-log?window=days')
+  const day = (add: number) => new Date(at.getTime() + add * 86_400_000).toISOString().slice(0, 10)
+  await page.getByLabel('From', { exact: true }).fill(day(-1))
+  await page.getByLabel('to', { exact: true }).fill(day(40))
+  await hands.heading('These are not days of one search', 2).waitFor()
+  await page.getByLabel('to', { exact: true }).fill(day(1))
+  await hands.row(/long-ago/).waitFor()
+  await page.getByLabel('By', { exact: true }).selectOption('Allowed programs')
+  await expect.poll(() => page.url()).toContain('auth_strategy=oauth')
+  await hands.row(/long-ago.*oauth/).waitFor()
+  await checkPage(page, 'audit-log-days')
 })
 
 test('exports: a collector and a bucket are created, tested, paused and deleted', async () => {

@@ -24,9 +24,9 @@ export interface Column<T> {
   isNumber?: boolean
 }
 
-/** `search` and `tags` take text; `choice` one of a few, the first without asking. */
+/** `search` and `tags` take text; `choice` one of a few, the first without asking; `date` a day, as "2026-11-25". */
 export type Filter =
-  | { kind: 'search'; name: string; label: string }
+  | { kind: 'search' | 'date'; name: string; label: string }
   | { kind: 'choice'; name: string; label: string; options: readonly (readonly [value: string, text: string])[] }
   | { kind: 'tags'; name: string }
 
@@ -229,6 +229,15 @@ export function FilterBar({ filters }: { filters: readonly Filter[] }) {
             value={search.get(filter.name) ?? ''}
             onChange={(text) => change((next) => (text === '' ? next.delete(filter.name) : next.set(filter.name, text)))}
           />
+        ) : filter.kind === 'date' ? (
+          <label key={filter.name} className="date">
+            {filter.label}
+            <input
+              type="date"
+              value={search.get(filter.name) ?? ''}
+              onChange={({ target: { value } }) => change((next) => (value === '' ? next.delete(filter.name) : next.set(filter.name, value)))}
+            />
+          </label>
         ) : filter.kind === 'choice' ? (
           <Select
             key={filter.name}

@@ -12,7 +12,11 @@ export async function save(response: Response, name: string, progress: (bytes: n
     progress((bytes += value.length))
   }
   // No type of the session's choice: the browser must only ever save it.
-  const url = URL.createObjectURL(new Blob(parts, { type: 'application/octet-stream' }))
+  saveBlob(new Blob(parts, { type: 'application/octet-stream' }), name)
+}
+
+export function saveBlob(file: Blob, name: string): void {
+  const url = URL.createObjectURL(file)
   saveFrom(url, name)
   // The browser has taken it over by then.
   setTimeout(() => URL.revokeObjectURL(url), 60_000)
