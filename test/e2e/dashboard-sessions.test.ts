@@ -233,10 +233,15 @@ describe('one session', () => {
     await page.keyboard.press('Enter')
     await page.getByRole('dialog').waitFor()
     expect(await problemsOf(page)).toEqual([])
+    await page.getByRole('textbox', { name: 'Start page' }).fill('nonsense')
     await page.getByRole('textbox', { name: 'Name' }).fill('by hand')
+    await page.keyboard.press('Enter')
+    await expect.poll(() => page.getByRole('textbox', { name: 'Start page' }).getAttribute('aria-invalid')).toBe('true')
+    await page.getByRole('textbox', { name: 'Start page' }).fill('')
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'by hand', level: 1 }).waitFor()
     const id = page.url().split('/').at(-1)!
+    expect(await cloud.client.browsers.retrieve(id)).toMatchObject({ timeout_seconds: 600 })
     await page.getByRole('button', { name: 'End session' }).focus()
     await page.keyboard.press('Enter')
     await page.getByRole('alertdialog').waitFor()
@@ -255,6 +260,26 @@ describe('one session', () => {
     await checkPage(page, 'session-ended')
     await dashboard.open(`sessions/${id}/terminal`)
     await page.getByRole('heading', { name: 'This session has ended' }).waitFor()
+  })
+
+  test('is started with a profile and saves into it, and tells how that went', async () => {
+    const profile = await cloud.client.profiles.create({ name: 'kept' })
+    try {
+      await dashboard.open('sessions')
+      await page.getByRole('button', { name: 'New session' }).click()
+      await page.getByLabel('Profile').selectOption('kept')
+      await page.getByText('Save what changes into it').click()
+      expect(await problemsOf(page)).toEqual([])
+      await page.getByRole('button', { name: 'Start', exact: true }).click()
+      await tab('Details').click()
+      await page.getByText('when it ends', { exact: true }).waitFor()
+      await cloud.remove(page.url().split('/').at(-2)!)
+      await page.getByText('All of it', { exact: true }).waitFor({ timeout: 60_000 })
+      await page.getByRole('link', { name: 'kept' }).click()
+      await page.getByText('Sessions load this one').waitFor()
+    } finally {
+      await cloud.client.profiles.delete(profile.id)
+    }
   })
 
   test('that nobody has, or that is in another project, is a page that says so', async () => {
