@@ -324,7 +324,7 @@ test('the audit log of days long ago is reached by their dates', async () => {
   await hands.heading('These are not days of one search', 2).waitFor()
   await page.getByLabel('to', { exact: true }).fill(day(1))
   await hands.row(/long-ago/).waitFor()
-  await page.getByLabel('By', { exact: true }).selectOption('Allowed programs')
+  await page.getByRole('combobox', { name: 'By', exact: true }).selectOption('Allowed programs')
   await expect.poll(() => page.url()).toContain('auth_strategy=oauth')
   await hands.row(/long-ago.*oauth/).waitFor()
   await checkPage(page, 'audit-log-days')

@@ -90,9 +90,23 @@ describe('one session', () => {
     const frame = page.frameLocator('iframe[title="Live view of the browser"]')
     await frame.locator('#screen canvas').waitFor()
     await checkPage(page, 'session-live')
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: cloud.url })
+    const copied = async (name: string): Promise<string> => {
+      await page.getByRole('button', { name, exact: true }).click()
+      await page.getByRole('button', { name: 'Copied' }).waitFor()
+      return page.evaluate<string>('navigator.clipboard.readText()')
+    }
+    const { browser_live_view_url: control } = await cloud.client.browsers.retrieve(session.id)
+    const watch = await copied('Copy link to watch')
+    expect(watch.split('/').slice(0, -1)).toEqual(control!.split('/').slice(0, -1))
+    expect(watch).not.toBe(control)
     await page.getByRole('button', { name: 'Take control' }).click()
     await page.getByText('Your mouse and keyboard act in the browser.').waitFor()
     await frame.locator('#screen canvas').waitFor()
+    expect(await copied('Copy link to control')).toBe(control)
+    // Of a link that gives control, the service makes one that does not; of the other it has nothing to take.
+    const asked = async (url: string) => (await fetch(`${url}?readOnly=true`, { redirect: 'manual' })).status
+    expect([await asked(control!), await asked(watch)]).toEqual([303, 200])
   })
 
   test('shows what happens as it happens, and what is kept after a reload', async () => {
@@ -267,7 +281,7 @@ describe('one session', () => {
     try {
       await dashboard.open('sessions')
       await page.getByRole('button', { name: 'New session' }).click()
-      await page.getByLabel('Profile').selectOption('kept')
+      await page.getByRole('combobox', { name: 'Profile' }).selectOption('kept')
       await page.getByText('Save what changes into it').click()
       expect(await problemsOf(page)).toEqual([])
       await page.getByRole('button', { name: 'Start', exact: true }).click()

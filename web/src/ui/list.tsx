@@ -1,5 +1,5 @@
 // A list of the API as a page: its filters and its place are in the address, so they can be sent to somebody, and Back works.
-import { useEffect, useState, type ReactNode } from 'react'
+import { useEffect, useRef, useState, type ReactNode } from 'react'
 import { Input, Label, SearchField, Button as AriaButton } from 'react-aria-components'
 import { useSearchParams } from 'react-router'
 import type { ItemOf, ListId } from '../api/contracts.ts'
@@ -12,6 +12,8 @@ import { Select } from './field.tsx'
 const PAGE_ITEMS = 50
 /** Of a list that the API answers as a whole. */
 const PAGE_ROWS = 200
+/** In the address: which page of a list is shown; of the audit log, whose pages follow by tokens, these are the token and the time of the first page. */
+const PLACE = ['offset', 'page_token', 'end']
 /** After the last key. */
 const SEARCH_MS = 300
 
@@ -209,16 +211,17 @@ function Pager({ offset, count, nextOffset, size = PAGE_ITEMS, all }: PagerProps
 
 export function FilterBar({ filters }: { filters: readonly Filter[] }) {
   const [search, set] = useSearchParams()
-  const change = (edit: (next: URLSearchParams) => void): void =>
-    set(
-      (now) => {
-        const next = new URLSearchParams(now)
-        edit(next)
-        next.delete('offset')
-        return next
-      },
-      { replace: true },
-    )
+  // The address follows a moment later: what is changed meanwhile builds on the change before it.
+  const latest = useRef(search)
+  useEffect(() => void (latest.current = search), [search])
+  const change = (edit: (next: URLSearchParams) => void): void => {
+    const next = new URLSearchParams(latest.current)
+    edit(next)
+    // What is looked for is another thing, so its first page is.
+    for (const name of PLACE) next.delete(name)
+    latest.current = next
+    set(next, { replace: true })
+  }
   return (
     <div className="filters" role="search" aria-label="Filters">
       {filters.map((filter) =>
