@@ -457,6 +457,10 @@ describe('of the role', () => {
       await their.press('Invite')
       expect(await their.dialog().getByRole('combobox', { name: 'In', exact: true }).locator('option').allTextContents()).toEqual(['Default'])
       await theirPage.keyboard.press('Escape')
+      // The log of all projects and where it goes to is for those who own them all.
+      await open('exports')
+      await their.heading('No collectors', 2).waitFor()
+      expect(await theirPage.getByRole('navigation', { name: 'Of exports' }).getByRole('link').allTextContents()).toEqual(['Telemetry'])
       await open('api-keys')
       await their.press('New key')
       expect(await their.dialog().getByLabel('Project').locator('option').allTextContents()).toEqual(['Default'])

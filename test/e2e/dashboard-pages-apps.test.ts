@@ -144,6 +144,7 @@ test('managed logins are created, begun, continued on their page, and deleted; w
   await hands.heading('No managed logins', 2).waitFor()
   await checkPage(page, 'logins-empty')
   await hands.press('New managed login')
+  expect(await hands.dialog().getByLabel('Keep what a person types').isChecked()).toBe(true)
   await hands.dialog().getByLabel('Domain').fill('https://host.cob.internal')
   await hands.dialog().getByLabel('Profile').fill('logged-in')
   await hands.inDialog('Create')

@@ -187,7 +187,7 @@ const TABS = [
 export default function Exports() {
   const may = useRights()
   const { tab = '' } = useParams()
-  const tabs = TABS.filter(([id]) => id === '' || may.own)
+  const tabs = TABS.filter(([id]) => id === '' || may.ownAll)
   return (
     <>
       <Head title="Exports" text="Where telemetry of sessions and the audit log are sent.">
