@@ -83,7 +83,7 @@ export function List<K extends ListId>({ id, label, params, query: fixed, filter
       {isPending ? (
         <Loading label={label} />
       ) : !data ? (
-        <ErrorNotice error={error} what="The list" retry={() => void refetch()} />
+        <ErrorNotice error={error} what="The list" retry={() => void refetch()} isPolled={everyMs !== undefined} />
       ) : (
         <>
           {error && (

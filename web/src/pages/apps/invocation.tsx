@@ -118,7 +118,7 @@ function Browsers({ id }: { id: string }) {
       {isPending ? (
         <Loading label="the browsers" />
       ) : !data ? (
-        <ErrorNotice error={error} what="The list of browsers" />
+        <ErrorNotice error={error} what="The list of browsers" isPolled />
       ) : data.browsers.length === 0 ? (
         <p className="muted">It has none now.</p>
       ) : (

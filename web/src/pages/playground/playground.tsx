@@ -122,7 +122,7 @@ function Running({ id, onEnd }: { id: string; onEnd: () => void }) {
         </Button>
       </div>
     )
-  if (!data) return isPending ? <Loading label="the browser" /> : <ErrorNotice error={error} what="This browser" />
+  if (!data) return isPending ? <Loading label="the browser" /> : <ErrorNotice error={error} what="This browser" isPolled />
   const end = async (): Promise<void> => {
     await remove.mutateAsync({ params: { id_or_name: id } })
     isEnded.current = true

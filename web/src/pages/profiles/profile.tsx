@@ -104,7 +104,7 @@ function Buttons({ profile }: { profile: Profile }) {
 function Versions({ profile, mayUse }: { profile: Profile; mayUse: boolean }) {
   const { data, error, isPending, refetch } = useCall('listProfileVersions', { params: { id_or_name: profile.id } }, { everyMs: REFRESH_MS })
   if (isPending) return <Loading label="the versions" />
-  if (!data) return <ErrorNotice error={error} what="The list of versions" retry={() => void refetch()} />
+  if (!data) return <ErrorNotice error={error} what="The list of versions" retry={() => void refetch()} isPolled />
   if (data.length === 0)
     return <p className="muted">Nothing has been saved into it yet. Start a session with this profile that saves what changes: it does so when it ends.</p>
   return (

@@ -45,7 +45,7 @@ function Version() {
 function Parts() {
   const { data, error, isPending, refetch } = useCall('getStatus', {}, { everyMs: REFRESH_MS })
   if (isPending) return <Loading label="the state" />
-  if (!data) return <ErrorNotice error={error} what="The state of the service" retry={() => void refetch()} />
+  if (!data) return <ErrorNotice error={error} what="The state of the service" retry={() => void refetch()} isPolled />
   return (
     <section className="panel" aria-label="Parts of the service">
       <ul className="parts">

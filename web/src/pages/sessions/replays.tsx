@@ -26,7 +26,7 @@ export default function Replays({ session }: TabProps) {
   const [chosen, choose] = useState<string>()
   const mayRecord = useMay('startReplay') && isRunning(session)
   if (isPending) return <Loading label="the replays" />
-  if (!data) return <ErrorNotice error={error} what="The list of replays" retry={() => void refetch()} />
+  if (!data) return <ErrorNotice error={error} what="The list of replays" retry={() => void refetch()} isPolled />
   const recording = data.find(({ finished_at: end }) => end === null)
   const shown = data.find(({ replay_id: id }) => id === chosen)
   return (
