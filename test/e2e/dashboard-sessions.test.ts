@@ -113,6 +113,7 @@ describe('one session', () => {
     await dashboard.open(`sessions/${session.id}`)
     await tab('Events').click()
     await page.getByText('New events appear as they happen.').waitFor()
+    expect(await page.title()).toBe('looked-at · Cob')
     await session.page.evaluate(`console.log('said just now')`)
     await page.getByText('said just now').first().waitFor()
     await page.reload()
@@ -191,6 +192,16 @@ describe('one session', () => {
     await cloud.client.browsers.process.exec(session.id, { command: 'sh', args: ['-c', 'echo second >> /tmp/a.log'] })
     await log.getByText('second').waitFor()
     expect(await log.getByText('first').count()).toBe(1)
+    // An open log is a use of its session: a tab that nobody sees must not keep it alive.
+    const ended = page.waitForEvent('requestfailed', (request) => /follow=true/.test(request.url()))
+    await page.evaluate(`Object.defineProperty(document, 'hidden', { value: true, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`)
+    await ended
+    await page.getByText('New lines appear as they come.').waitFor({ state: 'detached' })
+    await cloud.client.browsers.process.exec(session.id, { command: 'sh', args: ['-c', 'echo third >> /tmp/a.log'] })
+    await page.evaluate(`delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))`)
+    await log.getByText('third').waitFor()
+    expect(await log.getByText('first').count()).toBe(1)
+    await page.getByText('New lines appear as they come.').waitFor()
     await checkPage(page, 'session-logs')
   })
 
