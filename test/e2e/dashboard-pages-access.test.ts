@@ -385,6 +385,10 @@ test('the machine: its parts, seats, disk and version', async () => {
     .getByText(/^0 of \d+$/)
     .waitFor()
   await page.getByRole('region', { name: 'Disk' }).getByText(/free$/).waitFor()
+  await page
+    .getByRole('region', { name: 'Memory', exact: true })
+    .getByText(/^\d.* [MG]iB free$/)
+    .waitFor()
   expect(await page.getByRole('region', { name: 'Parts of the service' }).textContent()).toMatch(/Database.*Works/)
   await checkPage(page, 'machine')
 })

@@ -92,6 +92,9 @@ function Figures() {
         <Tile title="Disk" value={`${size(of('cob_disk_free_bytes') ?? 0)} free`} isBad={of('cob_disk_full') === 1}>
           {of('cob_disk_full') === 1 ? 'Full: nothing new is begun' : 'Room of the data directory'}
         </Tile>
+        <Tile title="Memory" value={`${size(of('cob_memory_available_bytes') ?? 0)} free`}>
+          What sessions and warm browsers can still take
+        </Tile>
         <Tile title="Memory of the service" value={size(of('cob_process_resident_memory_bytes') ?? 0)}>
           up for {duration(upMs(figures))}, {Math.round(of('cob_process_cpu_seconds_total') ?? 0)} s of CPU time
         </Tile>
