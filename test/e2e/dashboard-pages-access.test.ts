@@ -142,27 +142,33 @@ test('credentials are created, show keys and never values, are changed by key, a
   await hands.heading('No credentials', 2).waitFor()
 })
 
-test('credential providers are listed and tested', async () => {
+test('credential providers are created, tested, changed and deleted', async () => {
   await dashboard.open('credential-providers')
   await hands.heading('No credential providers', 2).waitFor()
   await checkPage(page, 'credential-providers-empty')
-  const { id } = await cloud.client.credentialProviders
-    .create({ name: HOSTILE, provider_type: 'file' as 'onepassword', token: '{"path": "/no/such/file"}' })
-    .catch(async () => {
-      // A service that has no such file refuses it when it is made: 1Password is asked only later.
-      return cloud.client.credentialProviders.create({ name: HOSTILE, provider_type: 'onepassword', token: CANARY })
-    })
-  try {
-    await page.reload()
-    await hands.row(/onerror/).waitFor()
-    await hands.press(`Test ${HOSTILE}`)
-    await page.getByText('It cannot be read').waitFor({ timeout: 60_000 })
-    await page.getByRole('alertdialog', { name: 'It cannot be read' }).getByLabel('Close').click()
-    await checkPage(page, 'credential-providers')
-    expect(await page.content()).not.toContain(CANARY)
-  } finally {
-    await cloud.client.credentialProviders.delete(id)
-  }
+  await hands.press('New provider')
+  await hands.dialog().getByLabel('Name', { exact: true }).fill(HOSTILE)
+  await hands.dialog().getByLabel('Type').selectOption('A file')
+  await hands.dialog().getByLabel('Token').fill(CANARY)
+  await hands.inDialog('Create')
+  await expect.poll(() => hands.dialog().getByLabel('Token').getAttribute('aria-invalid')).toBe('true')
+  expect(await problemsOf(page)).toEqual([])
+  await hands.dialog().getByLabel('Token').fill(`{"file": "${CANARY}.json"}`)
+  await hands.inDialog('Create')
+  await hands.row(/onerror/).waitFor()
+  await hands.press(`Test ${HOSTILE}`)
+  await page.getByText('It cannot be read').waitFor({ timeout: 60_000 })
+  await page.getByRole('alertdialog', { name: 'It cannot be read' }).getByLabel('Close').click()
+  await hands.press(`Change ${HOSTILE}`)
+  await hands.dialog().getByLabel('Name', { exact: true }).fill('team')
+  await hands.dialog().getByText('Logins use it').click()
+  await hands.inDialog('Save')
+  await hands.row(/team.*file.*Off/).waitFor()
+  await checkPage(page, 'credential-providers')
+  expect(await page.content()).not.toContain(CANARY)
+  await hands.press('Delete team')
+  await hands.confirm('Delete')
+  await hands.heading('No credential providers', 2).waitFor()
 })
 
 test('projects are created, limited, renamed, archived and deleted', async () => {
