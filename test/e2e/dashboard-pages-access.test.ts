@@ -15,6 +15,7 @@ import { startCloud, type Cloud } from '../support/cloud.ts'
 import { handsOn, type Hands } from '../support/dashboard-hands.ts'
 import { builtDashboard, checkPage, openDashboard, PHONE, problemsOf, type Dashboard } from '../support/dashboard.ts'
 import { asPage, signedIn } from '../support/people.ts'
+import { runPasted } from '../support/pasted.ts'
 import { s3Server, type S3Server } from '../support/s3.ts'
 
 const HOSTILE = '<img src=x onerror=alert(1)><script>alert(2)</script>'
@@ -355,6 +356,12 @@ test('exports: a collector and a bucket are created, tested, paused and deleted'
   expect(await page.content()).not.toContain(CANARY)
   await checkPage(page, 'exports')
   await page.getByRole('link', { name: 'Audit log' }).last().click()
+  await hands.heading('No buckets', 2).waitFor()
+  // The lines to copy make one.
+  await page.getByRole('tab', { name: 'curl', exact: true }).click()
+  await runPasted('curl', (await page.getByRole('region', { name: 'curl', exact: true }).textContent())!, cloud.key)
+  await hands.press('Delete logs')
+  await hands.confirm('Delete')
   await hands.heading('No buckets', 2).waitFor()
   await hands.press('New bucket')
   await hands.dialog().getByLabel('Bucket', { exact: true }).fill('Not a bucket')
