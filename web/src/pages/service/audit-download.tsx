@@ -51,6 +51,11 @@ async function fetchChunk(query: Record<string, unknown>): Promise<{ headers: He
 
 const entries = (count: number): string => `${count.toLocaleString()} ${count === 1 ? 'entry' : 'entries'}`
 
+const tooMuch = (rows: number): void =>
+  failed('The file is not all of it')(
+    new Error(`It has the newest ${entries(rows)}: a file has about ${size(MAX_BYTES)} at most. Choose a shorter time for those before them.`),
+  )
+
 /** `query` undefined: there is nothing to search. */
 export function Download({ query }: { query: (() => Record<string, unknown>) | undefined }) {
   const [transfer, setTransfer] = useState<string>()
@@ -59,15 +64,14 @@ export function Download({ query }: { query: (() => Record<string, unknown>) | u
     try {
       const { file, rows, hasMore } = await fetchAll(query!(), (count, length) => setTransfer(`Downloading: ${entries(count)}, ${size(length)}`))
       saveBlob(file, `audit-log${hasMore ? '-newest-part' : ''}.jsonl`)
-      if (hasMore)
-        throw new Error(`It has the newest ${entries(rows)}: a file has about ${size(MAX_BYTES)} at most. Choose a shorter time for those before them.`)
+      if (hasMore) return tooMuch(rows)
       done(`The file has all ${entries(rows)} of this time and these filters`)
     } finally {
       setTransfer(undefined)
     }
   }
   return (
-    <Button isDisabled={transfer !== undefined || query === undefined} onPress={() => void download().catch(failed('The file is not all of it'))}>
+    <Button isDisabled={transfer !== undefined || query === undefined} onPress={() => void download().catch(failed('The download has failed'))}>
       {transfer ?? 'Download'}
     </Button>
   )
