@@ -21,5 +21,6 @@ test('figures are found by name and labels in what the service answers, and summ
   expect([of('cob_shelf_waiting'), of('cob_boots_under_way'), of('cob_websockets'), of('cob_disk_free_bytes')]).toEqual([1, 2, 7, 8])
   expect(of('cob_http_failures_total')).toBe(2)
   expect(of('cob_process_resident_memory_bytes')).toBeGreaterThan(1_000_000)
+  expect(of('cob_memory_available_bytes')).toBeGreaterThan(1_000_000)
   expect(of('no_such_figure')).toBeUndefined()
 })

@@ -44,6 +44,12 @@ describe('the body', () => {
     expect(bodyOf(FIELDS, { size: '3', type: 'isp', 'config.host': 'a.b' }).body).toEqual({ size: 3, isOn: false, proxy_id: '' })
   })
 
+  test('leaves out what is as it was at first, where to name it again would mean something', () => {
+    const fields: FieldSpec[] = [{ name: 'domains', label: 'Domains', kind: 'lines', initial: 'a.b', onlyChanged: true, sendsEmpty: true }]
+    expect(bodyOf(fields, { domains: 'a.b' }).body).toEqual({})
+    expect(bodyOf(fields, { domains: '' }).body).toEqual({ domains: [] })
+  })
+
   test('is not sent with a number that is none, a line without "=", text that is no JSON, or nothing where something must be', () => {
     expect(bodyOf(FIELDS, { size: 'many', values: 'nonsense', payload: '{' }).problems).toEqual({
       size: 'Write a number.',

@@ -85,4 +85,13 @@ test('a service that cannot be reached is said, with what is known meanwhile, an
   expect(await page.getByRole('table').count()).toBe(1)
   await page.unroute('**/browsers?*')
   await page.getByText('The list may be out of date').waitFor({ state: 'detached' })
+  // Only a page that asks again says so.
+  await page.route(/\/(browsers|proxies)\?/, (route) => route.abort())
+  await open('sessions')
+  await page.getByText('This page tries again by itself.').waitFor()
+  await open('proxies')
+  await page.getByText('Try again in a moment.').waitFor()
+  await page.unrouteAll()
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await page.getByRole('heading', { name: 'No proxies' }).waitFor()
 })

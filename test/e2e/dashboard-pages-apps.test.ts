@@ -144,6 +144,7 @@ test('managed logins are created, begun, continued on their page, and deleted; w
   await hands.heading('No managed logins', 2).waitFor()
   await checkPage(page, 'logins-empty')
   await hands.press('New managed login')
+  expect(await hands.dialog().getByLabel('Keep what a person types').isChecked()).toBe(true)
   await hands.dialog().getByLabel('Domain').fill('https://host.cob.internal')
   await hands.dialog().getByLabel('Profile').fill('logged-in')
   await hands.inDialog('Create')
@@ -157,6 +158,24 @@ test('managed logins are created, begun, continued on their page, and deleted; w
   await hands.inDialog('Create')
   await hands.heading('host.cob.internal').waitFor()
   await page.getByText('No login and no check yet.').waitFor()
+  const connection = page.url().split('/').at(-1)!
+  await hands.press('Change')
+  await hands.dialog().getByLabel('More hosts where it may be typed').fill('login.host.cob.internal')
+  await hands.dialog().getByLabel('Checked every so many seconds').fill('1')
+  await hands.dialog().getByText('Record logins').click()
+  await hands.inDialog('Save')
+  await expect.poll(() => hands.dialog().getByLabel('Checked every so many seconds').getAttribute('aria-invalid')).toBe('true')
+  expect(await problemsOf(page)).toEqual([])
+  await hands.dialog().getByLabel('Checked every so many seconds').fill('7200')
+  await hands.inDialog('Save')
+  await page.getByText('login.host.cob.internal').waitFor()
+  expect(await cloud.client.auth.connections.retrieve(connection)).toMatchObject({
+    allowed_domains: ['login.host.cob.internal'],
+    health_check_interval: 7200,
+    record_session: true,
+    save_credentials: true,
+    login_url: `http://host.cob.internal:${port}/`,
+  })
   await hands.press('Log in')
   const asks = page.getByRole('region', { name: 'Last login' })
   await asks.getByText(/awaiting input/).waitFor({ timeout: 60_000 })

@@ -78,12 +78,28 @@ describe('browser pools', () => {
     // The dialog stays, with what was typed and what the service says of it.
     await hands.dialog().getByText('0.name: there is no such extension.').waitFor()
     await hands.dialog().getByLabel('Extensions').fill('')
+    await hands.dialog().getByLabel('Reaches only these hosts').fill('example.com\nhttps://not.a.host/')
+    await hands.inDialog('Save')
+    await hands
+      .dialog()
+      .getByText(/^allowed_hosts\.1: |^1: /)
+      .waitFor()
+    await hands.dialog().getByLabel('Reaches only these hosts').fill('example.com\n*.example.org')
+    await hands.dialog().getByLabel('Reaches these without a proxy').fill('10.0.0.0/8')
     await hands.inDialog('Save')
     await hands.dialog().waitFor({ state: 'detached' })
     expect((await cloud.client.browserPools.retrieve(pool!.id)).browser_pool_config).toMatchObject({
       start_url: 'about:blank',
       chrome_policy: { BookmarkBarEnabled: true },
+      network: { allowed_hosts: ['example.com', '*.example.org'], private_hosts: ['10.0.0.0/8'] },
     })
+    // Empty lists let it reach all again.
+    await hands.press('Change')
+    await hands.dialog().getByLabel('Reaches only these hosts').fill('')
+    await hands.dialog().getByLabel('Reaches these without a proxy').fill('')
+    await hands.inDialog('Save')
+    await hands.dialog().waitFor({ state: 'detached' })
+    expect((await cloud.client.browserPools.retrieve(pool!.id)).browser_pool_config).not.toHaveProperty('network')
     await hands.press('Flush')
     await hands.confirm('Flush')
     await dashboard.open('pools')
@@ -169,7 +185,11 @@ describe('proxies', () => {
     await page.getByRole('alertdialog', { name: 'It does not work' }).getByLabel('Close').click()
     await page.getByText('Does not work', { exact: true }).waitFor()
     await checkPage(page, 'proxies')
-    await hands.press(`Delete ${HOSTILE}`)
+    await hands.press(`Rename ${HOSTILE}`)
+    await hands.dialog().getByLabel('Name', { exact: true }).fill('office')
+    await hands.inDialog('Save')
+    await hands.row(/office/).waitFor()
+    await hands.press('Delete office')
     await hands.confirm('Delete')
     await hands.heading('No proxies', 2).waitFor()
   })

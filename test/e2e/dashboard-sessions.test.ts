@@ -90,15 +90,30 @@ describe('one session', () => {
     const frame = page.frameLocator('iframe[title="Live view of the browser"]')
     await frame.locator('#screen canvas').waitFor()
     await checkPage(page, 'session-live')
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: cloud.url })
+    const copied = async (name: string): Promise<string> => {
+      await page.getByRole('button', { name, exact: true }).click()
+      await page.getByRole('button', { name: 'Copied' }).waitFor()
+      return page.evaluate<string>('navigator.clipboard.readText()')
+    }
+    const { browser_live_view_url: control } = await cloud.client.browsers.retrieve(session.id)
+    const watch = await copied('Copy link to watch')
+    expect(watch.split('/').slice(0, -1)).toEqual(control!.split('/').slice(0, -1))
+    expect(watch).not.toBe(control)
     await page.getByRole('button', { name: 'Take control' }).click()
     await page.getByText('Your mouse and keyboard act in the browser.').waitFor()
     await frame.locator('#screen canvas').waitFor()
+    expect(await copied('Copy link to control')).toBe(control)
+    // Of a link that gives control, the service makes one that does not; of the other it has nothing to take.
+    const asked = async (url: string) => (await fetch(`${url}?readOnly=true`, { redirect: 'manual' })).status
+    expect([await asked(control!), await asked(watch)]).toEqual([303, 200])
   })
 
   test('shows what happens as it happens, and what is kept after a reload', async () => {
     await dashboard.open(`sessions/${session.id}`)
     await tab('Events').click()
     await page.getByText('New events appear as they happen.').waitFor()
+    expect(await page.title()).toBe('looked-at · Cob')
     await session.page.evaluate(`console.log('said just now')`)
     await page.getByText('said just now').first().waitFor()
     await page.reload()
@@ -132,6 +147,15 @@ describe('one session', () => {
     await page.getByRole('button', { name: 'Delete table.csv' }).click()
     await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
     await page.getByRole('heading', { name: 'This folder is empty' }).waitFor()
+    // A folder of many files is shown by pages.
+    await cloud.client.browsers.process.exec(session.id, { command: 'sh', args: ['-c', 'mkdir /tmp/many; cd /tmp/many; seq -f many-%g.txt 250 | xargs touch'] })
+    await dashboard.open(`sessions/${session.id}/files?path=/tmp/many`)
+    await page.getByText('1–200 of 250').waitFor()
+    const rows = page.getByRole('row', { name: /many-/ })
+    expect(await rows.count()).toBe(200)
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByText('201–250 of 250').waitFor()
+    expect(await rows.count()).toBe(50)
     await dashboard.open(`sessions/${session.id}/files?path=/no/such`)
     await page.getByRole('heading', { name: 'This folder is not there' }).waitFor()
   })
@@ -168,6 +192,16 @@ describe('one session', () => {
     await cloud.client.browsers.process.exec(session.id, { command: 'sh', args: ['-c', 'echo second >> /tmp/a.log'] })
     await log.getByText('second').waitFor()
     expect(await log.getByText('first').count()).toBe(1)
+    // An open log is a use of its session: a tab that nobody sees must not keep it alive.
+    const ended = page.waitForEvent('requestfailed', (request) => /follow=true/.test(request.url()))
+    await page.evaluate(`Object.defineProperty(document, 'hidden', { value: true, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`)
+    await ended
+    await page.getByText('New lines appear as they come.').waitFor({ state: 'detached' })
+    await cloud.client.browsers.process.exec(session.id, { command: 'sh', args: ['-c', 'echo third >> /tmp/a.log'] })
+    await page.evaluate(`delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))`)
+    await log.getByText('third').waitFor()
+    expect(await log.getByText('first').count()).toBe(1)
+    await page.getByText('New lines appear as they come.').waitFor()
     await checkPage(page, 'session-logs')
   })
 
@@ -180,6 +214,27 @@ describe('one session', () => {
     await session.page.reload()
     await page.getByRole('button', { name: 'Stop recording' }).click()
     await page.getByRole('button', { name: 'Download' }).waitFor()
+    // While the film is being stored, nothing is saved; then the browser downloads it from its own address, and not from the page's memory.
+    let asked = 0
+    const seen = Promise.withResolvers<void>()
+    await page.route(/\/replays\/\w+$/, async (route) => {
+      if (asked++ === 0) return route.fulfill({ status: 202, headers: { 'retry-after': '0' } })
+      await seen.promise
+      return route.continue()
+    })
+    const download = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Download' }).click()
+    await page.getByRole('button', { name: 'Getting it ready…', disabled: true }).waitFor()
+    seen.resolve()
+    const film = await download
+    await page.unrouteAll()
+    expect(asked).toBe(2)
+    expect(film.url()).toMatch(/\/replays\/\w+\/video\?jwt=/)
+    expect(
+      readFileSync((await film.path())!)
+        .subarray(4, 8)
+        .toString(),
+    ).toBe('ftyp')
     await page.getByRole('button', { name: 'Play' }).click()
     await page.frameLocator('iframe[title="Player"]').locator('video').waitFor()
     await checkPage(page, 'session-replays')
@@ -203,10 +258,15 @@ describe('one session', () => {
     await page.keyboard.press('Enter')
     await page.getByRole('dialog').waitFor()
     expect(await problemsOf(page)).toEqual([])
+    await page.getByRole('textbox', { name: 'Start page' }).fill('nonsense')
     await page.getByRole('textbox', { name: 'Name' }).fill('by hand')
+    await page.keyboard.press('Enter')
+    await expect.poll(() => page.getByRole('textbox', { name: 'Start page' }).getAttribute('aria-invalid')).toBe('true')
+    await page.getByRole('textbox', { name: 'Start page' }).fill('')
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'by hand', level: 1 }).waitFor()
     const id = page.url().split('/').at(-1)!
+    expect(await cloud.client.browsers.retrieve(id)).toMatchObject({ timeout_seconds: 600 })
     await page.getByRole('button', { name: 'End session' }).focus()
     await page.keyboard.press('Enter')
     await page.getByRole('alertdialog').waitFor()
@@ -225,6 +285,26 @@ describe('one session', () => {
     await checkPage(page, 'session-ended')
     await dashboard.open(`sessions/${id}/terminal`)
     await page.getByRole('heading', { name: 'This session has ended' }).waitFor()
+  })
+
+  test('is started with a profile and saves into it, and tells how that went', async () => {
+    const profile = await cloud.client.profiles.create({ name: 'kept' })
+    try {
+      await dashboard.open('sessions')
+      await page.getByRole('button', { name: 'New session' }).click()
+      await page.getByRole('combobox', { name: 'Profile' }).selectOption('kept')
+      await page.getByText('Save what changes into it').click()
+      expect(await problemsOf(page)).toEqual([])
+      await page.getByRole('button', { name: 'Start', exact: true }).click()
+      await tab('Details').click()
+      await page.getByText('when it ends', { exact: true }).waitFor()
+      await cloud.remove(page.url().split('/').at(-2)!)
+      await page.getByText('All of it', { exact: true }).waitFor({ timeout: 60_000 })
+      await page.getByRole('link', { name: 'kept' }).click()
+      await page.getByText('Sessions load this one').waitFor()
+    } finally {
+      await cloud.client.profiles.delete(profile.id)
+    }
   })
 
   test('that nobody has, or that is in another project, is a page that says so', async () => {

@@ -1,6 +1,7 @@
 // Figures for Prometheus.
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { Room } from '../../base/disk.ts'
+import { memoryNow } from '../../base/memory.ts'
 import type { ShelfMeter, ShelfState } from '../browsers/fleet/shelf-state.ts'
 
 export interface Metrics {
@@ -45,6 +46,7 @@ export function makeMetrics(): Metrics {
   const diskFree = new Gauge({ name: 'cob_disk_free_bytes', help: 'Room on the disk of the data directory', registers })
   const diskFiles = new Gauge({ name: 'cob_disk_free_files', help: 'Files that may still be made on the disk of the data directory', registers })
   const diskFull = new Gauge({ name: 'cob_disk_full', help: '1 while nothing new is begun because the disk is full', registers })
+  const memory = new Gauge({ name: 'cob_memory_available_bytes', help: 'Memory of the machine that programs can still take without swapping', registers })
   return {
     shelf: {
       served(wasReady, seconds) {
@@ -82,6 +84,7 @@ export function makeMetrics(): Metrics {
       diskFree.set(freeBytes)
       if (freeInodes !== undefined) diskFiles.set(freeInodes)
       diskFull.set(problem === undefined ? 0 : 1)
+      memory.set(memoryNow().freeBytes)
       return registers[0]!.metrics()
     },
   }

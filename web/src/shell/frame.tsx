@@ -7,6 +7,7 @@ import { useMe } from '../api/sign-in.ts'
 import { PAGES, SECTIONS } from '../pages.ts'
 import { Button } from '../ui/button.tsx'
 import { ErrorNotice } from '../ui/error.tsx'
+import { putTitle } from '../ui/page.tsx'
 import { AccountMenu } from './account-menu.tsx'
 import { ProjectSwitcher } from './project-switcher.tsx'
 import { SignIn } from './sign-in.tsx'
@@ -22,9 +23,7 @@ export function Frame() {
 
   // On a phone the navigation covers the page, so it closes when somebody has chosen.
   useEffect(() => open(false), [pathname])
-  useEffect(() => {
-    document.title = isSignedIn && title ? `${title} · Cob` : 'Cob'
-  }, [title, isSignedIn, pathname])
+  useEffect(() => putTitle({ page: isSignedIn ? title : undefined }), [title, isSignedIn])
   useEffect(() => {
     if (!isOpen) return
     const close = (event: KeyboardEvent): void => void (event.key === 'Escape' && open(false))

@@ -3,7 +3,15 @@ import { ApiError } from '../api/client.ts'
 import { adviceOn } from './advice.ts'
 import { Button } from './button.tsx'
 
-export function ErrorNotice({ error, retry, what = 'This' }: { error: unknown; retry?: () => void; what?: string }) {
+interface NoticeProps {
+  error: unknown
+  retry?: () => void
+  what?: string
+  /** It is fetched again and again anyway. */
+  isPolled?: boolean
+}
+
+export function ErrorNotice({ error, retry, what = 'This', isPolled = false }: NoticeProps) {
   const title =
     error instanceof ApiError && error.status === 404
       ? `${what} is not there`
@@ -13,7 +21,7 @@ export function ErrorNotice({ error, retry, what = 'This' }: { error: unknown; r
   return (
     <div className="notice" role="alert">
       <h2>{title}</h2>
-      <p>{adviceOn(error)}</p>
+      <p>{adviceOn(error, isPolled ? 'again' : undefined)}</p>
       {retry && <Button onPress={retry}>Try again</Button>}
     </div>
   )

@@ -4,6 +4,7 @@ import { adviceOn } from './advice.ts'
 import { ApiError, stream } from '../api/client.ts'
 import type { EventOf, StreamId } from '../api/contracts.ts'
 import { useProject } from '../api/project.ts'
+import { visible, whileVisible } from './visible.ts'
 
 /** The newest are kept: a stream may have any length, the memory of a page has not. */
 const MAX_EVENTS = 5_000
@@ -48,38 +49,25 @@ export function useFollow<K extends StreamId>(id: K, input: Input<K>, isKept: (e
       })
     }
     const timer = setInterval(show, SHOW_MS)
-    /** Whether the service has ended it. */
-    const once = async (): Promise<boolean> => {
-      const hidden = new AbortController()
-      const hide = (): void => void (document.hidden && hidden.abort())
-      document.addEventListener('visibilitychange', hide)
-      const both = AbortSignal.any([signal, hidden.signal])
+    const once = async (both: AbortSignal): Promise<void> => {
       isFresh = true
       waiting = []
-      try {
-        set(({ problem: _, ...now }) => ({ ...now, isOpen: true }))
-        for await (const { event } of stream(id, JSON.parse(key) as Input<K>, { signal: both })) {
-          if (isKept(event)) waiting.push(event)
-          if (waiting.length > MAX_EVENTS) waiting.shift()
-        }
-        show()
-        set((now) => ({ ...now, isOpen: false, hasEnded: true }))
-        return true
-      } catch (error) {
-        if (!both.aborted) throw error
-        return false
-      } finally {
-        document.removeEventListener('visibilitychange', hide)
+      set(({ problem: _, ...now }) => ({ ...now, isOpen: true }))
+      for await (const { event } of stream(id, JSON.parse(key) as Input<K>, { signal: both })) {
+        if (isKept(event)) waiting.push(event)
+        if (waiting.length > MAX_EVENTS) waiting.shift()
       }
+      show()
+      set((now) => ({ ...now, isOpen: false, hasEnded: true }))
     }
     const run = async (): Promise<void> => {
       let isDone = false
       while (!signal.aborted && !isDone) {
         await visible(signal)
         try {
-          isDone = await once()
+          isDone = await whileVisible(signal, once)
         } catch (error) {
-          set((now) => ({ ...now, isOpen: false, problem: adviceOn(error) }))
+          set((now) => ({ ...now, isOpen: false, problem: adviceOn(error, 'again') }))
           if (error instanceof ApiError && error.status >= 400 && error.status < 500) return
           await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
         }
@@ -95,12 +83,3 @@ export function useFollow<K extends StreamId>(id: K, input: Input<K>, isKept: (e
   }, [id, key, project])
   return state
 }
-
-/** Resolves as soon as the tab can be seen. */
-const visible = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve, reject) => {
-    if (!document.hidden) return resolve()
-    const look = (): void => void (document.hidden || resolve())
-    document.addEventListener('visibilitychange', look, { signal })
-    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
-  })

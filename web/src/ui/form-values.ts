@@ -21,6 +21,8 @@ export interface FieldSpec {
   accept?: string
   /** Empty is sent as well: it clears what there is. */
   sendsEmpty?: boolean
+  /** It is sent only when it is not as it was at first. */
+  onlyChanged?: boolean
   /** Whether it belongs to the form, as it is filled in now. */
   when?: (values: Values) => boolean
 }
@@ -35,7 +37,7 @@ export function valueOf({ kind = 'text', isRequired, sendsEmpty }: FieldSpec, ty
   const text = typed ?? ''
   if (kind === 'switch') return { value: text === 'true' }
   if (text.trim() === '') {
-    if (isRequired) return { problem: kind === 'file' ? 'Choose a file.' : 'Fill this in.' }
+    if (isRequired) return { problem: kind === 'file' ? 'Choose a file.' : kind === 'choice' ? 'Choose one.' : 'Fill this in.' }
     if (!sendsEmpty) return {}
     return { value: kind === 'lines' ? [] : kind === 'pairs' || kind === 'json' ? {} : kind === 'number' ? 0 : '' }
   }
@@ -66,6 +68,7 @@ export function bodyOf(fields: readonly FieldSpec[], values: Values): { body: Bo
   const problems: Problems = {}
   for (const field of fields) {
     if (field.when?.(values) === false) continue
+    if (field.onlyChanged && values[field.name] === (field.initial ?? '')) continue
     const { value, problem } = valueOf(field, values[field.name])
     if (problem !== undefined) problems[field.name] = problem
     if (value !== undefined) put(body, field.name.split('.'), value)

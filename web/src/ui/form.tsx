@@ -93,7 +93,17 @@ interface OneProps {
 }
 
 function One({ field: { label, kind = 'text', hint, placeholder, options, isRequired = false, rows, accept }, value, problem, onChange }: OneProps) {
-  if (kind === 'choice') return <Select label={label} value={value as string} options={options ?? []} onChange={onChange} />
+  if (kind === 'choice')
+    return (
+      <Select
+        label={label}
+        value={value as string}
+        options={options ?? []}
+        onChange={onChange}
+        {...(hint !== undefined && { hint })}
+        {...(problem !== undefined && { problem })}
+      />
+    )
   if (kind === 'switch')
     return (
       <div className="field">

@@ -1,5 +1,5 @@
 // A list of the API as a page: its filters and its place are in the address, so they can be sent to somebody, and Back works.
-import { useEffect, useState, type ReactNode } from 'react'
+import { useEffect, useRef, useState, type ReactNode } from 'react'
 import { Input, Label, SearchField, Button as AriaButton } from 'react-aria-components'
 import { useSearchParams } from 'react-router'
 import type { ItemOf, ListId } from '../api/contracts.ts'
@@ -10,6 +10,10 @@ import { ErrorNotice } from './error.tsx'
 import { Select } from './field.tsx'
 
 const PAGE_ITEMS = 50
+/** Of a list that the API answers as a whole. */
+const PAGE_ROWS = 200
+/** In the address: which page of a list is shown; of the audit log, whose pages follow by tokens, these are the token and the time of the first page. */
+const PLACE = ['offset', 'page_token', 'end']
 /** After the last key. */
 const SEARCH_MS = 300
 
@@ -22,9 +26,9 @@ export interface Column<T> {
   isNumber?: boolean
 }
 
-/** `search` and `tags` take text; `choice` one of a few, the first without asking. */
+/** `search` and `tags` take text; `choice` one of a few, the first without asking; `date` a day, as "2026-11-25". */
 export type Filter =
-  | { kind: 'search'; name: string; label: string }
+  | { kind: 'search' | 'date'; name: string; label: string }
   | { kind: 'choice'; name: string; label: string; options: readonly (readonly [value: string, text: string])[] }
   | { kind: 'tags'; name: string }
 
@@ -79,7 +83,7 @@ export function List<K extends ListId>({ id, label, params, query: fixed, filter
       {isPending ? (
         <Loading label={label} />
       ) : !data ? (
-        <ErrorNotice error={error} what="The list" retry={() => void refetch()} />
+        <ErrorNotice error={error} what="The list" retry={() => void refetch()} isPolled={everyMs !== undefined} />
       ) : (
         <>
           {error && (
@@ -157,7 +161,31 @@ function NothingHere({ isFiltered }: { isFiltered: boolean }) {
   )
 }
 
-function Pager({ offset, count, nextOffset }: { offset: number; count: number; nextOffset: number | undefined }) {
+/** A table of a list that the API answers as a whole and that may be long: one page of its rows. Its place is in the address, as that of a {@link List}. */
+export function Pages<T>({ items, ...table }: TableProps<T>) {
+  const { offset: given } = useFilters([])
+  // The list may have become shorter.
+  const offset = Math.min(given, Math.max(0, Math.ceil(items.length / PAGE_ROWS) - 1) * PAGE_ROWS)
+  const shown = items.slice(offset, offset + PAGE_ROWS)
+  const next = offset + PAGE_ROWS
+  return (
+    <>
+      <Table {...table} items={shown} />
+      <Pager offset={offset} count={shown.length} nextOffset={next < items.length ? next : undefined} size={PAGE_ROWS} all={items.length} />
+    </>
+  )
+}
+
+interface PagerProps {
+  offset: number
+  count: number
+  nextOffset: number | undefined
+  size?: number
+  /** How many there are on all pages, if that is known. */
+  all?: number
+}
+
+function Pager({ offset, count, nextOffset, size = PAGE_ITEMS, all }: PagerProps) {
   const [search, set] = useSearchParams()
   if (offset === 0 && nextOffset === undefined) return null
   const go = (to: number): void => {
@@ -170,8 +198,8 @@ function Pager({ offset, count, nextOffset }: { offset: number; count: number; n
   }
   return (
     <nav className="pager" aria-label="Pages of the list">
-      <span className="muted">{count > 0 ? `${offset + 1}–${offset + count}` : ''}</span>
-      <Button isDisabled={offset === 0} onPress={() => go(Math.max(0, offset - PAGE_ITEMS))}>
+      <span className="muted">{count > 0 ? `${offset + 1}–${offset + count}${all === undefined ? '' : ` of ${all}`}` : ''}</span>
+      <Button isDisabled={offset === 0} onPress={() => go(Math.max(0, offset - size))}>
         Previous
       </Button>
       <Button isDisabled={nextOffset === undefined} onPress={() => go(nextOffset!)}>
@@ -183,16 +211,17 @@ function Pager({ offset, count, nextOffset }: { offset: number; count: number; n
 
 export function FilterBar({ filters }: { filters: readonly Filter[] }) {
   const [search, set] = useSearchParams()
-  const change = (edit: (next: URLSearchParams) => void): void =>
-    set(
-      (now) => {
-        const next = new URLSearchParams(now)
-        edit(next)
-        next.delete('offset')
-        return next
-      },
-      { replace: true },
-    )
+  // The address follows a moment later: what is changed meanwhile builds on the change before it.
+  const latest = useRef(search)
+  useEffect(() => void (latest.current = search), [search])
+  const change = (edit: (next: URLSearchParams) => void): void => {
+    const next = new URLSearchParams(latest.current)
+    edit(next)
+    // What is looked for is another thing, so its first page is.
+    for (const name of PLACE) next.delete(name)
+    latest.current = next
+    set(next, { replace: true })
+  }
   return (
     <div className="filters" role="search" aria-label="Filters">
       {filters.map((filter) =>
@@ -203,6 +232,15 @@ export function FilterBar({ filters }: { filters: readonly Filter[] }) {
             value={search.get(filter.name) ?? ''}
             onChange={(text) => change((next) => (text === '' ? next.delete(filter.name) : next.set(filter.name, text)))}
           />
+        ) : filter.kind === 'date' ? (
+          <label key={filter.name} className="date">
+            {filter.label}
+            <input
+              type="date"
+              value={search.get(filter.name) ?? ''}
+              onChange={({ target: { value } }) => change((next) => (value === '' ? next.delete(filter.name) : next.set(filter.name, value)))}
+            />
+          </label>
         ) : filter.kind === 'choice' ? (
           <Select
             key={filter.name}

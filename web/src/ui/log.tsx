@@ -1,6 +1,7 @@
 // Lines of a log, the newest in view as long as nobody has scrolled up. What programs print is text.
 import { useEffect, useRef } from 'react'
 import '../pages/sessions/session.css'
+import { timeOfDay } from './show.tsx'
 import { printable } from './text.ts'
 
 export interface LogLine {
@@ -30,7 +31,7 @@ export function LogLines({ lines, empty = 'Nothing yet.', isShort = false }: { l
       ) : (
         lines.map((line, at) => (
           <p key={at} className={line.isProblem ? 'problem' : undefined}>
-            <time dateTime={line.timestamp}>{line.timestamp.slice(11, 23)}</time>
+            <time dateTime={line.timestamp}>{timeOfDay(new Date(line.timestamp))}</time>
             {printable(line.message)}
           </p>
         ))

@@ -1,10 +1,21 @@
 // The head of a page, and the title of its document.
 import { useEffect, type ReactNode } from 'react'
 
+/** The title of the document: the name of the thing that a page is about, or else of the page. */
+const titles: { page?: string | undefined; thing?: string | undefined } = {}
+
+/** Sets one of the two. They come in any order: a page knows its thing before the frame knows the page, or long after. */
+export function putTitle(part: typeof titles): void {
+  const { thing, page } = Object.assign(titles, part)
+  const title = thing ?? page
+  document.title = title === undefined ? 'Cob' : `${title} · Cob`
+}
+
 /** For pages about one thing: `title` is its name. */
 export function usePageTitle(title: string | undefined): void {
   useEffect(() => {
-    if (title !== undefined) document.title = `${title} · Cob`
+    putTitle({ thing: title })
+    return () => putTitle({ thing: undefined })
   }, [title])
 }
 

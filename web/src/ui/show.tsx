@@ -12,6 +12,11 @@ const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' })
 const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
 
+const ofDay = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' })
+
+/** "14:03:27.123", by the clock of this machine; empty when it is no time. */
+export const timeOfDay = (date: Date): string => (Number.isNaN(date.getTime()) ? '' : ofDay.format(date))
+
 /** The clock of the page, one for all, so that a list of a hundred times has one timer. */
 const clock = {
   listeners: new Set<(now: number) => void>(),

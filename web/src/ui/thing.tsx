@@ -24,7 +24,7 @@ export function Thing<T>({ query: { data, error, isPending, refetch }, what, bac
     return (
       <>
         <Head title={what.replace(/^This /, '').replace(/^./, (first) => first.toUpperCase())} back={back} />
-        {isPending ? <Loading label={what} /> : <ErrorNotice error={error} what={what} retry={() => void refetch()} />}
+        {isPending ? <Loading label={what} /> : <ErrorNotice error={error} what={what} retry={() => void refetch()} isPolled />}
       </>
     )
   return (

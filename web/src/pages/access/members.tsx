@@ -16,6 +16,10 @@ import { StateOf } from '../../ui/state-of.tsx'
 import { done } from '../../ui/toasts.tsx'
 
 type Member = ItemOf<'listMembers'>
+type Role = Member['projects'][number]['role']
+
+/** The part of a field's name that stands for all projects. */
+const ALL = 'all'
 
 const FILTERS: Filter[] = [{ kind: 'search', name: 'query', label: 'Search by name or address' }]
 const ROLES = [
@@ -26,29 +30,27 @@ const ROLES = [
 
 const nameOf = ({ name, email, subject, id }: Member): string => name ?? email ?? subject ?? id
 
-function useRoleFields(): FieldSpec[] {
+/** Where a role can be given: in all projects, if who is signed in owns them all, and in single ones. */
+function useScopes(): (readonly [id: string, name: string])[] {
   const may = useRights()
   const projects = useMe().data?.projects ?? []
-  return [
-    { name: 'role', label: 'Role', kind: 'choice', options: ROLES },
-    {
-      name: 'project_id',
-      label: 'In',
-      kind: 'choice',
-      options: [...(may.ownAll ? ([['', 'All projects']] as const) : []), ...projects.map(({ id, name }) => [id, name] as const)],
-    },
-  ]
+  return [...(may.ownAll ? ([['', 'All projects']] as const) : []), ...projects.map(({ id, name }) => [id, name] as const)]
 }
 
 function Invite() {
   const invite = useChange('inviteMember', ['listMembers'])
-  const roles = useRoleFields()
+  const scopes = useScopes()
   return (
     <FormDialog
       title="Invite somebody"
       trigger={<Button look="primary">Invite</Button>}
       text={<p className="muted">They get the role when they sign in with this address. No mail is sent: tell them.</p>}
-      fields={[{ name: 'email', label: 'E-mail address', isRequired: true }, { name: 'name', label: 'Name', hint: 'May be empty.' }, ...roles]}
+      fields={[
+        { name: 'email', label: 'E-mail address', isRequired: true },
+        { name: 'name', label: 'Name', hint: 'May be empty.' },
+        { name: 'role', label: 'Role', kind: 'choice', options: ROLES },
+        { name: 'project_id', label: 'In', kind: 'choice', options: scopes },
+      ]}
       action="Invite"
       send={async (body) => {
         await invite.mutateAsync({ body: body as { email: string; role: 'member' } })
@@ -58,9 +60,33 @@ function Invite() {
   )
 }
 
+/** The role that somebody has in one project, or in all (''). */
+const roleIn = ({ role, projects }: Member, scope: string): Role | undefined =>
+  (scope === '' ? role : projects.find(({ id }) => id === scope)?.role) ?? undefined
+
+/** One field for the role in each project, of which the form shows the one that is chosen: so it begins with the role that the person has there. */
+function roleFields(member: Member, scopes: ReturnType<typeof useScopes>): FieldSpec[] {
+  const first = scopes.find(([scope]) => roleIn(member, scope) !== undefined) ?? scopes[0]
+  return [
+    { name: 'project_id', label: 'In', kind: 'choice', options: scopes, initial: first?.[0] ?? '' },
+    ...scopes.map(([scope]): FieldSpec => {
+      const has = roleIn(member, scope)
+      return {
+        name: `roles.${scope || ALL}`,
+        label: 'Role',
+        kind: 'choice',
+        options: has === undefined ? [['', 'None yet'], ...ROLES] : ROLES,
+        initial: has ?? '',
+        isRequired: true,
+        when: ({ project_id: chosen }) => chosen === scope,
+      }
+    }),
+  ]
+}
+
 function Change({ member }: { member: Member }) {
   const change = useChange('updateMember', ['listMembers', 'getMe'])
-  const roles = useRoleFields()
+  const fields = roleFields(member, useScopes())
   return (
     <FormDialog
       title={`Role of ${nameOf(member)}`}
@@ -69,10 +95,11 @@ function Change({ member }: { member: Member }) {
           Role
         </Button>
       }
-      fields={roles}
+      fields={fields}
       action="Save"
-      send={async (body) => {
-        await change.mutateAsync({ params: { id: member.id }, body: body as { role: 'member' } })
+      send={async ({ project_id: project, roles }) => {
+        const role = (roles as Record<string, Role>)[(project as string | undefined) ?? ALL]!
+        await change.mutateAsync({ params: { id: member.id }, body: { role, ...(project !== undefined && { project_id: project as string }) } })
         done('Saved')
       }}
     />

@@ -9,7 +9,7 @@ import { Button } from '../../ui/button.tsx'
 import { Code } from '../../ui/code.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
-import { Loading, Table } from '../../ui/list.tsx'
+import { Loading, Pages } from '../../ui/list.tsx'
 import { LogLines, type LogLine } from '../../ui/log.tsx'
 import { Ago, duration, Facts, Mono } from '../../ui/show.tsx'
 import { StateOf } from '../../ui/state-of.tsx'
@@ -118,11 +118,11 @@ function Browsers({ id }: { id: string }) {
       {isPending ? (
         <Loading label="the browsers" />
       ) : !data ? (
-        <ErrorNotice error={error} what="The list of browsers" />
+        <ErrorNotice error={error} what="The list of browsers" isPolled />
       ) : data.browsers.length === 0 ? (
         <p className="muted">It has none now.</p>
       ) : (
-        <Table
+        <Pages
           label="Browsers"
           items={data.browsers}
           keyOf={({ session_id: session }) => session}

@@ -60,8 +60,8 @@ export default function Apps() {
             title="No apps"
             text="Zip a folder with your code, its package.json at the root, and deploy it here or from a program:"
             examples={examples(
-              `import { createReadStream } from 'node:fs'\n\nconst deployment = await kernel.deployments.create({ entrypoint_rel_path: 'app.ts', file: createReadStream('app.zip') })\nfor await (const event of await kernel.deployments.follow(deployment.id)) console.log(event)`,
-              `from pathlib import Path\n\ndeployment = kernel.deployments.create(entrypoint_rel_path="app.py", file=Path("app.zip"))\nfor event in kernel.deployments.follow(deployment.id):\n    print(event)`,
+              `import { createReadStream } from 'node:fs'\n\nconst deployment = await kernel.deployments.create({ entrypoint_rel_path: 'app.ts', file: createReadStream('app.zip') })\nfor await (const event of await kernel.deployments.follow(deployment.id)) {\n  console.log(event)\n  if (event.event === 'deployment_state' && ['running', 'failed'].includes(event.deployment.status)) break\n}`,
+              `from pathlib import Path\n\ndeployment = kernel.deployments.create(entrypoint_rel_path="app.py", file=Path("app.zip"))\nfor event in kernel.deployments.follow(deployment.id):\n    print(event)\n    if event.event == "deployment_state" and event.deployment.status in ("running", "failed"):\n        break`,
               `-F entrypoint_rel_path=app.ts -F file=@app.zip $URL/deployments`,
             )}
           />

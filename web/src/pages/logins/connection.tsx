@@ -4,6 +4,10 @@ import type { AnswerOf } from '../../api/contracts.ts'
 import { useCall, useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
 import { Act } from '../../ui/act.tsx'
+import { Button } from '../../ui/button.tsx'
+import { useChoices } from '../../ui/choices.ts'
+import { FormDialog } from '../../ui/form.tsx'
+import type { FieldSpec } from '../../ui/form-values.ts'
 import { List, type Filter } from '../../ui/list.tsx'
 import { Remove } from '../../ui/remove.tsx'
 import { Ago, duration, Facts, Mono, Outside } from '../../ui/show.tsx'
@@ -66,7 +70,73 @@ export default function ConnectionPage() {
   )
 }
 
-function Buttons({ connection: { id, domain, flow_status: status } }: { connection: Connection }) {
+/** Fields that are not changed are not sent: to name hosts or a credential decides who is asked where its values may go. */
+function Change({ connection }: { connection: Connection }) {
+  const change = useChange('updateAuthConnection', ['getAuthConnection', 'listAuthConnections'])
+  const { credential } = connection
+  const choices = useChoices(
+    'listCredentials',
+    credential?.provider === undefined ? 'None: a person types it' : `An item of ${credential.provider}, as it is`,
+    ({ name }) => [name, name],
+  )
+  const isOn = (name: string, label: string, value: boolean): FieldSpec => ({ name, label, kind: 'switch', initial: value ? 'true' : '', onlyChanged: true })
+  return (
+    <FormDialog
+      title={`Change ${connection.domain}`}
+      trigger={<Button>Change</Button>}
+      fields={[
+        {
+          name: 'login_url',
+          label: 'Page of the login',
+          initial: connection.login_url ?? '',
+          hint: 'May be empty: it is looked for.',
+          onlyChanged: true,
+          sendsEmpty: true,
+        },
+        {
+          name: 'credential.name',
+          label: 'Credential',
+          kind: 'choice',
+          // One that it has can be replaced and not be taken away.
+          options: credential?.name === undefined ? choices : choices.slice(1),
+          initial: credential?.name ?? '',
+          onlyChanged: true,
+        },
+        {
+          name: 'allowed_domains',
+          label: 'More hosts where it may be typed',
+          kind: 'lines',
+          rows: 2,
+          initial: connection.allowed_domains.join('\n'),
+          hint: 'One a line.',
+          onlyChanged: true,
+          sendsEmpty: true,
+        },
+        isOn('auto_reauth', 'Log in again by itself', connection.auto_reauth),
+        isOn('health_checks', 'Check whether it is still logged in', connection.health_checks),
+        {
+          name: 'health_check_interval',
+          label: 'Checked every so many seconds',
+          kind: 'number',
+          initial: String(connection.health_check_interval),
+          isRequired: true,
+          onlyChanged: true,
+          when: ({ health_checks: checks }) => checks === 'true',
+        },
+        isOn('save_credentials', 'Keep what a person types as a credential', connection.save_credentials),
+        isOn('record_session', 'Record logins', connection.record_session),
+      ]}
+      action="Save"
+      send={async (body) => {
+        await change.mutateAsync({ params: { id: connection.id }, body })
+        done('Saved')
+      }}
+    />
+  )
+}
+
+function Buttons({ connection }: { connection: Connection }) {
+  const { id, domain, flow_status: status } = connection
   const login = useChange('loginAuthConnection', ['getAuthConnection', 'listAuthConnections', 'listAuthConnectionTimeline'])
   const navigate = useNavigate()
   return (
@@ -84,6 +154,7 @@ function Buttons({ connection: { id, domain, flow_status: status } }: { connecti
           Log in
         </Act>
       )}
+      <Change connection={connection} />
       <Remove
         call="deleteAuthConnection"
         input={{ params: { id } }}

@@ -43,6 +43,69 @@ function NewCredential() {
   )
 }
 
+const MERGED = 'Empty: it stays as it is.'
+
+/** A change: values are merged by key, and those that are not sent stay. */
+function Change({ credential }: { credential: Credential }) {
+  const change = useChange('updateCredential', ['listCredentials', 'getCredential'])
+  const hasTotp = credential.has_totp_secret
+  return (
+    <FormDialog
+      title={`Change ${credential.name}`}
+      trigger={
+        <Button look="quiet" aria-label={`Change ${credential.name}`}>
+          Change
+        </Button>
+      }
+      text={<HasNow id={credential.id} />}
+      fields={[
+        { name: 'name', label: 'Name', isRequired: true, initial: credential.name },
+        { name: 'username', label: 'User name', hint: MERGED },
+        { name: 'password', label: 'Password', kind: 'password', hint: MERGED },
+        { name: 'values', label: 'More values', kind: 'pairs', rows: 2, hint: 'One a line, as key=value. Keys that are not named stay as they are.' },
+        { name: 'remove_value_keys', label: 'Keys to remove', kind: 'lines', rows: 2, hint: 'One a line.' },
+        ...(hasTotp ? [{ name: 'removes_totp', label: 'Remove the TOTP secret', kind: 'switch' as const }] : []),
+        {
+          name: 'totp_secret',
+          label: 'TOTP secret',
+          kind: 'password',
+          hint: `Base32, or an otpauth:// address. ${hasTotp ? MERGED : 'May be empty.'}`,
+          when: ({ removes_totp: removes }) => removes !== 'true',
+        },
+        { name: 'sso_provider', label: 'Sign-in by', placeholder: 'google', initial: credential.sso_provider ?? '', hint: 'May be empty.', sendsEmpty: true },
+      ]}
+      action="Save"
+      send={async ({ username, password, values, removes_totp: removes, ...rest }) => {
+        const typed = { ...(username !== undefined && { username }), ...(password !== undefined && { password }), ...(values as object) }
+        const body = { ...rest, ...(Object.keys(typed).length > 0 && { values: typed }), ...(removes === true && { totp_secret: '' }) }
+        await change.mutateAsync({ params: { id_or_name: credential.id }, body: body as { values?: Record<string, string> } })
+        done('Saved')
+      }}
+    />
+  )
+}
+
+/** Which keys there are, so that one knows what a key that is typed replaces. */
+function HasNow({ id }: { id: string }) {
+  const { data } = useCall('getCredential', { params: { id_or_name: id } })
+  return (
+    <p className="muted">
+      Values are never shown.{' '}
+      {data && (
+        <>
+          {data.value_keys?.length ? (
+            <>
+              It has <Mono>{data.value_keys.join(', ')}</Mono>.
+            </>
+          ) : (
+            'It has none.'
+          )}
+        </>
+      )}
+    </p>
+  )
+}
+
 const Keys = ({ credential }: { credential: Credential }) => (
   <Dialog
     title={credential.name}
@@ -107,6 +170,7 @@ const columns = (mayUse: boolean): Column<Credential>[] => [
     cell: (credential) => (
       <span className="row-actions">
         <Keys credential={credential} />
+        {mayUse && <Change credential={credential} />}
         {mayUse && (
           <Remove
             call="deleteCredential"

@@ -57,7 +57,7 @@ function NewConnection() {
           hint: 'One a line, for example of a separate page to sign in.',
         },
         { name: 'auto_reauth', label: 'Log in again by itself', kind: 'switch', initial: 'true' },
-        { name: 'save_credentials', label: 'Keep what a person types as a credential', kind: 'switch' },
+        { name: 'save_credentials', label: 'Keep what a person types as a credential', kind: 'switch', initial: 'true' },
         { name: 'record_session', label: 'Record logins', kind: 'switch' },
       ]}
       action="Create"

@@ -3,8 +3,11 @@ import type { ItemOf } from '../../api/contracts.ts'
 import { useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
 import { Act } from '../../ui/act.tsx'
+import { Button } from '../../ui/button.tsx'
 import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
+import { FormDialog } from '../../ui/form.tsx'
+import type { FieldSpec } from '../../ui/form-values.ts'
 import { List, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
@@ -14,6 +17,93 @@ import { done } from '../../ui/toasts.tsx'
 type Provider = ItemOf<'listCredentialProviders'>
 
 const FILTERS: Filter[] = [{ kind: 'search', name: 'query', label: 'Search by name or id' }]
+
+/** What each type's token is like; all but the first are JSON. */
+const TYPES = [
+  ['onepassword', '1Password, with a service account'],
+  ['onepassword-connect', '1Password Connect'],
+  ['keepass', 'KeePass'],
+  ['pass', 'pass'],
+  ['bitwarden', 'Bitwarden'],
+  ['bitwarden-export', 'An export of Bitwarden'],
+  ['vault', 'Vault'],
+  ['file', 'A file'],
+] as const
+
+const About = () => (
+  <p className="muted">
+    The token is what opens the store: that of a service account (ops_…), or JSON for all other types, as{' '}
+    <a href="/docs/credential-providers" target="_blank" rel="noopener">
+      their documentation
+    </a>{' '}
+    says. It is stored encrypted and never shown again.
+  </p>
+)
+
+const cacheField = (initial: string, hint: string): FieldSpec => ({
+  name: 'cache_ttl_seconds',
+  label: 'Its list of items is remembered for so many seconds',
+  kind: 'number',
+  initial,
+  hint,
+})
+
+function NewProvider() {
+  const create = useChange('createCredentialProvider', ['listCredentialProviders'])
+  return (
+    <FormDialog
+      title="New credential provider"
+      trigger={<Button look="primary">New provider</Button>}
+      text={<About />}
+      fields={[
+        { name: 'name', label: 'Name', isRequired: true },
+        { name: 'provider_type', label: 'Type', kind: 'choice', options: TYPES },
+        { name: 'token', label: 'Token', kind: 'password', isRequired: true },
+        cacheField('300', 'Values are never remembered. 0: not at all.'),
+      ]}
+      action="Create"
+      send={async (body) => {
+        await create.mutateAsync({ body: body as { name: string; provider_type: 'file'; token: string } })
+        done('Created. Test it, to see whether it can be read')
+      }}
+    />
+  )
+}
+
+function Change({ provider }: { provider: Provider }) {
+  const change = useChange('updateCredentialProvider', ['listCredentialProviders'])
+  return (
+    <FormDialog
+      title={`Change ${provider.name}`}
+      trigger={
+        <Button look="quiet" aria-label={`Change ${provider.name}`}>
+          Change
+        </Button>
+      }
+      text={<About />}
+      fields={[
+        { name: 'name', label: 'Name', initial: provider.name, isRequired: true, onlyChanged: true },
+        { name: 'token', label: 'Token', kind: 'password', hint: 'Empty: it stays as it is.' },
+        cacheField('', 'Empty: it stays as it is. Values are never remembered.'),
+        {
+          name: 'priority',
+          label: 'Priority',
+          kind: 'number',
+          initial: String(provider.priority),
+          isRequired: true,
+          hint: 'Lower ones are asked first.',
+          onlyChanged: true,
+        },
+        { name: 'enabled', label: 'Logins use it', kind: 'switch', initial: provider.enabled ? 'true' : '', onlyChanged: true },
+      ]}
+      action="Save"
+      send={async (body) => {
+        await change.mutateAsync({ params: { id: provider.id }, body })
+        done('Saved')
+      }}
+    />
+  )
+}
 
 function Try({ provider }: { provider: Provider }) {
   const test = useChange('testCredentialProvider')
@@ -54,6 +144,7 @@ const columns = (mayUse: boolean, mayOwn: boolean): Column<Provider>[] => [
     cell: (provider) => (
       <span className="row-actions">
         {mayUse && <Try provider={provider} />}
+        {mayOwn && <Change provider={provider} />}
         {mayOwn && (
           <Remove
             call="deleteCredentialProvider"
@@ -73,7 +164,9 @@ export default function Providers() {
   const may = useRights()
   return (
     <>
-      <Head title="Credential providers" text="Password stores outside this service, asked in this order." />
+      <Head title="Credential providers" text="Password stores outside this service, asked in this order.">
+        {may.ownAll && <NewProvider />}
+      </Head>
       <List
         id="listCredentialProviders"
         label="Credential providers"
@@ -83,7 +176,7 @@ export default function Providers() {
         empty={
           <Empty
             title="No credential providers"
-            text="Managed logins can take values from 1Password, KeePass, pass, Bitwarden, Vault or a file. An owner creates a provider from a program:"
+            text="Managed logins can take values from 1Password, KeePass, pass, Bitwarden, Vault or a file. An owner of all projects creates a provider here, or from a program:"
             examples={examples(
               `const provider = await kernel.credentialProviders.create({ name: 'team', provider_type: 'onepassword', token: process.env.OP_SERVICE_ACCOUNT_TOKEN! })\nconsole.log(provider.id)`,
               `provider = kernel.credential_providers.create(name="team", provider_type="onepassword", token=os.environ["OP_SERVICE_ACCOUNT_TOKEN"])\nprint(provider.id)`,

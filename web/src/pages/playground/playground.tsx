@@ -14,6 +14,7 @@ import { Head } from '../../ui/page.tsx'
 import { done, failed } from '../../ui/toasts.tsx'
 import Live from '../sessions/live.tsx'
 import type { Session } from '../sessions/model.ts'
+import { useProfileFields, withoutNo } from '../sessions/profile-fields.ts'
 import '../sessions/session.css'
 import type { Options } from './code.ts'
 import './playground.css'
@@ -49,7 +50,7 @@ export default function Playground() {
 
 function Start({ onStart }: { onStart: (id: string) => void }) {
   const create = useChange('createBrowser', ['listBrowsers'])
-  const profiles = useChoices('listProfiles', 'None', ({ id, name }) => [id, name ?? id])
+  const profileFields = useProfileFields()
   const proxies = useChoices('listProxies', 'None', ({ id, name }) => [id, name ?? id])
   return (
     <section className="panel narrow" aria-label="A new browser">
@@ -66,14 +67,14 @@ function Start({ onStart }: { onStart: (id: string) => void }) {
             isRequired: true,
             hint: 'Watching counts as a use.',
           },
-          { name: 'profile.id', label: 'Profile', kind: 'choice', options: profiles },
+          ...profileFields,
           { name: 'proxy.id', label: 'Proxy', kind: 'choice', options: proxies },
           { name: 'headless', label: 'Headless', kind: 'switch' },
           { name: 'stealth', label: 'Stealth', kind: 'switch' },
         ]}
         action="Start"
         send={async ({ headless, stealth, ...body }) => {
-          const options: Options = { ...body, ...(headless === true && { headless }), ...(stealth === true && { stealth }) }
+          const options: Options = { ...withoutNo(body), ...(headless === true && { headless }), ...(stealth === true && { stealth }) }
           const { session_id: id } = await create.mutateAsync({ body: { ...options, tags: TAGS } })
           sessionStorage.setItem(STORED, JSON.stringify({ id, options }))
           onStart(id)
@@ -121,7 +122,7 @@ function Running({ id, onEnd }: { id: string; onEnd: () => void }) {
         </Button>
       </div>
     )
-  if (!data) return isPending ? <Loading label="the browser" /> : <ErrorNotice error={error} what="This browser" />
+  if (!data) return isPending ? <Loading label="the browser" /> : <ErrorNotice error={error} what="This browser" isPolled />
   const end = async (): Promise<void> => {
     await remove.mutateAsync({ params: { id_or_name: id } })
     isEnded.current = true

@@ -32,7 +32,13 @@ export function usePoolFields(pool?: Pool): FieldSpec[] {
       isRequired: true,
     },
     { name: 'start_url', label: 'Start page', initial: config?.start_url ?? '', placeholder: 'https://…', sendsEmpty: clears },
-    { name: 'viewport.width', label: 'Width of the screen', kind: 'number', initial: String(config?.viewport?.width ?? ''), hint: 'Empty: 1920 × 1080.' },
+    {
+      name: 'viewport.width',
+      label: 'Width of the screen',
+      kind: 'number',
+      initial: String(config?.viewport?.width ?? ''),
+      hint: clears ? 'Empty: it stays as it is.' : 'Empty: 1920 × 1080.',
+    },
     { name: 'viewport.height', label: 'Height of the screen', kind: 'number', initial: String(config?.viewport?.height ?? '') },
     { name: 'profile.id', label: 'Profile', kind: 'choice', options: profiles, initial: config?.profile?.id ?? pool?.profile_id ?? '', sendsEmpty: clears },
     { name: 'proxy_id', label: 'Proxy', kind: 'choice', options: proxies, initial: config?.proxy?.id ?? config?.proxy_id ?? '', sendsEmpty: clears },
@@ -55,6 +61,24 @@ export function usePoolFields(pool?: Pool): FieldSpec[] {
       // One that is too long to be shown stays as it is.
       sendsEmpty: config?.chrome_policy !== undefined,
     },
+    {
+      name: 'network.allowed_hosts',
+      label: 'Reaches only these hosts',
+      kind: 'lines',
+      rows: 2,
+      initial: (config?.network?.allowed_hosts ?? []).join('\n'),
+      hint: 'One a line, such as example.com or *.example.com. Empty: all.',
+      sendsEmpty: true,
+    },
+    {
+      name: 'network.private_hosts',
+      label: 'Reaches these without a proxy',
+      kind: 'lines',
+      rows: 2,
+      initial: (config?.network?.private_hosts ?? []).join('\n'),
+      hint: 'Hosts or private addresses, one a line. May be empty.',
+      sendsEmpty: true,
+    },
     { name: 'headless', label: 'Headless', kind: 'switch', initial: isOn(config?.headless) },
     { name: 'stealth', label: 'Stealth', kind: 'switch', initial: isOn(config?.stealth) },
     { name: 'kiosk_mode', label: 'Kiosk', kind: 'switch', initial: isOn(config?.kiosk_mode), hint: 'Full screen, without bars of the browser.' },
@@ -73,11 +97,30 @@ export function usePoolFields(pool?: Pool): FieldSpec[] {
 
 const ID = /^[a-z0-9]{24}$/
 
-/** The body of a call: its types are those of the form. */
-export const bodyOfPool = ({ extensions, ...body }: Body) =>
-  ({
+interface Lists {
+  allowed_hosts: string[]
+  private_hosts: string[]
+}
+
+/** The network of a body. It is replaced as a whole, so what the form does not show of it stays; undefined when it stays as it is. */
+function networkOf(given: Lists, pool: Pool | undefined): object | undefined {
+  const { allowed_hosts: allowed = [], private_hosts: direct = [], ...others } = pool?.browser_pool_config.network ?? {}
+  if (JSON.stringify([given.allowed_hosts, given.private_hosts]) === JSON.stringify([allowed, direct])) return undefined
+  return {
+    ...others,
+    ...(given.allowed_hosts.length > 0 && { allowed_hosts: given.allowed_hosts }),
+    ...(given.private_hosts.length > 0 && { private_hosts: given.private_hosts }),
+  }
+}
+
+/** The body of a call: its types are those of the form. `pool`: the one that is changed. */
+export function bodyOfPool({ extensions, network: given, ...body }: Body, pool?: Pool) {
+  const network = networkOf(given as Lists, pool)
+  return {
     ...body,
+    ...(network && { network }),
     ...(Array.isArray(extensions) && { extensions: extensions.map((each: string) => (ID.test(each) ? { id: each } : { name: each })) }),
-  }) as unknown as {
+  } as unknown as {
     size: number
   }
+}

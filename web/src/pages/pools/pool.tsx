@@ -67,6 +67,8 @@ function Configuration({ pool }: { pool: Pool }) {
           ['Proxy', named(proxy) ?? config.proxy_id],
           ['Extensions', extensions?.map(named).join(', ')],
           ['Reaches only', network?.allowed_hosts?.join(', ')],
+          ['Reaches without a proxy', network?.private_hosts?.join(', ')],
+          ['Reaches by other proxies', network?.proxy_routes?.flatMap(({ hosts }) => hosts).join(', ')],
           ['Created', <Ago key="created" at={pool.created_at} />],
         ]}
       />
@@ -104,7 +106,7 @@ function Buttons({ pool }: { pool: Pool }) {
         action="Save"
         text={<p className="muted">Browsers that are lent keep what they were made with.</p>}
         send={async (body) => {
-          await change.mutateAsync({ params, body: bodyOfPool(body) })
+          await change.mutateAsync({ params, body: bodyOfPool(body, pool) })
           done('Saved')
         }}
       />

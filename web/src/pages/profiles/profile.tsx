@@ -66,7 +66,7 @@ function Buttons({ profile }: { profile: Profile }) {
     setTransfer('Downloading…')
     try {
       const response = await bytes('downloadProfile', { params, query: {} }, { signal: new AbortController().signal })
-      if (response.status === 202) throw new Error('Nothing has been saved into it yet. A session with save_changes does it when it ends.')
+      if (response.status === 202) throw new Error('Nothing has been saved into it yet. A session that saves what changes does it when it ends.')
       await save(response, `${nameOf(profile)}.tar.zst`, (count) => setTransfer(`Downloading: ${size(count)}`))
     } finally {
       setTransfer(undefined)
@@ -104,8 +104,9 @@ function Buttons({ profile }: { profile: Profile }) {
 function Versions({ profile, mayUse }: { profile: Profile; mayUse: boolean }) {
   const { data, error, isPending, refetch } = useCall('listProfileVersions', { params: { id_or_name: profile.id } }, { everyMs: REFRESH_MS })
   if (isPending) return <Loading label="the versions" />
-  if (!data) return <ErrorNotice error={error} what="The list of versions" retry={() => void refetch()} />
-  if (data.length === 0) return <p className="muted">Nothing has been saved into it yet. A session that has it with save_changes does so when it ends.</p>
+  if (!data) return <ErrorNotice error={error} what="The list of versions" retry={() => void refetch()} isPolled />
+  if (data.length === 0)
+    return <p className="muted">Nothing has been saved into it yet. Start a session with this profile that saves what changes: it does so when it ends.</p>
   return (
     <Table
       label="Versions"

@@ -79,6 +79,26 @@ function NewProxy() {
   )
 }
 
+function Rename({ proxy }: { proxy: Proxy }) {
+  const change = useChange('updateProxy', ['listProxies'])
+  return (
+    <FormDialog
+      title="Rename the proxy"
+      trigger={
+        <Button look="quiet" aria-label={`Rename ${nameOf(proxy)}`}>
+          Rename
+        </Button>
+      }
+      fields={[{ name: 'name', label: 'Name', initial: proxy.name ?? '', isRequired: true }]}
+      action="Save"
+      send={async (body) => {
+        await change.mutateAsync({ params: { id_or_name: proxy.id }, body: body as { name: string } })
+        done('Saved')
+      }}
+    />
+  )
+}
+
 function Check({ proxy }: { proxy: Proxy }) {
   const check = useChange('checkProxy', ['listProxies'])
   return (
@@ -136,6 +156,7 @@ const columns = (mayUse: boolean): Column<Proxy>[] => [
       mayUse && (
         <span className="row-actions">
           <Check proxy={proxy} />
+          <Rename proxy={proxy} />
           <Remove
             call="deleteProxy"
             input={{ params: { id_or_name: proxy.id } }}

@@ -1,6 +1,6 @@
 // The audit log: who has called what. Its pages follow one another by tokens, from the newest entry back.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useState, type ReactNode } from 'react'
 import { useSearchParams } from 'react-router'
 import { bytes } from '../../api/client.ts'
 import type { ItemOf } from '../../api/contracts.ts'
@@ -9,17 +9,13 @@ import { Button } from '../../ui/button.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
 import { FilterBar, Loading, Table, useFilters, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
-import { Ago, Mono, size } from '../../ui/show.tsx'
-import { failed } from '../../ui/toasts.tsx'
-import { save } from '../sessions/download.ts'
+import { Ago, Mono } from '../../ui/show.tsx'
+import { Download } from './audit-download.tsx'
+import { DAYS, rangeOf } from './audit-window.ts'
 
 type Entry = ItemOf<'listAuditLogs'>
 
-const HOUR_MS = 3_600_000
-const WINDOWS: Record<string, number> = { day: 24 * HOUR_MS, hour: HOUR_MS, week: 168 * HOUR_MS, month: 720 * HOUR_MS }
 const PAGE_ENTRIES = 50
-/** A chunk of the log is made before it is sent. */
-const EXPORT_MS = 120_000
 
 const FILTERS: Filter[] = [
   {
@@ -31,6 +27,7 @@ const FILTERS: Filter[] = [
       ['hour', 'The last hour'],
       ['week', 'The last week'],
       ['month', 'The last 30 days'],
+      [DAYS, 'Chosen days'],
     ],
   },
   {
@@ -47,6 +44,7 @@ const FILTERS: Filter[] = [
       ['', 'By anybody'],
       ['api_key', 'API keys'],
       ['dashboard', 'Sign-ins to the dashboard'],
+      ['oauth', 'Allowed programs'],
       ['app', 'Code of apps'],
       ['session', 'Tokens of sessions'],
       ['link', 'Links'],
@@ -57,14 +55,26 @@ const FILTERS: Filter[] = [
   { kind: 'search', name: 'search', label: 'Path, id, address or status' },
 ]
 
+/** After the choice of days. */
+const DATES: Filter[] = [
+  { kind: 'date', name: 'from', label: 'From' },
+  { kind: 'date', name: 'to', label: 'to' },
+]
+
+/** Of a key the address is a placeholder. */
+const whoOf = ({ user_id: id, email }: Entry): ReactNode => (email && !email.endsWith('@key.cob.internal') ? email : <Mono>{id}</Mono>)
+
 const COLUMNS: Column<Entry>[] = [
   { title: 'When', cell: ({ timestamp: at }) => <Ago at={at} /> },
   {
     title: 'Call',
-    cell: ({ method, path, route }) => (
+    cell: (entry) => (
       <span className="main-cell">
-        <Mono>{`${method} ${path}`}</Mono>
-        <small>{route}</small>
+        <Mono>{`${entry.method} ${entry.path}`}</Mono>
+        <small>{entry.route}</small>
+        <small className="on-phone">
+          by {entry.auth_strategy} {whoOf(entry)}
+        </small>
       </span>
     ),
   },
@@ -73,11 +83,10 @@ const COLUMNS: Column<Entry>[] = [
   {
     title: 'By',
     isMinor: true,
-    cell: ({ auth_strategy: by, user_id: id, email }) => (
+    cell: (entry) => (
       <span className="main-cell">
-        {by}
-        {/* Of a key the address is a placeholder. */}
-        <small>{email && !email.endsWith('@key.cob.internal') ? email : <Mono>{id}</Mono>}</small>
+        {entry.auth_strategy}
+        <small>{whoOf(entry)}</small>
       </span>
     ),
   },
@@ -95,20 +104,23 @@ const COLUMNS: Column<Entry>[] = [
 
 export default function AuditLog() {
   const [search, set] = useSearchParams()
-  const { query: filters } = useFilters(FILTERS)
+  const shown = search.get('window') === DAYS ? [FILTERS[0]!, ...DATES, ...FILTERS.slice(1)] : FILTERS
+  const { query: filters } = useFilters(shown)
   const project = useProject()
   const [opened] = useState(() => Date.now())
   const token = search.get('page_token') ?? undefined
-  const { window, ...others } = filters as { window: string }
+  const { window, from, to, ...others } = filters as { window: string; from?: string; to?: string }
   // A page that follows is of the same time as the first one.
   const given = Number(search.get('end'))
   const end = token !== undefined && Number.isSafeInteger(given) && given > 0 ? given : undefined
   const until = (): number => end ?? Date.now()
-  const rangeTo = (last: number) => ({ start: new Date(last - WINDOWS[window]!).toISOString(), end: new Date(last).toISOString() })
+  const rangeTo = (last: number) => rangeOf(window, { ...(from && { from }), ...(to && { to }) }, last)
+  const isRange = rangeTo(opened) !== undefined
 
   const { data, error, isPending, isFetching, refetch } = useQuery({
     placeholderData: keepPreviousData,
     queryKey: ['listAuditLogs', filters, token, end ?? opened, project],
+    enabled: isRange,
     queryFn: async ({ signal }) => {
       const last = until()
       const response = await bytes(
@@ -135,11 +147,16 @@ export default function AuditLog() {
         <Button isDisabled={isFetching} onPress={() => (token === undefined ? void refetch() : go(undefined, 0))}>
           {token === undefined ? 'Refresh' : 'To the newest'}
         </Button>
-        <Download query={() => ({ ...others, ...rangeTo(until()) })} />
+        <Download query={isRange ? () => ({ ...others, ...rangeTo(until()) }) : undefined} />
       </Head>
       <section className="list" aria-label="Audit log">
-        <FilterBar filters={FILTERS} />
-        {isPending ? (
+        <FilterBar filters={shown} />
+        {!isRange ? (
+          <div className="empty">
+            <h2>These are not days of one search</h2>
+            <p>The second day must not be before the first, and there may be 30 days at most.</p>
+          </div>
+        ) : isPending ? (
           <Loading label="the audit log" />
         ) : !data ? (
           <ErrorNotice error={error} what="The audit log" retry={() => void refetch()} />
@@ -152,31 +169,12 @@ export default function AuditLog() {
         ) : (
           <Table label="Audit log" columns={COLUMNS} items={data.items} keyOf={({ event_id: id }) => id} isBusy={isFetching} />
         )}
-        {data?.next !== undefined && (
+        {isRange && data?.next !== undefined && (
           <nav className="pager" aria-label="Pages of the list">
             <Button onPress={() => go(data.next, data.last)}>Older</Button>
           </nav>
         )}
       </section>
     </>
-  )
-}
-
-function Download({ query }: { query: () => Record<string, unknown> }) {
-  const [transfer, setTransfer] = useState<string>()
-  const download = async (): Promise<void> => {
-    setTransfer('Downloading…')
-    try {
-      const response = await bytes('exportAuditLogs', { query: { ...query(), format: 'jsonl' } as never }, { signal: AbortSignal.timeout(EXPORT_MS) })
-      const isPart = response.headers.get('x-has-more') === 'true'
-      await save(response, `audit-log${isPart ? '-newest-part' : ''}.jsonl`, (count) => setTransfer(`Downloading: ${size(count)}`))
-    } finally {
-      setTransfer(undefined)
-    }
-  }
-  return (
-    <Button isDisabled={transfer !== undefined} onPress={() => void download().catch(failed('The download has failed'))}>
-      {transfer ?? 'Download'}
-    </Button>
   )
 }

@@ -187,7 +187,7 @@ const TABS = [
 export default function Exports() {
   const may = useRights()
   const { tab = '' } = useParams()
-  const tabs = TABS.filter(([id]) => id === '' || may.own)
+  const tabs = TABS.filter(([id]) => id === '' || may.ownAll)
   return (
     <>
       <Head title="Exports" text="Where telemetry of sessions and the audit log are sent.">
@@ -216,7 +216,12 @@ export default function Exports() {
           empty={
             <Empty
               title="No buckets"
-              text="The log is written to buckets of S3 as it grows. An owner of all projects creates one here. Without one, it can be downloaded on its page."
+              text="The log is written to buckets of S3 as it grows. Without one, it can be downloaded on its page. An owner of all projects creates one here, or from a program:"
+              examples={examples(
+                `console.log(await kernel.post('/audit-logs/export/destinations', { body: { type: 's3', format: 'jsonl.gz', bucket: 'logs', prefix: '', region: 'eu-west-1', role_arn: '' } }))`,
+                `print(kernel.post("/audit-logs/export/destinations", cast_to=object, body={"type": "s3", "format": "jsonl.gz", "bucket": "logs", "prefix": "", "region": "eu-west-1", "role_arn": ""}))`,
+                `-H "Content-Type: application/json" -d '{"type": "s3", "format": "jsonl.gz", "bucket": "logs", "prefix": "", "region": "eu-west-1", "role_arn": ""}' $URL/audit-logs/export/destinations`,
+              )}
             />
           }
         />

@@ -45,7 +45,7 @@ function Version() {
 function Parts() {
   const { data, error, isPending, refetch } = useCall('getStatus', {}, { everyMs: REFRESH_MS })
   if (isPending) return <Loading label="the state" />
-  if (!data) return <ErrorNotice error={error} what="The state of the service" retry={() => void refetch()} />
+  if (!data) return <ErrorNotice error={error} what="The state of the service" retry={() => void refetch()} isPolled />
   return (
     <section className="panel" aria-label="Parts of the service">
       <ul className="parts">
@@ -91,6 +91,9 @@ function Figures() {
         </Tile>
         <Tile title="Disk" value={`${size(of('cob_disk_free_bytes') ?? 0)} free`} isBad={of('cob_disk_full') === 1}>
           {of('cob_disk_full') === 1 ? 'Full: nothing new is begun' : 'Room of the data directory'}
+        </Tile>
+        <Tile title="Memory" value={`${size(of('cob_memory_available_bytes') ?? 0)} free`}>
+          What sessions and warm browsers can still take
         </Tile>
         <Tile title="Memory of the service" value={size(of('cob_process_resident_memory_bytes') ?? 0)}>
           up for {duration(upMs(figures))}, {Math.round(of('cob_process_cpu_seconds_total') ?? 0)} s of CPU time

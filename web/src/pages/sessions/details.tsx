@@ -1,5 +1,6 @@
 // What a session was made with, how programs reach it, and what can be changed of it: name and tags.
 import { useState } from 'react'
+import { Link } from 'react-router'
 import { isRunning, type Session } from './model.ts'
 import type { TabProps } from './session.tsx'
 import { useChange } from '../../api/queries.ts'
@@ -8,7 +9,8 @@ import { adviceOn } from '../../ui/advice.ts'
 import { Button } from '../../ui/button.tsx'
 import { CodeTabs, Copy, examples } from '../../ui/code.tsx'
 import { Field } from '../../ui/field.tsx'
-import { Ago, duration, Facts, Mono, Outside } from '../../ui/show.tsx'
+import { Ago, duration, Facts, Mono, Outside, State } from '../../ui/show.tsx'
+import { printable } from '../../ui/text.ts'
 import { done } from '../../ui/toasts.tsx'
 
 export default function Details({ session }: TabProps) {
@@ -27,7 +29,15 @@ export default function Details({ session }: TabProps) {
             ],
             ['Ends after', `${duration(session.timeout_seconds * 1000)} without use`],
             ['Start page', session.start_url && <Outside url={session.start_url} />],
-            ['Profile', profile && (profile.name ?? profile.id)],
+            [
+              'Profile',
+              profile && (
+                <Link key="profile" to={`/profiles/${profile.id}`}>
+                  {profile.name ?? profile.id}
+                </Link>
+              ),
+            ],
+            ['Saved into the profile', profile && <Saved key="saved" session={session} />],
             ['Proxy', proxy && proxy.id],
             ['Pool', pool && (pool.name ?? pool.id)],
             ['Created', <Ago key="created" at={session.created_at} />],
@@ -46,6 +56,20 @@ export default function Details({ session }: TabProps) {
           <CodeTabs examples={useIt(session)} />
         </section>
       )}
+    </>
+  )
+}
+
+const SAVED = { whole: ['good', 'All of it'], in_part: ['busy', 'In part'], not: ['bad', 'Not saved'] } as const
+
+/** Whether its end saves it, and how that went. */
+function Saved({ session }: TabProps) {
+  const { profile, profile_save_changes: saves } = session
+  if (!profile?.save) return saves ? isRunning(session) ? 'when it ends' : <State kind="busy">Being saved</State> : 'no'
+  const [kind, text] = SAVED[profile.save.saved]
+  return (
+    <>
+      <State kind={kind}>{text}</State> {profile.save.saved !== 'whole' && printable(profile.save.message)}
     </>
   )
 }

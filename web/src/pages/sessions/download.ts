@@ -1,4 +1,4 @@
-// Saving what the service sends: links cannot, because a navigation carries no sign-in.
+// Saving what the service sends. A link carries no sign-in, so what needs one goes through the memory of the page.
 
 /** Saves an answer under `name`. `progress` is told how many bytes have come. */
 export async function save(response: Response, name: string, progress: (bytes: number) => void = () => {}): Promise<void> {
@@ -12,11 +12,20 @@ export async function save(response: Response, name: string, progress: (bytes: n
     progress((bytes += value.length))
   }
   // No type of the session's choice: the browser must only ever save it.
-  const url = URL.createObjectURL(new Blob(parts, { type: 'application/octet-stream' }))
+  saveBlob(new Blob(parts, { type: 'application/octet-stream' }), name)
+}
+
+export function saveBlob(file: Blob, name: string): void {
+  const url = URL.createObjectURL(file)
+  saveFrom(url, name)
+  // The browser has taken it over by then.
+  setTimeout(() => URL.revokeObjectURL(url), 60_000)
+}
+
+/** Lets the browser download what is at an address of this origin that needs no sign-in. */
+export function saveFrom(url: string, name: string): void {
   const link = document.createElement('a')
   link.href = url
   link.download = name
   link.click()
-  // The browser has taken it over by then.
-  setTimeout(() => URL.revokeObjectURL(url), 60_000)
 }

@@ -6,8 +6,11 @@ import { useMay } from '../../api/sign-in.ts'
 import { adviceOn } from '../../ui/advice.ts'
 import { Button } from '../../ui/button.tsx'
 import { Select } from '../../ui/field.tsx'
+import { timeOfDay } from '../../ui/show.tsx'
 import { printable } from '../../ui/text.ts'
 import { failed } from '../../ui/toasts.tsx'
+import { visible, whileVisible } from '../../ui/visible.ts'
+import { MAX_EVENTS, withNew } from './event-list.ts'
 import { lineOf, titleOf, toneOf, type Event } from './event-text.ts'
 import { isRunning } from './model.ts'
 import type { TabProps } from './session.tsx'
@@ -16,8 +19,6 @@ const CATEGORIES = ['control', 'connection', 'system', 'captcha', 'platform', 'c
 type Category = (typeof CATEGORIES)[number] | ''
 
 const PAGE_EVENTS = 100
-/** In the page at most; older ones are fetched again when somebody asks for them. */
-const MAX_EVENTS = 2_000
 const SHOW_MS = 250
 /** Characters of an event's data that are shown. */
 const MAX_DATA = 64 * 1024
@@ -94,8 +95,6 @@ export default function Events({ session }: TabProps) {
   )
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' })
-
 function Line({ event }: { event: Event }) {
   const date = new Date(event.event.ts / 1000)
   // An event may have a megabyte, and the list thousands of them: data become elements when somebody looks.
@@ -104,7 +103,7 @@ function Line({ event }: { event: Event }) {
     <li className={toneOf(event)}>
       <details onToggle={({ currentTarget }) => open(currentTarget.open)}>
         <summary>
-          <time dateTime={date.toISOString()}>{clock.format(date)}</time>
+          <time dateTime={date.toISOString()}>{timeOfDay(date)}</time>
           <span className="kind">{titleOf(event)}</span>
           <span className="said">{lineOf(event)}</span>
         </summary>
@@ -141,7 +140,7 @@ function useEvents(id: string, category: Category, isLive: boolean): Found & { l
       if (waiting.length === 0) return
       const more = waiting.reverse()
       waiting = []
-      set((now) => ({ ...now, events: [...more, ...now.events].slice(0, MAX_EVENTS) }))
+      set((now) => ({ ...now, ...withNew(now, more) }))
     }, SHOW_MS)
     const work = async (): Promise<void> => {
       const kept = await keptEvents(id, category, 0, signal)
@@ -151,32 +150,22 @@ function useEvents(id: string, category: Category, isLive: boolean): Found & { l
         await visible(signal)
         try {
           set((now) => ({ ...now, problem: undefined, isLive }))
-          await follow()
+          await whileVisible(signal, follow)
         } catch (error) {
           // The session has ended, or is not this caller's any more. Anything else may pass: a service that is restarted, say.
           if (signal.aborted || (error instanceof ApiError && error.status >= 400 && error.status < 500)) throw error
-          set((now) => ({ ...now, problem: `${adviceOn(error)} Trying again.`, isLive: false }))
+          set((now) => ({ ...now, problem: adviceOn(error, 'again'), isLive: false }))
         }
         await pause(AGAIN_MS, signal)
       }
     }
-    const follow = async (): Promise<void> => {
-      const hidden = new AbortController()
-      const hide = (): void => void (document.hidden && hidden.abort())
-      document.addEventListener('visibilitychange', hide, { signal })
-      const both = AbortSignal.any([signal, hidden.signal])
-      try {
-        // Without a number it would begin with what happens next, and miss what has happened since the newest that is kept.
-        const headers = { 'last-event-id': String(last) }
-        for await (const { event } of stream('streamTelemetry', { params: { id }, query: {} }, { signal: both, headers })) {
-          last = Math.max(last, event.seq)
-          if (category === '' || event.event.category === category) waiting.push(event)
-          if (waiting.length > MAX_EVENTS) waiting.shift()
-        }
-      } catch (error) {
-        if (!both.aborted) throw error
-      } finally {
-        document.removeEventListener('visibilitychange', hide)
+    const follow = async (both: AbortSignal): Promise<void> => {
+      // Without a number it would begin with what happens next, and miss what has happened since the newest that is kept.
+      const headers = { 'last-event-id': String(last) }
+      for await (const { event } of stream('streamTelemetry', { params: { id }, query: {} }, { signal: both, headers })) {
+        last = Math.max(last, event.seq)
+        if (category === '' || event.event.category === category) waiting.push(event)
+        if (waiting.length > MAX_EVENTS) waiting.shift()
       }
     }
     work().catch((error: unknown) => {
@@ -221,12 +210,4 @@ const pause = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
     setTimeout(resolve, ms)
-  })
-
-/** Resolves as soon as the tab can be seen. */
-const visible = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve, reject) => {
-    if (!document.hidden) return resolve()
-    document.addEventListener('visibilitychange', () => resolve(), { once: true, signal })
-    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
   })

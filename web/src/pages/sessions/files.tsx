@@ -11,7 +11,7 @@ import { Button } from '../../ui/button.tsx'
 import { Confirm, Dialog } from '../../ui/confirm.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
 import { Field } from '../../ui/field.tsx'
-import { Loading, Table } from '../../ui/list.tsx'
+import { Loading, Pages } from '../../ui/list.tsx'
 import { Ago, Mono, size } from '../../ui/show.tsx'
 import { printable } from '../../ui/text.ts'
 import { done, failed } from '../../ui/toasts.tsx'
@@ -109,7 +109,7 @@ export default function Files({ session }: TabProps) {
             </p>
           </div>
         ) : (
-          <Table
+          <Pages
             label="Files"
             items={data}
             keyOf={({ path: each }) => each}

@@ -1,4 +1,5 @@
 // The live view: the page that everybody with its link sees, in a frame.
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useMay } from '../../api/sign-in.ts'
 import { Button } from '../../ui/button.tsx'
@@ -10,6 +11,12 @@ export default function Live({ session }: TabProps) {
   const [mayAct, act] = useState(false)
   const mayControl = useMay('updateBrowser')
   const url = session.browser_live_view_url
+  const { data: watchUrl } = useQuery({
+    queryKey: ['watchUrl', url],
+    queryFn: ({ signal }) => watchUrlOf(url!, signal),
+    enabled: url !== undefined,
+    staleTime: Infinity,
+  })
   if (url === undefined)
     return (
       <div className="empty">
@@ -32,7 +39,18 @@ export default function Live({ session }: TabProps) {
         <a className="button plain" href={mayAct ? address : `${address}?readOnly=true`} target="_blank" rel="noopener">
           Open in a tab
         </a>
-        <Copy text={url}>Copy link</Copy>
+        {mayAct ? (
+          // Keys, so that it does not say of one that the other has been copied.
+          <Copy key="control" text={url}>
+            Copy link to control
+          </Copy>
+        ) : (
+          watchUrl !== undefined && (
+            <Copy key="watch" text={watchUrl}>
+              Copy link to watch
+            </Copy>
+          )
+        )}
       </div>
       <iframe
         key={String(mayAct)}
@@ -44,4 +62,13 @@ export default function Live({ session }: TabProps) {
       />
     </div>
   )
+}
+
+/** The address of the same view that gives no control: the service redirects to it when one only asks to watch. */
+async function watchUrlOf(url: string, signal: AbortSignal): Promise<string> {
+  const response = await fetch(`${own(url)}?readOnly=true`, { signal, cache: 'no-store' })
+  await response.body?.cancel()
+  if (!response.ok) throw new Error('There is no live view any more.')
+  // A person who may only watch has that address from the beginning.
+  return response.redirected ? new URL(new URL(response.url).pathname, url).href : url
 }

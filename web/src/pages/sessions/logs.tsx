@@ -6,6 +6,7 @@ import { adviceOn } from '../../ui/advice.ts'
 import { Button } from '../../ui/button.tsx'
 import { Field, Select } from '../../ui/field.tsx'
 import { LogLines } from '../../ui/log.tsx'
+import { visible, whileVisible } from '../../ui/visible.ts'
 import type { TabProps } from './session.tsx'
 
 type Line = EventOf<'streamLogs'>
@@ -79,11 +80,11 @@ function useLog(id: string, query: Query | undefined) {
       })
     }
     const timer = setInterval(show, SHOW_MS)
-    const follow = async (): Promise<void> => {
+    const follow = async (seen: AbortSignal): Promise<void> => {
       const held: Line[] = []
       let isOld = true
       const open = new AbortController()
-      const both = AbortSignal.any([signal, open.signal])
+      const both = AbortSignal.any([seen, open.signal])
       const fresh = (async () => {
         for await (const { event } of stream('streamLogs', { params: { id }, query: { ...wanted, follow: 'true' } }, { signal: both }))
           (isOld ? held : waiting).push(event)
@@ -107,19 +108,24 @@ function useLog(id: string, query: Query | undefined) {
     }
     const run = async (): Promise<void> => {
       for (let time = 0; !signal.aborted; time++) {
-        if (time > 0) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
-        if (signal.aborted) return
+        // An open log counts as a use of its session: a tab that nobody sees must not keep it alive.
+        await visible(signal)
         try {
+          waiting = []
           set(({ problem: _, ...now }) => ({ ...now, ...(time > 0 && { lines: [], missed: 0 }) }))
-          await follow()
+          const isEnd = await whileVisible(signal, follow)
+          set((now) => ({ ...now, isFollowing: false }))
+          if (!isEnd) continue
         } catch (error) {
-          if (signal.aborted) return
-          set((now) => ({ ...now, isFollowing: false, problem: adviceOn(error) }))
-          if (error instanceof ApiError && error.status >= 400 && error.status < 500) return
+          const isFinal = error instanceof ApiError && error.status >= 400 && error.status < 500
+          set((now) => ({ ...now, isFollowing: false, problem: adviceOn(error, 'again') }))
+          if (isFinal) return
         }
+        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
       }
     }
-    void run()
+    // What ends it before its time is the end of the page.
+    run().catch(() => {})
     return () => {
       ended.abort()
       clearInterval(timer)

@@ -1,5 +1,5 @@
 // Films of a session's screen, with their player in a frame.
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { bytes } from '../../api/client.ts'
 import { useCall, useChange } from '../../api/queries.ts'
 import { useMay } from '../../api/sign-in.ts'
@@ -7,14 +7,16 @@ import { Button } from '../../ui/button.tsx'
 import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
-import { Loading, Table } from '../../ui/list.tsx'
+import { Loading, Pages } from '../../ui/list.tsx'
 import { Ago, duration, State } from '../../ui/show.tsx'
 import { failed } from '../../ui/toasts.tsx'
-import { save } from './download.ts'
+import { saveFrom } from './download.ts'
 import { isRunning, own } from './model.ts'
 import type { TabProps } from './session.tsx'
 
 const REFRESH_MS = 5_000
+/** A film that is not ready after this time is not waited for any longer. */
+const READY_MS = 60_000
 
 export default function Replays({ session }: TabProps) {
   const params = { id: session.session_id }
@@ -24,7 +26,7 @@ export default function Replays({ session }: TabProps) {
   const [chosen, choose] = useState<string>()
   const mayRecord = useMay('startReplay') && isRunning(session)
   if (isPending) return <Loading label="the replays" />
-  if (!data) return <ErrorNotice error={error} what="The list of replays" retry={() => void refetch()} />
+  if (!data) return <ErrorNotice error={error} what="The list of replays" retry={() => void refetch()} isPolled />
   const recording = data.find(({ finished_at: end }) => end === null)
   const shown = data.find(({ replay_id: id }) => id === chosen)
   return (
@@ -59,7 +61,7 @@ export default function Replays({ session }: TabProps) {
           })}
         />
       ) : (
-        <Table
+        <Pages
           label="Replays"
           items={data.toReversed()}
           keyOf={({ replay_id: id }) => id}
@@ -72,23 +74,12 @@ export default function Replays({ session }: TabProps) {
             },
             {
               title: 'Actions',
-              cell: ({ replay_id: id, finished_at: end }) => (
+              cell: ({ replay_id: id, finished_at: end, replay_view_url: url }) => (
                 <span className="buttons">
                   <Button look="quiet" aria-pressed={id === chosen} onPress={() => choose(id === chosen ? undefined : id)}>
                     {id === chosen ? 'Close' : 'Play'}
                   </Button>
-                  {end !== null && (
-                    <Button
-                      look="quiet"
-                      onPress={() =>
-                        void bytes('downloadReplay', { params: { ...params, replay_id: id } }, { signal: new AbortController().signal })
-                          .then((response) => save(response, `replay-${id}.mp4`))
-                          .catch(failed('The replay was not downloaded'))
-                      }
-                    >
-                      Download
-                    </Button>
-                  )}
+                  {end !== null && <Download session={session.session_id} id={id} url={url} />}
                 </span>
               ),
             },
@@ -98,4 +89,45 @@ export default function Replays({ session }: TabProps) {
       {shown && <iframe key={shown.replay_id} title="Player" className="screen player" src={own(shown.replay_view_url)} allow="fullscreen" />}
     </>
   )
+}
+
+/** A film may have gigabytes. The address of its page has a token, so the browser itself can download it, without its bytes in the page's memory. */
+function Download({ session, id, url }: { session: string; id: string; url: string }) {
+  const [isWaiting, wait] = useState(false)
+  const left = useRef(new AbortController())
+  useEffect(() => {
+    const gone = new AbortController()
+    left.current = gone
+    return () => gone.abort()
+  }, [])
+  const download = async (): Promise<void> => {
+    const { signal } = left.current
+    wait(true)
+    try {
+      await ready({ id: session, replay_id: id }, signal)
+      saveFrom(own(url).replace('/view?', '/video?'), `replay-${id}.mp4`)
+    } catch (error) {
+      if (!signal.aborted) throw error
+    } finally {
+      wait(false)
+    }
+  }
+  return (
+    <Button look="quiet" isDisabled={isWaiting} onPress={() => void download().catch(failed('The replay was not downloaded'))}>
+      {isWaiting ? 'Getting it ready…' : 'Download'}
+    </Button>
+  )
+}
+
+/** Resolves when the film can be downloaded: a moment after its recording has ended, it is still being stored. */
+async function ready(params: { id: string; replay_id: string }, signal: AbortSignal): Promise<void> {
+  const until = Date.now() + READY_MS
+  while (true) {
+    const { status, headers, body } = await bytes('downloadReplay', { params }, { headers: { range: 'bytes=0-0' }, signal })
+    await body?.cancel()
+    if (status !== 202) return
+    if (Date.now() > until) throw new Error('The film is not ready yet. Try again in a minute.')
+    await new Promise((resolve) => setTimeout(resolve, Number(headers.get('retry-after') ?? 1) * 1_000))
+    signal.throwIfAborted()
+  }
 }

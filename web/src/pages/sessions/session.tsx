@@ -55,7 +55,7 @@ export default function SessionPage() {
     return (
       <>
         <Head title="Session" back={back} />
-        {isPending ? <Loading label="the session" /> : <ErrorNotice error={error} what="This session" retry={() => void refetch()} />}
+        {isPending ? <Loading label="the session" /> : <ErrorNotice error={error} what="This session" retry={() => void refetch()} isPolled />}
       </>
     )
   const session = data

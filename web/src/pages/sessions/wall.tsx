@@ -27,7 +27,7 @@ export default function Wall() {
       {isPending ? (
         <Loading label="the sessions" />
       ) : !data ? (
-        <ErrorNotice error={error} what="The list of sessions" retry={() => void refetch()} />
+        <ErrorNotice error={error} what="The list of sessions" retry={() => void refetch()} isPolled />
       ) : data.items.length === 0 ? (
         <Empty
           title="No browser runs"

@@ -1,0 +1,23 @@
+// The profile of a new session, and whether it is saved: fields of forms.
+import { useChoices } from '../../ui/choices.ts'
+import type { Body, FieldSpec } from '../../ui/form-values.ts'
+
+export function useProfileFields(): FieldSpec[] {
+  const profiles = useChoices('listProfiles', 'None', ({ id, name }) => [id, name ?? id])
+  return [
+    { name: 'profile.id', label: 'Profile', kind: 'choice', options: profiles, hint: 'Cookies, storage and tabs of earlier sessions.' },
+    {
+      name: 'profile.save_changes',
+      label: 'Save what changes into it',
+      kind: 'switch',
+      hint: 'When the session ends, it is a new version of the profile.',
+      when: ({ 'profile.id': chosen }) => Boolean(chosen),
+    },
+  ]
+}
+
+/** Without what says no, which is what the service does by itself. */
+export function withoutNo({ profile, ...body }: Body): Body {
+  const { save_changes: save, ...named } = (profile ?? {}) as { id?: string; save_changes?: boolean }
+  return { ...body, ...(profile !== undefined && { profile: save ? { ...named, save_changes: true } : named }) }
+}
