@@ -292,7 +292,11 @@ test('manage_auth_connections: create, update, list, get, timeline, login, wait,
   expect((await of('list', { domain_filter: 'example.com', profile_name: 'person-of-logins' })).items).toMatchObject([{ id }])
   expect(await of('get', { id })).toMatchObject({ id })
   expect(await of('update', { id, save_credentials: true, auto_reauth: false, health_checks: false, login_url: 'https://example.com/in' })).toMatchObject({
-    ...{ save_credentials: true, auto_reauth: false, health_checks: false, login_url: 'https://example.com/in', health_check_interval: 600 },
+    save_credentials: true,
+    auto_reauth: false,
+    health_checks: false,
+    login_url: 'https://example.com/in',
+    health_check_interval: 600,
   })
   expect(await refused(name, { action: 'update', id, credential_provider: 'x' })).toMatch(/: credential_path: must be given .*\[code: bad_request\]$/)
   expect(await of('timeline', { id, type: 'login' })).toEqual({ items: [], has_more: false, next_offset: null })
