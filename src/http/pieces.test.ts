@@ -83,3 +83,47 @@ test('a request in single bytes that is read late arrives complete, and does not
   expect(await late.promise).toBeLessThan(20_000)
   socket.destroy()
 })
+
+describe('very many tiny pieces', () => {
+  test('in many answers at once are read no faster than a part of a core takes, and what comes after them is read', async () => {
+    const flood = await listen(
+      createTcpServer((socket) => {
+        socket.on('error', () => {})
+        const more = () => {
+          while (!socket.destroyed && socket.write('1\r\nx\r\n'.repeat(10_000)));
+          socket.once('drain', () => setImmediate(more))
+        }
+        socket.once('data', () => {
+          socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
+          more()
+        })
+      }),
+    )
+    const leave = new AbortController()
+    const began = performance.now()
+    let pieces = 0
+    for (let count = 0; count < 10; count++) {
+      const response = await fetchFrom(flood, { method: 'GET', path: '/' }, leave.signal)
+      response.on('error', () => {}).on('data', () => pieces++)
+    }
+    await sleep(2_000)
+    leave.abort(new Error('the reader has left'))
+    const seconds = (performance.now() - began) / 1000
+    // At once, then per second, and what a look at each connection has brought besides. All of them are some millions.
+    expect(pieces).toBeLessThan(200_000 + seconds * 100_000 + 10 * 20_000)
+    // Nothing is left of the budget now: each of these answers rests for a while.
+    const ports = new Set<number>()
+    const kept = await listen(
+      createServer((request, response) => {
+        ports.add(request.socket.remotePort!)
+        for (let at = 0; at < 2_000; at++) response.write('x')
+        response.end()
+      }),
+    )
+    for (let time = 0; time < 3; time++) {
+      const response = await fetchFrom(kept, { method: 'GET', path: '/' }, signal)
+      expect(await buffer(response)).toHaveLength(2_000)
+    }
+    expect(ports.size).toBe(1)
+  })
+})
