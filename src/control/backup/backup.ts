@@ -10,7 +10,7 @@ import type { Config } from '../../base/config.ts'
 import { newId } from '../../base/ids.ts'
 import { VERSION } from '../../base/version.ts'
 import type { DataPaths } from '../../base/paths.ts'
-import { sleep } from '../../base/wait.ts'
+import { abortable, sleep } from '../../base/wait.ts'
 import { openConnection } from '../../store/copy-database.ts'
 import type { Db, DbAddress } from '../../store/db.ts'
 import { holdObjects } from '../../store/held-objects.ts'
@@ -107,6 +107,11 @@ export async function backup({ config, paths, db, address, output, withKeys, tel
       if (missing.keys.length < NAMED) missing.keys.push(key)
     }
 
+  // The connection has held the objects if it has lived until now. One that has not was broken by a database that restarted: objects may have gone unnoticed.
+  await abortable(connection.client.query('select 1'), signal).catch((cause: unknown) => {
+    signal.throwIfAborted()
+    throw new Error('the connection to the database broke while objects were copied, and some may have been removed meanwhile; begin again', { cause })
+  })
   const { tables, sequences, migrations } = snapshot
   return writer.complete({
     ...head,

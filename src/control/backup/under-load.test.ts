@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { createWriteStream, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { Writable } from 'node:stream'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { extensionForm, extensionZip } from '../../../test/support/extensions.ts'
@@ -19,6 +20,7 @@ import { connectDb, migrationNames, migratorOf } from '../../store/db.ts'
 import { holdObjects } from '../../store/held-objects.ts'
 import { objectsProblem } from '../doctor.ts'
 import { backup } from './backup.ts'
+import { OBJECTS } from './format.ts'
 
 const COMMANDS_MS = 180_000
 const SOON_MS = 30_000
@@ -40,8 +42,8 @@ beforeAll(async () => {
 }, COMMANDS_MS)
 afterAll(() => scope.disposeAsync())
 
-const addExtension = async (name: string): Promise<Buffer> => {
-  const bytes = extensionZip({ 'noise.txt': randomBytes(30_000).toString('hex') })
+const addExtension = async (name: string, noise = 30_000): Promise<Buffer> => {
+  const bytes = extensionZip({ 'noise.txt': randomBytes(noise).toString('hex') })
   expect((await source.fetch('/extensions', { method: 'POST', body: extensionForm(bytes, name) })).status).toBe(201)
   return bytes
 }
@@ -191,6 +193,26 @@ test('while one runs, no object is removed and no second one begins', { timeout:
   await addExtension('free')
   await removeExtension('free')
   expect(filesOf().length).toBe(files + 1)
+})
+
+test('one that has lost its hold on the objects is not called whole', { timeout: COMMANDS_MS }, async () => {
+  const address = { host: source.paths.postgresSocket, user: 'cob', database: 'postgres' }
+  // More than waits between the backup and its output.
+  await addExtension('kept', 4_000_000)
+  const db = connectDb(address, silentLog)
+  let isBroken = false
+  // As when Postgres is started again while objects are copied, which may take hours.
+  const output = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      if (isBroken || !chunk.includes(OBJECTS)) return done()
+      isBroken = true
+      void sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cob migrate'`.execute(db).then(() => done(), done)
+    },
+  })
+  const settings = { config: readConfig({ COB_DATA_DIR: source.paths.root }), paths: source.paths, db, address, output, withKeys: false, tell: () => {} }
+  await expect(backup({ ...settings, signal: AbortSignal.timeout(COMMANDS_MS) })).rejects.toThrow('broke while objects were copied')
+  expect(isBroken).toBe(true)
+  await db.destroy()
 })
 
 test(
