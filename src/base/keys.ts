@@ -1,7 +1,8 @@
 // The keys of a service: the one that signs, and those that encrypt what is stored. They are kept outside the database: in files, or in settings.
-import { chownSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chownSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { derivedKey } from './derived-key.ts'
+import { flushFolder } from './flush-folder.ts'
 
 export interface SealingKey {
   /** Names it in what it has encrypted. It says nothing of the key itself. */
@@ -75,12 +76,7 @@ export function writeKeyFile(file: string, keys: readonly FileKey[]): void {
   } finally {
     rmSync(fresh, { force: true })
   }
-  const folder = openSync(dirname(file), 'r')
-  try {
-    fsyncSync(folder)
-  } finally {
-    closeSync(folder)
-  }
+  flushFolder(dirname(file))
 }
 
 export interface KeySources {

@@ -7,10 +7,13 @@ import { secretFile } from '../base/secret-file.ts'
 
 export type KeySettings = Pick<Config, 'secretKey' | 'sealingKeys'>
 
-/** Makes the first key when there is none. */
-export const serviceKeys = ({ secretKey, sealingKeys }: KeySettings, paths: Pick<DataPaths, 'secretKey' | 'sealingKeys'>): Keys =>
-  openKeys({
-    root: Buffer.from(secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex'),
+/** Makes the first key when there is none. @throws when the file has something else: what is no hex digit would count as the end of a shorter key */
+export function serviceKeys({ secretKey, sealingKeys }: KeySettings, paths: Pick<DataPaths, 'secretKey' | 'sealingKeys'>): Keys {
+  const root = secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value
+  if (!/^[0-9a-f]{64}$/i.test(root)) throw new Error(`${paths.secretKey} is not a key of 64 hex digits; put back the file as it was`)
+  return openKeys({
+    root: Buffer.from(root, 'hex'),
     set: sealingKeys.map((key) => Buffer.from(key, 'hex')),
     file: paths.sealingKeys,
   })
+}

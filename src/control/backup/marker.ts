@@ -1,7 +1,8 @@
 // The mark of a data directory whose restore is not complete: no service may start with it, and only the same restore goes on with it.
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { flushFolder } from '../../base/flush-folder.ts'
 
 const FILE = 'restoring'
 
@@ -26,12 +27,7 @@ export function writeMarker(dataDir: string, marker: Marker): void {
   const file = join(dataDir, FILE)
   writeFileSync(`${file}.new`, `${JSON.stringify(marker)}\n`, { mode: 0o600, flush: true })
   renameSync(`${file}.new`, file)
-  const folder = openSync(dataDir, 'r')
-  try {
-    fsyncSync(folder)
-  } finally {
-    closeSync(folder)
-  }
+  flushFolder(dataDir)
 }
 
 export const removeMarker = (dataDir: string): void => rmSync(join(dataDir, FILE), { force: true })
