@@ -125,6 +125,31 @@ describe('the watch', () => {
     expect(asked).toEqual([['long'], ['long']])
   })
 
+  test('ends what a person has begun with a role that they have no more there, and nothing else', async () => {
+    const now: Record<string, 'viewer' | 'member' | undefined> = { 'ann a': 'viewer', 'ann b': 'member', 'bob a': 'member' }
+    const roles = async () => (person: string, project: string) => now[`${person} ${project}`]
+    await using watch = watchKeys(undefined as unknown as Db, silentLog, async (ids) => new Set(ids), roles)
+    const ended: string[] = []
+    const open = (person: string, project: string, role: 'viewer' | 'member') => {
+      const by = { kind: 'user', id: person, name: null, email: null, via: { kind: 'dashboard', id: `of ${person}` }, role, project: undefined } as const
+      return watch.guard({ by: { ...by, projects: [], deployment: undefined }, project }, ({ message }) =>
+        ended.push(`${person} ${project} ${role}: ${message}`),
+      )
+    }
+    using _all = new DisposableStack()
+    for (const [person, project, role] of [
+      ['ann', 'a', 'member'],
+      ['ann', 'a', 'viewer'],
+      ['ann', 'b', 'member'],
+      ['ann', 'gone', 'viewer'],
+      ['bob', 'a', 'viewer'],
+    ] as const)
+      _all.use(open(person, project, role))
+    await expect.poll(() => ended.length, { timeout: 10_000 }).toBeGreaterThan(1)
+    const why = 'the role that this request was begun with has ended'
+    expect(new Set(ended)).toEqual(new Set([`ann a member: ${why}`, `ann gone viewer: ${why}`]))
+  })
+
   test('leaves holders of session tokens alone', async () => {
     await using watch = watchKeys(undefined as unknown as Db, silentLog)
     expect(watch.guard({ by: { kind: 'session', lease: 0, id: 's' }, project: 'p' }, () => {})).toBeUndefined()

@@ -3,9 +3,10 @@ import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { Guard } from '../../http/mount.ts'
-import { isAccount } from '../../http/route.ts'
+import { isAccount, type Role } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import { stillValid } from './keys.ts'
+import { isAtLeast, rolesNow } from './members/person.ts'
 
 /**
  * A request that has run for longer is ended. A shorter one would be over before its key is looked up; and the rotation by which a key ends itself
@@ -17,14 +18,25 @@ const LOOK_MS = 500
 
 interface Running {
   since: number
-  end: () => void
+  end: (reason: string) => void
+  isSignIn: boolean
+  /** The person who has begun it, and what they were where. */
+  of: { person: string; project: string; role: Role } | undefined
 }
 
+/** What these people are now. */
+type Roles = (people: string[]) => ReturnType<typeof rolesNow>
+
 /**
- * Watches the keys of this replica's running requests, until it is disposed. With a database that is away, requests go on. `valid` asks which keys may
- * still be used: {@link stillValid} unless a test says so.
+ * Watches the keys of this replica's running requests, and the roles of the people behind them, until it is disposed. With a database that is away, requests go on. `valid`
+ * asks which keys may still be used: {@link stillValid} unless a test says so.
  */
-export function watchKeys(db: Db, log: Log, valid = (ids: string[]) => stillValid(db, ids)): AsyncDisposable & { guard: Guard } {
+export function watchKeys(
+  db: Db,
+  log: Log,
+  valid = (ids: string[]) => stillValid(db, ids),
+  roles: Roles = (people) => rolesNow(db, people),
+): AsyncDisposable & { guard: Guard } {
   /** By the id of the key or sign-in, oldest first. */
   const running = new Map<string, Set<Running>>()
   const ended = new AbortController()
@@ -36,7 +48,18 @@ export function watchKeys(db: Db, log: Log, valid = (ids: string[]) => stillVali
     if (ids.length === 0) return
     const kept = await valid(ids)
     isAway = false
-    for (const id of ids.filter((one) => !kept.has(one))) for (const { since, end } of running.get(id) ?? []) if (since < long) end()
+    for (const id of ids.filter((one) => !kept.has(one)))
+      for (const { since, end, isSignIn } of running.get(id) ?? [])
+        if (since < long) end(isSignIn ? 'the sign-in of this request has ended' : 'the API key of this request was deleted or has expired')
+    await lookAtRoles(ids.filter((one) => kept.has(one)).flatMap((id) => [...running.get(id)!].filter(({ since }) => since < long)))
+  }
+
+  async function lookAtRoles(requests: Running[]): Promise<void> {
+    const people = new Set(requests.flatMap(({ of }) => (of ? [of.person] : [])))
+    if (people.size === 0) return
+    const roleNow = await roles([...people])
+    for (const { of, end } of requests)
+      if (of && !isAtLeast(roleNow(of.person, of.project), of.role)) end('the role that this request was begun with has ended')
   }
 
   const run = async () => {
@@ -51,10 +74,10 @@ export function watchKeys(db: Db, log: Log, valid = (ids: string[]) => stillVali
   const watching = run().catch(() => {}) // ends only by its signal
 
   return {
-    guard({ by }, end) {
+    guard({ by, project }, end) {
       if (!isAccount(by)) return undefined
-      const reason = by.via ? 'the sign-in of this request has ended' : 'the API key of this request was deleted or has expired'
-      const one: Running = { since: performance.now(), end: () => end(fault.unauthorized(reason)) }
+      const of = by.kind === 'user' ? { person: by.id, project, role: by.role } : undefined
+      const one: Running = { since: performance.now(), end: (reason) => end(fault.unauthorized(reason)), isSignIn: by.via !== undefined, of }
       const { id } = by.via ?? by
       const ofKey = running.get(id) ?? new Set()
       running.set(id, ofKey.add(one))

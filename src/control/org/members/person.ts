@@ -48,6 +48,22 @@ export async function findPerson(db: Db, id: string): Promise<Person | undefined
   return everywhere === undefined && roles.size === 0 ? undefined : { kind: 'person', ...row, everywhere, roles, project: undefined }
 }
 
+/** What these people are now in a project: the greater of their roles in all and in that one. Undefined: nothing any more. */
+export async function rolesNow(db: Db, people: string[]): Promise<(person: string, project: string) => Role | undefined> {
+  const rows = await db
+    .selectFrom('memberships as m')
+    .leftJoin('projects as p', 'p.id', 'm.project_id')
+    .select(['m.person_id', 'm.project_id', 'm.role'])
+    .where('m.person_id', 'in', people)
+    .where((eb) => eb.or([eb('m.project_id', 'is', null), eb('p.status', '=', 'active')]))
+    .execute()
+  const roles = new Map(rows.map(({ person_id, project_id, role }) => [`${person_id} ${project_id ?? ''}`, role as Role]))
+  return (person, project) => greater(roles.get(`${person} `), roles.get(`${person} ${project}`))
+}
+
+/** Whether one role includes another. */
+export const isAtLeast = (role: Role | undefined, other: Role): boolean => rank(role) >= rank(other)
+
 /** Who a sign-in is, before a project is known. */
 export function callerOf(account: ByKey | Person): ByAccount {
   if (account.kind === 'key') return account
