@@ -61,7 +61,7 @@ describe('readBody', () => {
   /** What readBody returns for chunks that are sent one after the other. */
   function sent(pieces: readonly Uint8Array[], headers: Record<string, string | number> = {}): Promise<Buffer | Fault> {
     const { promise, resolve } = Promise.withResolvers<Buffer | Fault>()
-    read = (request) => void readBody(request, LIMIT).then(resolve, resolve)
+    read = (request) => void readBody(request, LIMIT, undefined).then(resolve, resolve)
     const client = httpRequest({ port: (server.address() as AddressInfo).port, method: 'POST', headers })
     client.on('error', () => {})
     for (const piece of pieces) client.write(piece)

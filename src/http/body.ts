@@ -1,4 +1,5 @@
 // Reads what a caller sent: bodies within their limit, JSON that the store can hold, queries with maps in brackets.
+import { addAbortListener } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { Gathered } from '../base/gathered.ts'
 import { fault, type Fault, type FieldProblem } from './fault.ts'
@@ -10,8 +11,14 @@ import { fault, type Fault, type FieldProblem } from './fault.ts'
 const DRAIN_BYTES = 32 * 1024 * 1024
 const DRAIN_MS = 5_000
 
-/** Reads the whole body. @throws 413 at once when `content-length` exceeds `limitBytes`, or at the body's end when more bytes have arrived. */
-export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
+/** How long a caller whom nobody knows may take for a body. It is short, and a connection that waits for it is not closed to make room for others. */
+export const STRANGER_BODY_MS = 10_000
+
+/**
+ * Reads the whole body. @throws 413 at once when `content-length` exceeds `limitBytes`, or at the body's end when more bytes have arrived; the signal's reason; 408 after
+ * `limitMs`
+ */
+export async function readBody(request: IncomingMessage, limitBytes: number, signal: AbortSignal | undefined, limitMs?: number): Promise<Buffer> {
   if (announced(request) > limitBytes) throw await tooLarge(request, limitBytes)
   // It would never end: its sender has gone.
   if (request.destroyed && !request.readableEnded) throw fault.clientClosed()
@@ -26,13 +33,15 @@ export async function readBody(request: IncomingMessage, limitBytes: number): Pr
   request
     .on('data', onData)
     .on('end', resolve)
-    .on('error', reject)
+    .on('error', () => reject(fault.clientClosed()))
     .on('close', () => reject(fault.clientClosed()))
+  const onAbort = () => reject(signal!.reason as Error)
+  using _aborted = signal && addAbortListener(signal, onAbort)
+  const timer = limitMs === undefined ? undefined : setTimeout(() => reject(fault.requestTimeout(`the body was not complete within ${limitMs} ms`)), limitMs)
   try {
     await promise
-  } catch {
-    throw fault.clientClosed()
   } finally {
+    clearTimeout(timer)
     request.off('data', onData)
   }
   if (length > limitBytes) throw await tooLarge(request, limitBytes)

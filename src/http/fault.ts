@@ -151,6 +151,7 @@ export const fault = {
       details: [{ code: 'disk_full', message }],
       inner: { code: 'disk_full', message },
     }),
+  requestTimeout: (problem: string): Fault => new Fault('request_timeout', problem, { headers: NO_RETRY }),
   deadline: (ms: number): Fault => new Fault('deadline_exceeded', `not done within ${ms} ms`, { headers: NO_RETRY }),
   clientClosed: (): Fault => new Fault('client_closed_request', 'the caller went away'),
   internal: (cause: unknown): Fault =>

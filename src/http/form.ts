@@ -6,6 +6,8 @@ import type { Readable } from 'node:stream'
 import { fault } from './fault.ts'
 import type { FormPart } from './route.ts'
 
+/** Limit on all text fields of a form, in bytes. They wait in memory while a file before them is stored. */
+const MAX_TEXT = 4 * 1024 * 1024
 /** Limit on a text field. Large content is sent as a file. */
 const LIMITS = { fieldNameSize: 256, fieldSize: 1024 * 1024, fields: 1_000, files: 1_000, parts: 2_000, headerPairs: 50 }
 
@@ -20,6 +22,7 @@ export async function* readForm(request: IncomingMessage, signal: AbortSignal): 
   const files = new Set<Readable>()
   let wake = () => {}
   let over = false
+  let text = 0
   let failed: unknown
   const end = (error?: unknown) => {
     failed ??= error
@@ -39,6 +42,7 @@ export async function* readForm(request: IncomingMessage, signal: AbortSignal): 
   parser
     .on('field', (name, value, nameTruncated, valueTruncated) => {
       if (nameTruncated || valueTruncated) end(fault.field(name, `is longer than ${LIMITS.fieldSize} bytes`))
+      else if ((text += Buffer.byteLength(value)) > MAX_TEXT) end(fault.tooLarge(MAX_TEXT))
       else add({ name, value })
     })
     .on('file', (name, stream, filename) => {

@@ -5,7 +5,7 @@ import type { z } from 'zod'
 import type { Log } from '../base/log.ts'
 import { Unavailable } from '../base/unavailable.ts'
 import { beginEntry, type AuditSettings } from './audit.ts'
-import { checkText, parseJson, readBody } from './body.ts'
+import { checkText, parseJson, readBody, STRANGER_BODY_MS } from './body.ts'
 import { Fault, asFault, checked, fault, type FieldProblem } from './fault.ts'
 import { readForm } from './form.ts'
 import { withoutNulls } from './not-given.ts'
@@ -46,6 +46,8 @@ export interface MountContext {
   audit?: AuditSettings | undefined
   /** How many requests each key may make; any number without it. */
   rateLimit?: RateLimit | undefined
+  /** How long a caller whom nobody knows may take for a body: STRANGER_BODY_MS, unless a test says otherwise. */
+  strangerBodyMs?: number
 }
 
 export type Guard = (principal: Principal, end: (reason: Fault) => void) => Disposable | undefined
@@ -147,7 +149,7 @@ export function mount<C extends Contract>(context: MountContext, contract: C, ha
   for (const [name, route] of Object.entries(contract)) {
     const handler = handlers[name] as (call: Call<unknown, unknown, unknown>) => unknown
     register(context, route, async (request, reply, signal, principal) => {
-      const parsed = await parse(route, request, signal)
+      const parsed = await parse(route, request, signal, route.access === 'public' ? (context.strangerBodyMs ?? STRANGER_BODY_MS) : undefined)
       // HEAD asks for the head of an answer. The head of a stream is known, and its body would never end.
       if (request.method === 'HEAD' && route.reply.kind === 'events') return reply.type(SSE_TYPE).send('')
       const log = context.log.child({ request: request.id })
@@ -170,7 +172,12 @@ export function mount<C extends Contract>(context: MountContext, contract: C, ha
 }
 
 /** Parses params, query and body together, so that one error names every wrong field. */
-async function parse(route: Route, request: FastifyRequest, signal: AbortSignal): Promise<{ params: unknown; query: unknown; body: unknown }> {
+async function parse(
+  route: Route,
+  request: FastifyRequest,
+  signal: AbortSignal,
+  bodyMs: number | undefined,
+): Promise<{ params: unknown; query: unknown; body: unknown }> {
   const problems: FieldProblem[] = []
   const check = (schema: z.ZodType, value: unknown) => {
     const { data, problems: found } = checked(schema, value)
@@ -183,7 +190,10 @@ async function parse(route: Route, request: FastifyRequest, signal: AbortSignal)
     takesBody(route) && route.bodyKind === 'json'
       ? check(
           route.body,
-          withoutNulls(route.body, parseJson(await readBody(request.raw, route.maxBodyBytes), request.headers['content-type'], route.bodyOptional)),
+          withoutNulls(
+            route.body,
+            parseJson(await readBody(request.raw, route.maxBodyBytes, signal, bodyMs), request.headers['content-type'], route.bodyOptional),
+          ),
         )
       : undefined
   if (problems.length > 0) throw fault.invalid(problems)
@@ -257,7 +267,8 @@ export function sendFault(log: Log, request: FastifyRequest, reply: FastifyReply
   const known = asFault(translate(error))
   if (known.status >= 500) log.error({ request: request.id, route: routeId(request), err: known.cause ?? known }, known.message)
   // The rest of a refused body must not be parsed as the next request.
-  if (known.code === 'payload_too_large') reply.header('connection', 'close')
+  const isCut = !request.raw.complete && (known.code === 'request_timeout' || known.code === 'deadline_exceeded')
+  if (known.code === 'payload_too_large' || isCut) reply.header('connection', 'close')
   void reply.code(known.status).headers(known.headers)
   // For these methods it does not matter what was done before the database went away: clients may retry them.
   if (error instanceof Unavailable && REPEATABLE.has(request.method)) reply.removeHeader('x-should-retry')

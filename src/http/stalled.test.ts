@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
 import { silentLog } from '../base/log.ts'
 import { sleep, until } from '../base/wait.ts'
 import { mount } from './mount.ts'
@@ -10,6 +11,7 @@ import { route, text } from './route.ts'
 import { makeServer } from './server.ts'
 
 const STALLED_MS = 800
+const BODY_MS = 500
 /** More than the buffers of both sides hold. */
 const LARGE = 32 * 1024 * 1024
 const NOTICE_MS = 10_000
@@ -18,14 +20,19 @@ const common = { method: 'GET', group: 'Test', summary: '', access: 'public' } a
 const contract = {
   large: route({ ...common, path: '/large', id: 'large', reply: text('text/plain') }),
   slow: route({ ...common, path: '/slow', id: 'slow', reply: text('text/plain') }),
+  asks: route({ ...common, method: 'POST', path: '/asks', id: 'asks', body: z.strictObject({}), reply: text('text/plain') }),
+  hurries: route({ ...common, method: 'POST', path: '/hurries', id: 'hurries', body: z.strictObject({}), deadlineMs: 200, reply: text('text/plain') }),
 }
 const context = makeServer({ log: silentLog, authenticate: () => Promise.reject(new Error('nothing is closed here')), stalledMs: STALLED_MS })
+context.strangerBodyMs = BODY_MS
 mount(context, contract, {
   large: () => 'x'.repeat(LARGE),
   slow: async () => {
     await sleep(3 * STALLED_MS)
     return 'done'
   },
+  asks: () => 'done',
+  hurries: () => 'done',
 })
 let port: number
 const accepted: Socket[] = []
@@ -74,6 +81,20 @@ test('a caller may wait for an answer for as long as it takes', async () => {
   client.on('data', (chunk: Buffer) => void (got += chunk.toString())).resume()
   await once(client, 'end')
   expect(got).toMatch(/200 OK[^]*done$/)
+})
+
+test.each([
+  ['a stranger', 'asks', 408, 'request_timeout'],
+  ['anybody, within the time of the call', 'hurries', 504, 'deadline_exceeded'],
+])('the body of %s has to come in time; then its connection ends', async (_, path, status, code) => {
+  const client = connect(port, '127.0.0.1')
+  let said = ''
+  client.on('error', () => {}).on('data', (chunk: Buffer) => (said += chunk.toString()))
+  client.write(`POST /${path} HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{`)
+  await until('the end of the connection', NOTICE_MS, () => client.readableEnded)
+  expect(said).toContain(`HTTP/1.1 ${status} `)
+  expect(said).toContain(`"${code}"`)
+  client.destroy()
 })
 
 test('the kernel probes quiet connections, so that a caller that vanished is noticed', async () => {

@@ -271,6 +271,7 @@ export const authConnections = {
     anyOrigin: true,
     params,
     body: z.strictObject({ code: z.string().min(1).max(255) }),
+    maxBodyBytes: 4096,
     reply: json(z.object({ jwt: z.string() })),
     faults: ['unauthorized', 'too_many_requests'],
   }),

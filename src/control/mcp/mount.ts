@@ -50,7 +50,7 @@ export function mountMcp(context: MountContext, { searchDocs, hidden, publicUrl 
     ))
   const guarded = { ...context, authenticate: challenging(context, publicUrl) }
   register(guarded, mcp.mcp, async (request, reply, signal) => {
-    const body = await readBody(request.raw, mcp.mcp.maxBodyBytes)
+    const body = await readBody(request.raw, mcp.mcp.maxBodyBytes, signal)
     if (hasMoreValues(body, MAX_VALUES)) throw fault.field('body', `has more than ${MAX_VALUES} values`)
     // The revisions since 2025-06-18 have none, and one would run any number of calls at once.
     if (/^\s*\[/.test(body.toString('utf8', 0, 1024))) throw fault.field('body', 'must be one JSON-RPC message; batches are not taken')

@@ -2,7 +2,7 @@
 // origin as well: they take no cookie.
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
-import { readBody } from '../../http/body.ts'
+import { readBody, STRANGER_BODY_MS } from '../../http/body.ts'
 import { checked, fault, Fault } from '../../http/fault.ts'
 import { register, type MountContext } from '../../http/mount.ts'
 import { none, route, type Route } from '../../http/route.ts'
@@ -109,10 +109,10 @@ export function mountOAuthEndpoints(context: MountContext, { db, server, grants,
     })
   }
 
-  register(context, endpoint('POST', '/register', 'oauthRegister'), async (request, reply) =>
+  register(context, endpoint('POST', '/register', 'oauthRegister'), async (request, reply, signal) =>
     inOAuthForm(reply, 'invalid_client_metadata', async () => {
       countRegistration(context.address(request))
-      const body = await readBody(request.raw, MAX_REGISTRATION)
+      const body = await readBody(request.raw, MAX_REGISTRATION, signal, STRANGER_BODY_MS)
       const { data, problems } = checked(Registration, parsed(body, request.headers['content-type']))
       if (!data) throw fault.invalid(problems)
       for (const [index, uri] of data.redirect_uris.entries()) {
@@ -143,10 +143,10 @@ export function mountOAuthEndpoints(context: MountContext, { db, server, grants,
     }),
   )
 
-  register(context, endpoint('POST', '/token', 'oauthToken'), async (request, reply) =>
+  register(context, endpoint('POST', '/token', 'oauthToken'), async (request, reply, signal) =>
     inOAuthForm(reply, 'invalid_request', async () => {
       countToken(context.address(request))
-      const body = await readBody(request.raw, MAX_FORM)
+      const body = await readBody(request.raw, MAX_FORM, signal, STRANGER_BODY_MS)
       const form = formOf(body, request.headers['content-type'])
       assertResource(form.resource, origin(request))
       const headers = { 'content-type': 'application/x-www-form-urlencoded', 'content-length': String(body.length) }
@@ -158,10 +158,10 @@ export function mountOAuthEndpoints(context: MountContext, { db, server, grants,
     }),
   )
 
-  register(context, endpoint('POST', '/revoke', 'oauthRevoke'), async (request, reply) =>
+  register(context, endpoint('POST', '/revoke', 'oauthRevoke'), async (request, reply, signal) =>
     inOAuthForm(reply, 'invalid_request', async () => {
       countToken(context.address(request))
-      const { token, client_id: client } = formOf(await readBody(request.raw, MAX_FORM), request.headers['content-type'])
+      const { token, client_id: client } = formOf(await readBody(request.raw, MAX_FORM, signal, STRANGER_BODY_MS), request.headers['content-type'])
       if (!token) throw fault.field('token', 'is required')
       // Also for a token that nobody knows (RFC 7009, 2.2).
       await grants.revoke(token, client)
