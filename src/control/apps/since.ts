@@ -10,8 +10,14 @@ export const MAX_LOOKBACK_MS = 167 * 3_600_000
  * {@link MAX_LOOKBACK_MS} ago. @throws 400 naming `since`
  */
 export function parseSince(text: string | undefined, now: Date = new Date()): Date | undefined {
+  const at = parseBeginning(text, now)
+  return at && new Date(Math.max(now.getTime() - MAX_LOOKBACK_MS, at.getTime()))
+}
+
+/** The same without that limit, for lists: rows are kept for longer than lines are promised. @throws 400 naming `since` */
+export function parseBeginning(text: string | undefined, now: Date = new Date()): Date | undefined {
   if (text === undefined || text === '') return undefined
   const at = timeOf(text, now.getTime())
   if (at === undefined) throw fault.field('since', TIME_FORM)
-  return new Date(Math.min(now.getTime(), Math.max(now.getTime() - MAX_LOOKBACK_MS, at)))
+  return new Date(Math.min(now.getTime(), at))
 }

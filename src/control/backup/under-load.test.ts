@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { createWriteStream, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
+import { callbackify } from 'node:util'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { extensionForm, extensionZip } from '../../../test/support/extensions.ts'
@@ -206,7 +207,7 @@ test('one that has lost its hold on the objects is not called whole', { timeout:
     write(chunk: Buffer, _encoding, done) {
       if (isBroken || !chunk.includes(OBJECTS)) return done()
       isBroken = true
-      void sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cob migrate'`.execute(db).then(() => done(), done)
+      callbackify(() => sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cob migrate'`.execute(db))(done)
     },
   })
   const settings = { config: readConfig({ COB_DATA_DIR: source.paths.root }), paths: source.paths, db, address, output, withKeys: false, tell: () => {} }

@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { fault } from '../../http/fault.ts'
 import type { CreateBrowser } from '../browsers/contract.ts'
+import { saysSomething, type GivenTelemetry } from '../telemetry/contract.ts'
 import { poolProblems, type CreatePool, type UpdatePool } from './contract.ts'
 import type { PoolRow, StoredConfig } from './rows.ts'
 
@@ -37,10 +38,24 @@ export function updated(before: WholeConfig, changes: UpdatePool): WholeConfig {
   // One way out replaces the other, and another profile is refreshed unless it is said.
   const wayOut = given.proxy === undefined && given.proxy_id === undefined ? { proxy, proxy_id } : {}
   const said = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
+  if (given.telemetry !== undefined) said.telemetry = laidOver(before.telemetry, given.telemetry)
   const after = { ...rest, ...wayOut, ...(given.profile === undefined && { refresh_on_profile_update: refresh }), ...said } as WholeConfig
   const problems = poolProblems(after)
   if (problems.length > 0) throw fault.invalid(problems)
   return normal(after)
+}
+
+/** As in an update of a session: what says nothing changes nothing, `enabled` begins again, and what is named is laid over what is there. */
+function laidOver(before: GivenTelemetry | undefined, given: GivenTelemetry): GivenTelemetry | undefined {
+  if (!saysSomething(given)) return before
+  if (given.enabled !== undefined || before === undefined || before.enabled === false) return given
+  const otlp = given.export?.otlp ?? before.export?.otlp
+  return {
+    ...before,
+    ...(given.browser && { browser: { ...before.browser, ...given.browser } }),
+    ...(otlp && { export: { otlp } }),
+    ...(given.storage && { storage: given.storage }),
+  }
 }
 
 const plain = (network: object | undefined): unknown => JSON.parse(JSON.stringify(network ?? {}))

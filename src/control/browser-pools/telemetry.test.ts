@@ -25,9 +25,13 @@ describe('a pool', () => {
     const telemetry = { enabled: true, browser: on('console') }
     const pool = await create({ size: 1, telemetry })
     expect(pool.browser_pool_config.telemetry).toEqual(telemetry)
-    expect((await update(pool.id, { telemetry: { browser: on('page') } })).browser_pool_config.telemetry).toEqual({ browser: on('page') })
-    expect((await update(pool.id, { telemetry: {} })).browser_pool_config).not.toHaveProperty('telemetry')
-    expect((await get(pool.id)).browser_pool_config).not.toHaveProperty('telemetry')
+    // As for a session: what is named is laid over it, nothing changes nothing, and enabled begins again.
+    const both = { enabled: true, browser: { ...on('console'), ...on('page') } }
+    expect((await update(pool.id, { telemetry: { browser: on('page') } })).browser_pool_config.telemetry).toEqual(both)
+    expect((await update(pool.id, { telemetry: {} })).browser_pool_config.telemetry).toEqual(both)
+    expect((await update(pool.id, { telemetry: { enabled: false } })).browser_pool_config.telemetry).toEqual({ enabled: false })
+    expect((await update(pool.id, { telemetry: { browser: on('network') } })).browser_pool_config.telemetry).toEqual({ browser: on('network') })
+    expect((await get(pool.id)).browser_pool_config.telemetry).toEqual({ browser: on('network') })
   })
 
   test.each([

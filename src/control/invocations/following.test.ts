@@ -151,6 +151,10 @@ describe('a list of runs', () => {
     expect((await list({ since: '210s' })).ids).toEqual(those(5, 4, 3))
     expect((await list({ since: new Date(Date.now() - 90_000).toISOString() })).ids).toEqual(those(5))
     expect((await list({ query: 'lISTE' })).ids).toHaveLength(6)
+    // Further back than lines of a run are promised.
+    await cloud.query(`update invocations set started_at = started_at - interval '10 days' where id = $1`, [made[0]])
+    expect((await list({ since: `${11 * 24}h` })).ids).toHaveLength(6)
+    expect((await list({ since: `${9 * 24}h` })).ids).toHaveLength(5)
     expect((await list({ query: 'FAI' })).ids).toEqual(those(3, 0))
     expect((await list({ query: made[4]!.slice(0, 8) })).ids).toEqual(those(4))
     expect((await list({ query: made[4]! })).ids).toEqual(those(4))

@@ -2,7 +2,7 @@
 import { fault } from '../../http/fault.ts'
 import { isAccount, known, type Handlers, type Principal } from '../../http/route.ts'
 import type { Browser } from '../browsers/contract.ts'
-import { parseSince } from '../apps/since.ts'
+import { parseBeginning } from '../apps/since.ts'
 import type { invocations as contract } from './contract.ts'
 import { present, type Invocations } from './invocations.ts'
 import { isRepeated } from './repeats.ts'
@@ -27,7 +27,7 @@ export const invocationHandlers = (invocations: Invocations, browsers: MadeBrows
       version: query.version || undefined,
       deployment_id: query.deployment_id || undefined,
       status: query.status,
-      since: parseSince(query.since),
+      since: parseBeginning(query.since),
       query: query.query || undefined,
       offset: query.offset,
       limit: query.limit,

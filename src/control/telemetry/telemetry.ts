@@ -81,7 +81,7 @@ export function makeTelemetry({ db, objects, scope, archive, exportDropped, find
   return {
     async list(project, idOrName, { category, type, offset, limit, since, until, order }, signal) {
       const isForwards = order === 'asc'
-      if (!isForwards && since !== undefined) throw fault.field('since', 'cannot be combined with order=desc, which begins with the newest event; use until')
+      if (!isForwards && offset === 0 && since) throw fault.field('since', 'cannot be combined with order=desc, which begins with the newest event; use until')
       const from = microseconds('since', since)
       const to = microseconds('until', until)
       const { id } = await find(project, idOrName, signal)

@@ -103,6 +103,8 @@ test('the list has pages, a filter for whole names and one for parts', async () 
     conforms('Project', body, true)
     return [body.map(({ name }) => name), response.headers.get('x-has-more'), response.headers.get('x-next-offset')]
   }
+  const [{ id: second }] = (await (await ask('GET', '/org/projects?name=Page%20two')).json()) as [{ id: string }]
+  expect(await list(`query=${second}`)).toEqual([['Page two'], 'false', '0'])
   expect(await list('query=PAGE')).toEqual([names.toReversed(), 'false', '0'])
   expect(await list('query=page&limit=2')).toEqual([['Page thrée', 'Page two'], 'true', '2'])
   expect(await list('query=page&limit=2&offset=2')).toEqual([['Page one'], 'false', '0'])

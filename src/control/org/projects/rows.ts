@@ -2,7 +2,7 @@
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
-import { holds, isCalled, isNamed } from '../../../store/names.ts'
+import { isAskedFor, isCalled } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
 import type { UpdateOrgLimits, UpdateProject, UpdateProjectLimits } from './contract.ts'
 
@@ -31,8 +31,7 @@ export const listProjects = (db: Db, only: readonly string[] | undefined, { name
     .selectFrom('projects')
     .selectAll()
     .$if(only !== undefined, (select) => select.where(sql<SqlBool>`id = any(${only!})`))
-    .$if(Boolean(name), (select) => select.where(isNamed('name', name!)))
-    .$if(Boolean(query), (select) => select.where(holds('name', query!)))
+    .where(isAskedFor('projects', { name, query }))
     .orderBy('created_at', 'desc')
     .orderBy('id')
     .offset(offset)
