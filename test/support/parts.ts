@@ -1,0 +1,67 @@
+// What `script/test` runs of all that `script/test-all` runs: docs/decisions/0100-tests-in-parts.md.
+
+/**
+ * Files of fast tests that are left out: each takes more than eight seconds alone, because it starts several services, waits for something that takes long, or plays the same
+ * promise through very many cases. A new file is not left out until it is as slow.
+ */
+export const LONG_FAST: readonly string[] = [
+  'src/agent/computer/batch.test.ts',
+  'src/agent/computer/computer.test.ts',
+  'src/agent/computer/grip.test.ts',
+  'src/agent/fs/watch.test.ts',
+  'src/agent/process/processes.test.ts',
+  'src/agent/recording/recording.test.ts',
+  'src/cli/commands.test.ts',
+  'src/cli/main.test.ts',
+  'src/control/backup/backup.test.ts',
+  'src/control/backup/under-load.test.ts',
+  'src/control/browser-pools/acquire.test.ts',
+  'src/control/browsers/activity.test.ts',
+  'src/control/browsers/fleet.test.ts',
+  'src/control/browsers/fleet/endings.test.ts',
+  'src/control/browsers/standby.test.ts',
+  'src/control/database-away.test.ts',
+  'src/control/deployments/builder.test.ts',
+  'src/control/invocations/browsers.test.ts',
+  'src/control/invocations/invocations.test.ts',
+  'src/control/main.test.ts',
+  'src/control/migrate.test.ts',
+  'src/control/org/audit-logs/exports/exports.test.ts',
+  'src/control/org/audit-logs/exports/replicas.test.ts',
+  'src/control/org/audit-logs/trail.test.ts',
+  'src/control/org/projects/limits.test.ts',
+  'src/control/org/revocations.test.ts',
+  'src/control/pool-replicas.test.ts',
+  'src/control/profiles/profiles.test.ts',
+  'src/control/profiles/replicas.test.ts',
+  'src/control/replicas.test.ts',
+  'src/control/scope-lost.test.ts',
+  'src/control/telemetry/export/exporter.test.ts',
+  'src/control/telemetry/export/replicas.test.ts',
+  'src/control/telemetry/export/spans.test.ts',
+  'src/control/telemetry/kept.test.ts',
+  'src/control/telemetry/losses.test.ts',
+  'src/control/telemetry/stream.test.ts',
+  'src/runner/build.test.ts',
+  'src/runner/run.test.ts',
+  'src/store/copy-database.test.ts',
+  'src/store/leases.test.ts',
+]
+
+/** Files with a real browser that are run: of each capability the one that shows its promise through a published client, or as a page sees it. */
+export const SHORT_REAL: readonly string[] = [
+  'test/sdk/browsers.test.ts',
+  'test/sdk/process.test.ts',
+  'test/sdk/fs.test.ts',
+  'test/sdk/playwright.test.ts',
+  'test/sdk/telemetry.test.ts',
+  'test/sdk/credentials.test.ts',
+  'test/e2e/isolation.test.ts',
+  'test/e2e/consent.test.ts',
+  'test/e2e/dashboard-hostile.test.ts',
+  'test/e2e/real-proxies.test.ts',
+  'test/e2e/sign-in.test.ts',
+]
+/** The same at a screen. */
+export const SHORT_DESK: readonly string[] = ['test/e2e/screenshots.test.ts', 'test/e2e/clipboard.test.ts']
+export const SHORT_HANDS: readonly string[] = ['test/e2e/keyboard.test.ts']
