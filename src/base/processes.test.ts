@@ -1,10 +1,11 @@
 // Errors when the kernel cannot be asked about processes.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
 import { PACKAGE_DIR } from './paths.ts'
-import { childrenOf, isAlive, nameProcess } from './processes.ts'
+import { childrenOf, isAlive, nameProcess, processesUsing } from './processes.ts'
 
 /** Runs code in a process that has no free descriptors; returns its result about `found`. */
 function withoutDescriptors(lines: string): unknown {
@@ -12,10 +13,10 @@ function withoutDescriptors(lines: string): unknown {
     import { openSync, closeSync } from 'node:fs'
     import * as processes from ${JSON.stringify(join(PACKAGE_DIR, 'src/base/processes.ts'))}
     const self = processes.nameProcess(process.pid)
-    const told = (work) => { try { return work() ?? 'nothing' } catch (error) { return error.code } }
+    const told = async (work) => { try { return (await work()) ?? 'nothing' } catch (error) { return error.code } }
     const held = []
     try { for (;;) held.push(openSync('/dev/null')) } catch {}
-    const found = ${lines}
+    const found = await Promise.all(${lines})
     held.forEach((fd) => closeSync(fd))
     console.log(JSON.stringify(found))`
   const args = ['--nofile=64:64', process.execPath, '--disable-warning=ExperimentalWarning', '--input-type=module', '-e', script]
@@ -51,4 +52,22 @@ test('the children of every thread of a process are found', async () => {
   worker.postMessage('end')
   await ended
   expect(found).toContain(pid)
+})
+
+test('of processes that use a path, the beginning of the command line is looked at, and others have their turn meanwhile', async () => {
+  const path = `/nowhere/${process.pid}-used`
+  const waiting = (...args: string[]) => spawn('perl', ['-e', '$| = 1; print "."; sleep', ...args], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const [near, far] = [waiting(path), waiting('x'.repeat(100_000), path)]
+  try {
+    await Promise.all([once(near.stdout, 'data'), once(far.stdout, 'data')])
+    let turns = 0
+    const turn = setInterval(() => turns++, 0)
+    const found = await processesUsing(path, 'perl')
+    clearInterval(turn)
+    expect(found.map(({ pid }) => pid)).toEqual([near.pid])
+    expect(turns).toBeGreaterThan(0)
+  } finally {
+    near.kill('SIGKILL')
+    far.kill('SIGKILL')
+  }
 })

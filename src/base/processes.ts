@@ -1,5 +1,6 @@
 // Processes by pid: which are alive, their children, how to end a group. Linux only (/proc).
 import { readFileSync, readdirSync } from 'node:fs'
+import { open, readdir, type FileHandle } from 'node:fs/promises'
 import { WaitTimeout, until } from './wait.ts'
 
 /** Timeout for a killed process to leave the process table. A process cannot ignore SIGKILL, so this only bounds the kernel's work. */
@@ -55,25 +56,54 @@ export function descendantsOf(pid: number): number[] {
 }
 
 /**
- * Every process that has `path` in its mounts, or has both `path` and `program` in its command line (an operator who reads a log has the path
- * alone there). Finds what a killed service has started and not yet recorded. Reads all of /proc (some milliseconds). @throws when it cannot look
+ * The beginning of a file of a process, of at most `max` bytes; undefined when the process does not exist. Programs choose what is in some of these
+ * files, up to megabytes for each process. @throws when it cannot look, as {@link readProcessFile}
  */
-export function processesUsing(path: string, program: string): ProcessName[] {
-  const uses = (pid: number, file: string, ...words: string[]) => {
+export async function readProcessHead(pid: number | string, file: string, max: number): Promise<string | undefined> {
+  let handle: FileHandle | undefined
+  try {
+    handle = await open(`/proc/${pid}/${file}`)
+    const bytes = Buffer.alloc(max)
+    // The kernel gives a page or less of many of these files at once.
+    let length = 0
+    for (let read = -1; length < max && read !== 0; length += read) ({ bytesRead: read } = await handle.read(bytes, length, max - length))
+    return bytes.toString('utf8', 0, length)
+  } catch (error) {
+    if (GONE.includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw error
+  } finally {
+    await handle?.close()
+  }
+}
+
+/** The command line that starts a sandbox has 5 KB, and its path is in the first 2 KB. */
+const MAX_COMMAND_LINE = 16 * 1024
+/** A sandbox has mounts of 7 KB, and its own folders are among the first. A process in a user namespace of its own can have 100,000 mounts. */
+const MAX_MOUNTS = 64 * 1024
+
+/**
+ * Every process that has `path` in its mounts, or has both `path` and `program` in its command line (an operator who reads a log has the path
+ * alone there). Finds what a killed service has started and not yet recorded. Looks at every process of the machine, at the beginning of the two files:
+ * a session can have many processes with large ones. @throws when it cannot look
+ */
+export async function processesUsing(path: string, program: string): Promise<ProcessName[]> {
+  const uses = async (pid: string, file: string, max: number, ...words: string[]) => {
     try {
-      const text = readProcessFile(pid, file)
+      const text = await readProcessHead(pid, file, max)
       return text !== undefined && words.every((word) => text.includes(word))
     } catch (error) {
       if (!CLOSED.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
       return false // another user's process, so it cannot be one of ours
     }
   }
-  return readdirSync('/proc')
-    .filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid)
-    .map(Number)
-    .filter((pid) => uses(pid, 'cmdline', path, program) || uses(pid, 'mountinfo', path))
-    .map(nameProcess)
-    .filter((name) => name !== undefined)
+  const found: ProcessName[] = []
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue
+    if (!(await uses(pid, 'cmdline', MAX_COMMAND_LINE, path, program)) && !(await uses(pid, 'mountinfo', MAX_MOUNTS, path))) continue
+    const name = nameProcess(Number(pid))
+    if (name) found.push(name)
+  }
+  return found
 }
 
 /** Identifies a process, so that a reused pid is not mistaken for it. */

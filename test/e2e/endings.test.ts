@@ -45,8 +45,8 @@ test('a session with very many files is deleted immediately, another process rem
   await cloud.remove(id)
   expect(trashOf(cloud)).toEqual([expect.stringContaining(id)])
   // Another process removes them. Stop it in the middle of that, however fast it is; then kill it and the service.
-  const removers = await until('a remover', REMOVED_MS, () => {
-    const found = processesUsing(dataPaths(cloud.dataDir).trash, 'rm')
+  const removers = await until('a remover', REMOVED_MS, async () => {
+    const found = await processesUsing(dataPaths(cloud.dataDir).trash, 'rm')
     return found.length > 0 && found
   })
   for (const remover of removers) signalProcess(remover, 'SIGSTOP')
@@ -80,7 +80,7 @@ test('a deleted session is out of use when that is answered: its sockets are clo
     REMOVED_MS,
     async () => (await cloud.query(`select 1 from browsers where id = $1 and state = 'deleted'`, [id])).length === 1,
   )
-  expect([processesUsing(dataPaths(cloud.dataDir).instance(id), ''), existsSync(dataPaths(cloud.dataDir).instance(id))]).toEqual([[], false])
+  expect([await processesUsing(dataPaths(cloud.dataDir).instance(id), ''), existsSync(dataPaths(cloud.dataDir).instance(id))]).toEqual([[], false])
 })
 
 test('unreadable folders, names with any bytes and folders nested deeper than the longest path are removed', async () => {

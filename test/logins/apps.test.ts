@@ -136,9 +136,9 @@ async function provesLogin(page: Page, app: LoginApp): Promise<boolean> {
 }
 
 /** Folders of applications, and processes that use one. Empty when all have ended. */
-const left = () => [
+const left = async () => [
   ...readdirSync(tmpdir()).filter((name) => name.startsWith(SCRATCH_PREFIX)),
-  ...processesUsing(SCRATCH_PREFIX, '').flatMap(({ pid }) => (pid === process.pid ? [] : [`process ${pid}`])),
+  ...(await processesUsing(SCRATCH_PREFIX, '')).flatMap(({ pid }) => (pid === process.pid ? [] : [`process ${pid}`])),
 ]
 
 afterEach(() => expect.poll(left).toEqual([]))

@@ -29,10 +29,8 @@ export function processesNow(): Set<string> {
 }
 
 /** New processes that have the data directory among their mounts or in their command line. */
-function processesOf(dataDir: string, before: ReadonlySet<string>): Seen[] {
-  return processesUsing(dataDir, '')
-    .filter(({ pid, ticks }) => !before.has(`${pid}:${ticks}`))
-    .map(({ pid }) => ({ pid, command: commandOf(pid) }))
+async function processesOf(dataDir: string, before: ReadonlySet<string>): Promise<Seen[]> {
+  return (await processesUsing(dataDir, '')).filter(({ pid, ticks }) => !before.has(`${pid}:${ticks}`)).map(({ pid }) => ({ pid, command: commandOf(pid) }))
 }
 
 function commandOf(pid: number): string {
@@ -55,8 +53,8 @@ export async function leftovers(dataDir: string, before: ReadonlySet<string>): P
   // The kernel needs a moment to clean up the last killed process.
   const end = performance.now() + 3_000
   const added = () => processesOf(dataDir, before)
-  while (added().length > 0 && performance.now() < end) await sleep(50)
-  for (const { pid, command } of added()) {
+  while ((await added()).length > 0 && performance.now() < end) await sleep(50)
+  for (const { pid, command } of await added()) {
     left.push(`process ${pid}: ${command}`)
     // It is reported; kill it so that it does not disturb the next tests.
     const still = nameProcess(pid)
@@ -89,20 +87,21 @@ export async function remainders(service: Pick<Cloud, 'dataDir' | 'query'>, ende
     const warm = new Set((await query<{ id: string }>(`select id from browsers where state = 'warm'`)).map(({ id }) => id))
     const ended = [...(await endedSessions(service))].filter((id) => !endedBefore.has(id))
     const sockets = readFileSync('/proc/net/unix', 'utf8').split('\n')
-    return [
+    const left = [
       ...rows.map(({ id, state }) => `row ${id} is ${state}`),
       ...readdirSync(paths.instances).flatMap((id) => (warm.has(id) ? [] : [`directory instances/${id}`])),
       ...readdirSync(paths.appSandboxes).map((id) => `directory runs/${id}`),
       ...ended.flatMap((id) => [
         ...sockets.filter((line) => line.includes(id)).map((line) => `socket ${line}`),
         ...groupsOf(dataDir).flatMap((base) => (existsSync(join(base, id)) ? [`limits ${join(base, id)}`] : [])),
-        // Removers name the folder that they remove. They outlive the session, and the check of the whole service waits for them.
-        ...processesUsing(id, '')
-          .map(({ pid }) => ({ pid, command: commandOf(pid) }))
-          .filter(({ command }) => !command.includes(paths.trash))
-          .map(({ pid, command }) => `process ${pid}: ${command}`),
       ]),
     ]
+    for (const id of ended) {
+      const using = (await processesUsing(id, '')).map(({ pid }) => ({ pid, command: commandOf(pid) }))
+      // Removers name the folder that they remove. They outlive the session, and the check of the whole service waits for them.
+      left.push(...using.filter(({ command }) => !command.includes(paths.trash)).map(({ pid, command }) => `process ${pid}: ${command}`))
+    }
+    return left
   }
   const end = performance.now() + ENDED_MS
   let left = await look()

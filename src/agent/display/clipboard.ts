@@ -86,8 +86,10 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
   async function convert(target: number, signal: AbortSignal): Promise<Buffer | undefined> {
     const property = properties[reads++ % PROPERTIES]!
     x.DeleteProperty(window, property)
+    // An owner that has nothing names no property; one that answers a request that has timed out names another.
+    const names = (event: XEvent) => event.property === property || event.property === 0
     const answer = await heard(
-      (event) => event.name === 'SelectionNotify' && event.subtype === undefined && event.requestor === window && event.target === target,
+      (event) => event.name === 'SelectionNotify' && event.subtype === undefined && event.requestor === window && event.target === target && names(event),
       () => x.ConvertSelection(window, clipboard, target, property, 0),
       signal,
     )

@@ -145,6 +145,23 @@ test('headers are bounded: how many, how long each, and all together', () => {
   expect(JSON.stringify(long.headers).length).toBeLessThan(20_000)
 })
 
+test('headers that have only secrets are bounded by what is looked at', () => {
+  const given = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`x-${index}`, `password=${'a'.repeat(3_990)}`]))
+  const { headers, isCut } = scrubHeaders(given, secrets)
+  expect([new Set(Object.values(headers)), isCut]).toEqual([new Set([`password=${R}`]), true])
+  expect(Object.keys(headers).length).toBeLessThan(10)
+})
+
+test('addresses that are escaped more often each time take no longer than others', () => {
+  const slashes = Array.from({ length: 120 }, (_, level) => `%${'25'.repeat(level)}2F`.repeat(2)).join('')
+  expect(secrets.scrub(`${slashes}kim:${CANARY}@a.test`)).toBe(`%2F%2F${R}@a.test`)
+  const text = `${slashes}${'x'.repeat(35_000)}`
+  const before = process.cpuUsage()
+  for (let times = 0; times < 50; times++) secrets.scrub(text)
+  const { user, system } = process.cpuUsage(before)
+  expect((user + system) / 1000).toBeLessThan(600)
+})
+
 test('fields of data with the name of a secret are replaced, however deep', () => {
   const data = { url: `https://a.test/?password=${CANARY}`, list: [{ token: CANARY, ok: true, n: 3 }], password: 5 }
   expect(secrets.scrubData(data)).toEqual({ url: `https://a.test/?password=${R}`, list: [{ token: R, ok: true, n: 3 }], password: R })

@@ -80,7 +80,12 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
     // What it makes outlives it, so it lies outside of its own disk. Of the shared downloads, only what a build adds counts for it.
     const shared = [...(made === undefined ? [] : [made]), ...(cache?.held ? [cache.dir] : [])]
     const disk = diskQuota(config.appDiskMb)
-    return { instance: await openSandbox(kind, { id, limits, disk, shared, sharedBefore: cache?.held, isOffline, prepare: fill }), user, apps }
+    using scope = new DisposableStack()
+    if (cache) scope.use(cache.hold)
+    const instance = await openSandbox(kind, { id, limits, disk, shared, sharedBefore: cache?.held, isOffline, prepare: fill })
+    const held = scope.move()
+    void instance.exited.then(() => held.dispose())
+    return { instance, user, apps }
   }
 
   /** Gives a prepared sandbox its input. `code` is the folder of its code below `apps`. */

@@ -86,16 +86,24 @@ test("owners share nothing, what all builds shared in earlier versions goes, and
   const [one, two] = [newId(), newId()]
   fill('npm', 1)
   const readyOf = (owner: string, max = { bytes: 100 * MIB, inodes: 1000 }) => readyCacheOf(cache, owner, usage, trash, silentLog, max)
-  expect((await readyOf(one)).dir).toBe(join(cache, one))
+  const first = await readyOf(one)
+  expect(first.dir).toBe(join(cache, one))
   expect(readdirSync(cache)).toEqual([])
   for (const owner of [one, two]) {
     mkdirSync(join(cache, owner))
     writeFileSync(join(cache, owner, 'file'), Buffer.alloc(2 * MIB))
   }
-  expect((await readyOf(two)).held!.bytes).toBeGreaterThanOrEqual(2 * MIB)
+  const second = await readyOf(two)
+  expect(second.held!.bytes).toBeGreaterThanOrEqual(2 * MIB)
   expect(readdirSync(cache).toSorted()).toEqual([one, two].toSorted())
-  await readyOf(two, { bytes: 3 * MIB, inodes: 1000 })
+  // Of a build that is about to start, nothing is removed.
+  const third = await readyOf(two, { bytes: 3 * MIB, inodes: 1000 })
+  expect(readdirSync(cache).toSorted()).toEqual([one, two].toSorted())
+  for (const { hold } of [first, second, third]) hold[Symbol.dispose]()
+  const last = await readyOf(two, { bytes: 3 * MIB, inodes: 1000 })
   expect(readdirSync(cache)).toEqual([two])
+  last.hold[Symbol.dispose]()
+  expect((await readyOf(two, { bytes: MIB, inodes: 1000 })).held).toEqual({ bytes: 0, inodes: 0 })
   await expect(readyOf('../x')).rejects.toThrow('not the id')
 })
 

@@ -12,17 +12,21 @@ const MAX_CACHE = diskQuota(4096)
 
 /**
  * Prepares the downloads below `root` for a build of `owner` that is about to start: its folder, and what it holds already ({@link readyCache}). Every build of an owner runs what
- * earlier ones have left there, so owners share nothing.
+ * earlier ones have left there, so owners share nothing. No other build removes the folder until `hold` is disposed of.
  */
 export async function readyCacheOf(
   root: string,
   owner: string,
-  usage: Pick<Usage, 'isFilled'>,
+  usage: Pick<Usage, 'isFilled' | 'reserve'>,
   trash: Pick<Trash, 'discard'>,
   log: Log,
   max: Quota = MAX_CACHE,
-): Promise<{ dir: string; held: Size | undefined }> {
+): Promise<{ dir: string; held: Size | undefined; hold: Disposable }> {
   if (!isId(owner)) throw new Error(`${JSON.stringify(owner)} is not the id of an owner of downloads`)
+  const dir = join(root, owner)
+  using scope = new DisposableStack()
+  // Before the first wait: builds of other owners begin meanwhile.
+  scope.use(usage.reserve(dir))
   mkdirSync(root, { recursive: true, mode: 0o700 })
   const all = await sizeOf([root])
   const isTooMuch = all.bytes > max.bytes || all.inodes > max.inodes
@@ -30,8 +34,8 @@ export async function readyCacheOf(
   for (const other of readdirSync(root).filter((name) => name !== owner && (isTooMuch || !isId(name))))
     if (!usage.isFilled(join(root, other)))
       await trash.discard(join(root, other)).catch((err: unknown) => log.warn({ err, dir: other }, 'downloads of builds could not be removed'))
-  const dir = join(root, owner)
-  return { dir, held: await readyCache(dir, usage, trash, log, max) }
+  const others = { isFilled: (folder: string) => usage.isFilled(folder, 1) }
+  return { dir, held: await readyCache(dir, others, trash, log, max), hold: scope.move() }
 }
 
 /**

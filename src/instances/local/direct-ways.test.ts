@@ -1,6 +1,8 @@
 // Which connections of a browser lead out of its instance, as the kernel lists them.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { expect, test } from 'vitest'
-import { connectionsIn } from './direct-ways.ts'
+import { connectionsIn, socketsOf } from './direct-ways.ts'
 
 const HEAD = '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n'
 const line = (from: string, to: string, state: string, inode: number) =>
@@ -27,4 +29,28 @@ test('connections to other hosts are found, by IPv4 and IPv6; listening ones, cl
     { inode: '13', from: '10.0.0.2:50002', to: '198.8.8.8:80' },
     { inode: '17', from: '[2001:db8::2]:50006', to: '[2001:db8::1]:443' },
   ])
+})
+
+const BROWSER = '/nowhere/chromium'
+
+/** A process with this name in its command line that has a socket, whose inode is told, and so many descriptors. */
+async function withSocket(name: string, descriptors: number) {
+  const script = `use Socket; socket(my $s, AF_INET, SOCK_STREAM, 0) or die; my @more; for (1..${descriptors}) { open my $f, '<', '/dev/null' or die; push @more, $f }
+    $| = 1; print readlink '/proc/self/fd/' . fileno $s; sleep`
+  const child = spawn('perl', ['-e', script], { argv0: name, stdio: ['ignore', 'pipe', 'inherit'] })
+  const [told] = (await once(child.stdout, 'data')) as [Buffer]
+  return { pid: child.pid!, inode: told.toString().slice('socket:['.length, -1), [Symbol.dispose]: () => child.kill('SIGKILL') }
+}
+
+test("the browser's sockets are found by its name; with too many descriptors, it is not known which are its own", async () => {
+  using browser = await withSocket(BROWSER, 10)
+  using other = await withSocket('/nowhere/other', 10)
+  const pids = [other.pid, 999_999_999, browser.pid]
+  const found = await socketsOf(pids, BROWSER)
+  expect([found?.has(browser.inode), found?.has(other.inode)]).toEqual([true, false])
+  using first = await withSocket(BROWSER, 8_000)
+  using second = await withSocket(BROWSER, 8_000)
+  using third = await withSocket(BROWSER, 8_000)
+  expect(await socketsOf([first.pid, second.pid, third.pid], BROWSER)).toBeUndefined()
+  expect(await socketsOf(Array(20_001).fill(999_999_999), BROWSER)).toBeUndefined()
 })

@@ -1,10 +1,10 @@
 // The ways around the proxy of an instance's browser, closed and opened in the instance's network: UDP of the whole instance, and TCP connections that
 // Chromium has open.
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { opendir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
+import { readProcessHead } from '../../base/processes.ts'
 import { sleep } from '../../base/wait.ts'
 import type { DirectWays } from '../driver.ts'
 import { enter, memberOf, type Entered } from './enter.ts'
@@ -29,6 +29,13 @@ const QUIET_MS = 5
 /** A page that opens connections all the time, by way of a client's own context without a proxy, does not keep its caller waiting for longer. */
 const END_MS = 1_000
 
+/**
+ * What is looked at, of what a session can make a lot of: processes with their descriptors, and bytes of a list of connections. A browser with many tabs
+ * has some thousand descriptors, and a connection has a line of 150 bytes.
+ */
+const MAX_LOOKS = 20_000
+const MAX_TABLE = 512 * 1024
+
 interface LocalDirectWays {
   /** The folder of all instances' directories. */
   root: string
@@ -44,14 +51,16 @@ export function localDirectWays({ root, members, chromium, log }: LocalDirectWay
   const recordOf = (id: string) => join(root, id, RECORD)
   const stateOf = (id: string) => readFile(recordOf(id), 'utf8').catch(() => undefined)
 
-  /** The TCP connections to others that are Chromium's. */
-  function direct(id: string): Connection[] {
+  /** The TCP connections to others that are Chromium's; all of the instance where there is too much to look at. */
+  async function direct(id: string): Promise<Connection[] | 'all'> {
     const member = memberOf(sandbox(id))
-    const outward = member ? connectionsIn(read(`/proc/${member.pid}/net/tcp`), read(`/proc/${member.pid}/net/tcp6`)) : []
+    if (!member) return []
+    const tables = await Promise.all(['net/tcp', 'net/tcp6'].map((file) => readProcessHead(member.pid, file, MAX_TABLE)))
+    if (tables.some((table) => table?.length === MAX_TABLE)) return 'all'
+    const outward = connectionsIn(...tables.map((table) => table ?? '')) // without a table it has ended, or there is no IPv6
     if (outward.length === 0) return []
-    const browsers = below(id).filter((pid) => read(`/proc/${pid}/cmdline`).startsWith(chromium))
-    const own = new Set(browsers.flatMap(socketsOf))
-    return outward.filter(({ inode }) => own.has(inode))
+    const own = await socketsOf(below(id), chromium)
+    return own ? outward.filter(({ inode }) => own.has(inode)) : 'all'
   }
 
   /** The processes of an instance. The CPU group lists all at once; without one they are looked for, thread by thread. */
@@ -63,7 +72,8 @@ export function localDirectWays({ root, members, chromium, log }: LocalDirectWay
   async function endConnections(id: string): Promise<void> {
     const end = performance.now() + END_MS
     for (let quietFor = QUIET_LOOKS; ; await sleep(QUIET_MS)) {
-      const found = direct(id)
+      const found = await direct(id)
+      if (found === 'all') return await endAll(id)
       quietFor = found.length > 0 ? 0 : quietFor + 1
       if (quietFor >= QUIET_LOOKS) return
       if (performance.now() > end && found.length > 0)
@@ -71,8 +81,15 @@ export function localDirectWays({ root, members, chromium, log }: LocalDirectWay
           { instance: id, connections: found.length },
           'a browser goes on opening direct connections, or the kernel does not end them (cob doctor)',
         )
-      for (let at = 0; at < found.length; at += MAX_FILTERS)
-        await run(id, ['ss', '--kill', '--tcp', '--numeric', ...filterOf(found.slice(at, at + MAX_FILTERS))], '')
+      for (let at = 0; at < found.length; at += MAX_FILTERS) await run(id, [...KILL, ...filterOf(found.slice(at, at + MAX_FILTERS))], '')
+    }
+  }
+
+  async function endAll(id: string): Promise<void> {
+    log.warn({ instance: id }, 'a session has too many connections or open files to look for those of its browser: all its connections to others are ended')
+    for (let look = 0; look < QUIET_LOOKS; look++) {
+      if (look > 0) await sleep(QUIET_MS)
+      await run(id, [...KILL, ...OUTWARD], '')
     }
   }
 
@@ -165,6 +182,9 @@ interface Connection {
 /** Of one call of `ss`: its program for the kernel must not get too long. */
 const MAX_FILTERS = 50
 
+const KILL = ['ss', '--kill', '--tcp', '--numeric']
+const OUTWARD = ['not', '(', 'dst', '127.0.0.0/8', 'or', 'dst', '[::1]', ')']
+
 const filterOf = (connections: readonly Connection[]): string[] =>
   connections.flatMap(({ from, to }, at) => [...(at > 0 ? ['or'] : []), '(', 'src', from, 'and', 'dst', to, ')'])
 
@@ -203,27 +223,29 @@ function endOf(text: string): End {
   return { host, port: parseInt(port, 16) }
 }
 
-/** The inodes of a process's sockets; none when it has ended. */
-function socketsOf(pid: number): string[] {
-  const dir = `/proc/${pid}/fd`
-  const inode = (fd: string) => {
+/** The inodes of the sockets of processes that run `program`; undefined when there is too much to look at. @throws when it cannot look */
+export async function socketsOf(pids: readonly number[], program: string): Promise<Set<string> | undefined> {
+  const sockets = new Set<string>()
+  let left = MAX_LOOKS
+  for (const pid of pids) {
+    if (left-- <= 0) return undefined
+    const folder = `/proc/${pid}/fd`
+    if ((await readProcessHead(pid, 'cmdline', Buffer.byteLength(program))) !== program) continue
     try {
-      return /^socket:\[(\d+)\]$/.exec(readlinkSync(join(dir, fd)))?.[1] ?? []
-    } catch {
-      return [] // closed in the meantime
+      for await (const { name } of await opendir(folder, { bufferSize: 256 })) {
+        if (left-- <= 0) return undefined
+        const socket = /^socket:\[(\d+)\]$/.exec(await readlink(join(folder, name)).catch(unlessGone))?.[1]
+        if (socket !== undefined) sockets.add(socket)
+      }
+    } catch (error) {
+      unlessGone(error)
     }
   }
-  try {
-    return readdirSync(dir).flatMap(inode)
-  } catch {
-    return [] // it has ended, or is a sandboxed process of Chromium's, which has no sockets
-  }
+  return sockets
 }
 
-function read(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return '' // the process has ended, or there is no IPv6
-  }
+/** A process has ended, or a descriptor of it was closed; or it is a sandboxed process of Chromium's, which has no sockets. @throws other errors */
+function unlessGone(error: unknown): string {
+  if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return ''
+  throw error
 }

@@ -119,7 +119,7 @@ export async function openSandbox(
   const { images } = await kind.storage()
   await using scope = new AsyncDisposableStack()
   // Ended like a sandbox that was found at a start, whatever exists of it by then. A failed attempt is logged and retried.
-  scope.defer(() => new LocalInstance(kind, id, { processes: processesUsing(dir, 'bwrap'), isReady: false })[Symbol.asyncDispose]().catch(() => {}))
+  scope.defer(() => new LocalInstance(kind, id, { processes: [], isReady: false })[Symbol.asyncDispose]().catch(() => {}))
   // Nothing here waits for the disk on the thread that serves callers: with its journal busy, a folder takes milliseconds.
   await mkdir(dir, { mode: 0o700 })
   await writeFile(join(dir, STARTED_BY), kind.replica, { mode: 0o600 })
@@ -175,7 +175,7 @@ export async function adoptSandbox(kind: SandboxKind, id: string): Promise<Local
     return instance
   }
   // A service that is killed after it has started an instance and before it has recorded it leaves processes that only /proc shows.
-  const processes = [...(remembered?.processes ?? []), ...processesUsing(dir, 'bwrap')]
+  const processes = [...(remembered?.processes ?? []), ...(await processesUsing(dir, 'bwrap'))]
   const rest = new LocalInstance(kind, id, { processes, isReady: false })
   await rest[Symbol.asyncDispose]().catch(() => {}) // it logs the failure and retries
   return undefined
@@ -341,7 +341,7 @@ export class LocalInstance implements Instance {
       END_MS,
       async () => {
         if (this.#killGroup()) return false
-        const found = this.#isUp ? this.live() : [...this.live(), ...processesUsing(this.dir, 'bwrap')]
+        const found = this.#isUp ? this.live() : [...this.live(), ...(await processesUsing(this.dir, 'bwrap'))]
         await killAll(found)
         return found.length === 0
       },

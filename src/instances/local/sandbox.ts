@@ -6,6 +6,7 @@ import { READ_KEYS } from '../../base/access.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
+import { descriptorLimit } from '../../http/connections.ts'
 import { FILTER, NETWORK_BATCH, SHARED_ETC } from './guest-etc.ts'
 import { unreadableLoader } from './loader.ts'
 import type { NetworkPlan } from './network.ts'
@@ -148,6 +149,9 @@ export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string
   CACHE_DIR,
 ]
 
+/** Chromium and usual tools need some thousands. What a process can open is looked at from outside (usage.ts, direct-ways.ts), and takes memory of the kernel. */
+const MAX_DESCRIPTORS = 65_536
+
 /** When the machine runs out of memory, the kernel ends a process of a sandbox before it ends the service or its database. */
 const OOM_SCORE = 100
 
@@ -185,7 +189,13 @@ export function enclosed(
   program: string[],
 ): string[] {
   const lines = [`echo ${OOM_SCORE} >/proc/self/oom_score_adj`, memoryLines(memory!, memoryBytes), before]
-  const limits = ['--core=0', `--nproc=${pids}:${pids}`, ...(fileBytes === undefined ? [] : [`--fsize=${fileBytes}:${fileBytes}`])]
+  const files = Math.min(descriptorLimit(), MAX_DESCRIPTORS)
+  const limits = [
+    '--core=0',
+    `--nproc=${pids}:${pids}`,
+    `--nofile=${files}:${files}`,
+    ...(fileBytes === undefined ? [] : [`--fsize=${fileBytes}:${fileBytes}`]),
+  ]
   // The name is on the command line so that processesUsing finds what a killed service has started.
   const enclose = ['perl', `${code}/src/instances/local/enclose.pl`, 'bwrap', String(KEYCTL[process.arch] ?? -1), `${etc}/${FILTER}`, String(options.length)]
   return networked(network, etc!, lines, ['nice', '-n', String(nice), 'prlimit', ...limits, ...enclose, ...options, ...program])

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, test } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { readProcessFile } from '../../base/processes.ts'
 import { isRoot } from '../../base/user.ts'
 import { until } from '../../base/wait.ts'
@@ -39,6 +39,15 @@ test('the keeper writes what the sandbox says, and exits when it ends', async ()
   const log = join(root, 'whole/agent.log')
   await until('the output', GONE_MS, () => existsSync(log) && readFileSync(log, 'utf8') === 'said\nwrong\n')
   await until('the keeper to exit', GONE_MS, () => keepers().length === 0)
+})
+
+test('the keeper leaves out what a sandbox says too fast, at a low priority', async () => {
+  const dir = join(root, 'fast')
+  await start('fast', Infinity, `seq 1 3000000; sleep 2; echo nice "$(sed 's/.*) //' /proc/$(cat ${dir}/keeper)/stat | cut -d ' ' -f 17)"`)
+  await until('the keeper to exit', GONE_MS, () => keepers().length === 0)
+  const said = ['agent.log.1', 'agent.log'].map((name) => (existsSync(join(dir, name)) ? readFileSync(join(dir, name), 'utf8') : '')).join('')
+  expect(said).toMatch(/^1\n2\n3\n/)
+  expect(said).toMatch(/\n\[\d+ bytes were said too fast and are left out\]\nnice 19\n$/)
 })
 
 test('no keeper stays behind when a start is killed after any of its lines', async () => {

@@ -119,8 +119,8 @@ export const storageLines = (dir: string, quota: Quota, content?: Content): stri
     `mkfifo -m 600 ${quote(join(dir, 'said'))}`,
     // With both ends open here no open of the pipe blocks. When this shell is killed at any line, the keeper reads the end of the pipe and exits.
     `exec 9<>${quote(join(dir, 'said'))}`,
-    // In a session (setsid) of its own: a kill of the sandbox's process group does not reach it.
-    `setsid --fork perl ${quote(KEEPER)} ${quote(dir)} ${MAX_LOG_BYTES}${existsSync(imageOf(dir)) ? ` ${quote(mountOf(dir))}` : ''} <${quote(join(dir, 'said'))} 9>&-`,
+    // In a session (setsid) of its own: a kill of the sandbox's process group does not reach it. No limit of the sandbox does either, so it gets what others leave of the CPU.
+    `setsid --fork nice -n 19 perl ${quote(KEEPER)} ${quote(dir)} ${MAX_LOG_BYTES}${existsSync(imageOf(dir)) ? ` ${quote(mountOf(dir))}` : ''} <${quote(join(dir, 'said'))} 9>&-`,
     `exec >${quote(join(dir, 'said'))} 2>&1 9>&-`,
     `rm ${quote(join(dir, 'said'))}`,
   ].join('\n')

@@ -55,6 +55,7 @@ export class Usage {
   readonly #log: Log
   readonly #signal: AbortSignal
   readonly #counted = new Map<string, { sandbox: Sandbox; counted: Counted }>()
+  readonly #reserved = new Set<{ folder: string }>()
   readonly #stops = new WeakMap<Sandbox, AbortController>()
 
   /** Nothing is counted any more when `signal` aborts: sandboxes that go on then belong to another service. */
@@ -86,9 +87,19 @@ export class Usage {
     return this.#counted.has(id)
   }
 
-  /** Whether a sandbox that is counted fills a folder outside of its own. */
-  isFilled(folder: string): boolean {
-    return [...this.#counted.values()].some(({ counted }) => counted.shared.includes(folder))
+  /** Has a folder count as filled for a sandbox that is about to start, until this is disposed of. */
+  reserve(folder: string): Disposable {
+    const reservation = { folder }
+    this.#reserved.add(reservation)
+    return { [Symbol.dispose]: () => void this.#reserved.delete(reservation) }
+  }
+
+  /** Whether a sandbox that is counted fills a folder outside of its own, or more than `own` sandboxes have reserved it. */
+  isFilled(folder: string, own = 0): boolean {
+    return (
+      [...this.#reserved].filter((one) => one.folder === folder).length > own ||
+      [...this.#counted.values()].some(({ counted }) => counted.shared.includes(folder))
+    )
   }
 
   /** Ends the sandbox that uses most of the disk, among those that are counted and `others`; undefined when none uses much. */

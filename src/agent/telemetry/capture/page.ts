@@ -7,6 +7,7 @@ import { Losses } from './losses.ts'
 import { Budget } from './page/budget.ts'
 import type { Secrets } from './secrets.ts'
 import { addressOf, isInternal, MAX_RAW_URL, text } from './watched.ts'
+import { withhold } from './withheld.ts'
 
 /** A page has come to rest when nothing in it has moved for so long after it has loaded. */
 const SETTLED_MS = 1_000
@@ -84,7 +85,8 @@ export function tabOpened(
     title: secrets.scrubCut(text(title, MAX_RAW_URL), MAX_TITLE).text,
     ...(openerId && { opener_id: text(openerId, MAX_ID) }),
   }
-  telemetry.emit({ type: 'page_tab_opened', source: cdp('Target.attachedToTarget'), data })
+  // Nothing in the tab learns passwords yet, and a page that opens it chooses its address and, by that, its title.
+  telemetry.emit(withhold({ type: 'page_tab_opened', source: cdp('Target.attachedToTarget'), data }))
 }
 
 function watchNavigations({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Telemetry; emit: Emit }, secrets: Secrets): () => void {

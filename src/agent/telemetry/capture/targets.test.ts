@@ -127,6 +127,14 @@ test('the address of a page is told without what is learned later, and without a
   expect(url()).not.toMatch(/hunt|learn/)
 })
 
+test('of the address of a new tab its query is not told, nor its title: what is typed there is not known yet', async () => {
+  const { attach, told, use } = capture([collector(['page'], ['page'])])
+  await use('page')
+  attach('one', { url: 'http://a/in?user=kim&answer=hunter22#hunter22', title: 'a/in?user=kim&answer=hunter22', openerId: 'zero' })
+  expect(told).toMatchObject([{ type: 'page_tab_opened', truncated: true }])
+  expect(told[0]!.data).toEqual({ target_id: 'one', target_type: 'page', url: 'http://a/in', opener_id: 'zero' })
+})
+
 describe('a target goes on', () => {
   test('when a collector fails, which is told with its step', async () => {
     const failing = collector(['network'], ['page'], ({ session }) => session.send('Network.enable', {}))

@@ -38,6 +38,8 @@ const MAX_SPACES = 64
 const JWT = 'eyJ'
 const MIN_JWT = 20
 const MIN_SCHEME_TOKEN = 6
+/** How far the end of a user, a password and a host may be from their slashes. A password may be a token. */
+const MAX_AUTHORITY = 2048
 /** So much of what may be a token is judged. */
 const MAX_JUDGED = 256
 
@@ -291,8 +293,8 @@ class Finder {
       if (this.#codes[from++] !== SLASH) return undefined
     }
     if (from > this.#length) return undefined
-    // The highest level: an address within that is escaped as often ends there too, so none is looked at twice.
-    const end = this.#until(from, ENDS_OF_AUTHORITY, Math.max(...this.#levels.subarray(to, from)))
+    // The highest level: an address within that is escaped as often ends there too, so none is looked at twice; one that is escaped more often does not, and is.
+    const end = this.#until(from, ENDS_OF_AUTHORITY, Math.max(...this.#levels.subarray(to, from)), from + MAX_AUTHORITY)
     let at = end
     while (at > from && this.#codes[at] !== AT) at--
     if (isBare && !this.#codes.subarray(from, at).includes(COLON)) return from

@@ -8,6 +8,9 @@ const MAX_NAME = 256
 const MAX_VALUE_BYTES = 2048
 /** All headers of a message, in characters. Browsers and servers seldom send more than 4,000. */
 const MAX_ALL = 16 * 1024
+/** So much of a value is looked at, and of all: a long value may have only secrets, and is short without them. */
+const MAX_LOOKED = 2 * MAX_VALUE_BYTES
+const MAX_ALL_LOOKED = 2 * MAX_ALL
 
 /** Headers whose values are names of headers. */
 const NAMES = new Set(['access-control-allow-headers', 'access-control-expose-headers', 'access-control-request-headers', 'accept-ch', 'vary', 'trailer'])
@@ -23,14 +26,15 @@ export interface TellableHeaders {
 /** Values of secret headers are replaced, and secrets in other ones. */
 export function scrubHeaders(given: Record<string, unknown>, secrets: Redaction): TellableHeaders {
   const headers: [string, string][] = []
-  let [isCut, length] = [false, 0]
+  let [isCut, length, looked] = [false, 0, 0]
   for (const [name, value] of Object.entries(given)) {
-    if (headers.length === MAX_HEADERS || length >= MAX_ALL || name.length > MAX_NAME) {
+    if (headers.length === MAX_HEADERS || length >= MAX_ALL || looked >= MAX_ALL_LOOKED || name.length > MAX_NAME) {
       isCut = true
       continue
     }
-    const { text, isCut: isShort } = valueOf(name.toLowerCase(), String(value), secrets)
+    const { text, isCut: isShort, looked: more } = valueOf(name.toLowerCase(), String(value), secrets)
     isCut ||= isShort
+    looked += more
     length += name.length + text.length
     headers.push([secrets.scrub(name), text])
   }
@@ -46,7 +50,8 @@ const AMOUNT = /^\d[\d.]{0,11}(?:ms|s|m|h)?$/
 const PROTOCOLS =
   /^(?:graphql-(?:transport-)?ws|mqtt(?:v3\.1)?|soap|wamp\.2\.(?:json|msgpack)|(?:v1[0-2]\.)?stomp|ocpp\d\.\d|actioncable-v1-json|vite-(?:hmr|ping)|chat|binary|sip|xmpp)$/i
 
-function valueOf(name: string, value: string, secrets: Redaction): { text: string; isCut: boolean } {
+function valueOf(name: string, value: string, secrets: Redaction): { text: string; isCut: boolean; looked: number } {
+  const looked = Math.min(value.length, MAX_LOOKED)
   if (name === 'sec-websocket-protocol')
     return {
       text: value
@@ -55,8 +60,9 @@ function valueOf(name: string, value: string, secrets: Redaction): { text: strin
         .map((one) => (PROTOCOLS.test(one) ? one : REDACTED))
         .join(', '),
       isCut: false,
+      looked,
     }
-  return !NAMES.has(name) && isSecret(name, value) ? { text: REDACTED, isCut: false } : secrets.scrubCut(value, MAX_VALUE_BYTES)
+  return !NAMES.has(name) && isSecret(name, value) ? { text: REDACTED, isCut: false, looked: 0 } : { ...secrets.scrubCut(value, MAX_VALUE_BYTES), looked }
 }
 
 function isSecret(name: string, value: string): boolean {

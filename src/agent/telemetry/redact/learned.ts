@@ -1,6 +1,7 @@
 // Values that were seen to be secrets, such as what was typed into a password field: found again in the forms in which pages pass them on.
 import { formsOf } from './forms.ts'
 import type { Range } from './ranges.ts'
+import { WordTree } from './word-tree.ts'
 
 /** The values that are remembered, of all sources and of one: no frame can have those of others forgotten. Stages go first, then the one learned the longest ago. */
 const MAX_VALUES = 512
@@ -58,7 +59,7 @@ export function makeLearned(): Learned {
   const values = new Map<string, Value>()
   const ofField = new Map<string, string[]>()
   const ofSource = new Map<string, number>()
-  let index = new Index()
+  let index = makeIndex()
   /** Values that are not in the index yet. */
   let pending = new Set<string>()
   /** When the index was found to have forms of values that are forgotten. */
@@ -108,12 +109,12 @@ export function makeLearned(): Learned {
     forgetEnded()
     if (performance.now() - staleSince >= STALE_MS) {
       staleSince = Infinity
-      index = new Index()
+      index = makeIndex()
       pending = new Set(values.keys())
     }
     for (const value of pending) {
       const known = values.get(value)!
-      index.add((known.forms ??= CODE.test(value) ? [value] : formsOf(value, MIN_LENGTH)))
+      for (const form of (known.forms ??= CODE.test(value) ? [value] : formsOf(value, MIN_LENGTH))) index.add(form)
     }
     pending.clear()
   }
@@ -155,7 +156,7 @@ export function makeLearned(): Learned {
     },
     forget() {
       for (const all of [values, ofField, ofSource, pending]) all.clear()
-      index = new Index()
+      index = makeIndex()
       staleSince = nextEnd = Infinity
       version++
     },
@@ -169,47 +170,6 @@ export function makeLearned(): Learned {
   }
 }
 
-/** How many of the first characters of a form tell where to look for it. */
-const HEAD = 3
-const SLOTS = 1 << 16
-const slotOf = (text: string, at: number): number => (text.charCodeAt(at) * 7919 + text.charCodeAt(at + 1) * 131 + text.charCodeAt(at + 2)) & (SLOTS - 1)
-
-/** Finds many words in one pass over a text, however many they are. */
-class Index {
-  readonly #filled = new Uint8Array(SLOTS)
-  readonly #words = new Map<number, string[]>()
-  #longest = 0
-
-  get longest(): number {
-    return this.#longest
-  }
-
-  add(words: readonly string[]): void {
-    for (const word of words) {
-      const slot = slotOf(word, 0)
-      const same = this.#words.get(slot)
-      if (same?.includes(word)) continue
-      if (same) {
-        // The longest is found first.
-        const place = same.findIndex(({ length }) => length < word.length)
-        same.splice(place < 0 ? same.length : place, 0, word)
-      } else this.#words.set(slot, [word])
-      this.#filled[slot] = 1
-      this.#longest = Math.max(this.#longest, word.length)
-    }
-  }
-
-  find(text: string): Range[] {
-    const found: Range[] = []
-    if (this.#longest === 0) return found
-    for (let at = 0; at <= text.length - HEAD; at++) {
-      const slot = slotOf(text, at)
-      if (this.#filled[slot] === 0) continue
-      const word = this.#words.get(slot)!.find((one) => text.startsWith(one, at) && (one.length >= MIN_LENGTH || standsAlone(text, at, at + one.length)))
-      if (word !== undefined) found.push([at, at + word.length])
-    }
-    return found
-  }
-}
+const makeIndex = () => new WordTree((text, from, to) => to - from >= MIN_LENGTH || standsAlone(text, from, to))
 
 const standsAlone = (text: string, from: number, to: number): boolean => !/[\p{L}\d.,]/u.test(text[from - 1] ?? '') && !/[\p{L}\d]/u.test(text[to] ?? '')
