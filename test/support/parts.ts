@@ -1,7 +1,7 @@
 // What `script/test` runs of all that `script/test-all` runs: docs/decisions/0100-tests-in-parts.md.
 
 /**
- * Files of fast tests that are left out: each takes more than eight seconds alone, because it starts several services, waits for something that takes long, or plays the same
+ * Files of fast tests that are left out: each takes more than six seconds alone, because it starts several services, waits for something that takes long, or plays the same
  * promise through very many cases. A new file is not left out until it is as slow.
  */
 export const LONG_FAST: readonly string[] = [
@@ -9,6 +9,7 @@ export const LONG_FAST: readonly string[] = [
   'src/agent/computer/computer.test.ts',
   'src/agent/computer/grip.test.ts',
   'src/agent/fs/watch.test.ts',
+  'src/agent/fs/zip.test.ts',
   'src/agent/process/processes.test.ts',
   'src/agent/recording/recording.test.ts',
   'src/cli/commands.test.ts',
@@ -16,14 +17,19 @@ export const LONG_FAST: readonly string[] = [
   'src/control/backup/backup.test.ts',
   'src/control/backup/under-load.test.ts',
   'src/control/browser-pools/acquire.test.ts',
+  'src/control/browser-pools/changes.test.ts',
   'src/control/browsers/activity.test.ts',
   'src/control/browsers/fleet.test.ts',
   'src/control/browsers/fleet/endings.test.ts',
+  'src/control/browsers/fleet/pool-model.test.ts',
+  'src/control/browsers/fleet/pool-races.test.ts',
   'src/control/browsers/standby.test.ts',
   'src/control/database-away.test.ts',
   'src/control/deployments/builder.test.ts',
+  'src/control/deployments/cut-off.test.ts',
   'src/control/invocations/browsers.test.ts',
   'src/control/invocations/invocations.test.ts',
+  'src/control/invocations/runs.test.ts',
   'src/control/main.test.ts',
   'src/control/migrate.test.ts',
   'src/control/org/audit-logs/exports/exports.test.ts',
@@ -34,17 +40,23 @@ export const LONG_FAST: readonly string[] = [
   'src/control/pool-replicas.test.ts',
   'src/control/profiles/profiles.test.ts',
   'src/control/profiles/replicas.test.ts',
+  'src/control/profiles/saves.test.ts',
+  'src/control/replays/events.test.ts',
+  'src/control/replays/replays.test.ts',
   'src/control/replicas.test.ts',
   'src/control/scope-lost.test.ts',
+  'src/control/sign-in/replicas.test.ts',
   'src/control/telemetry/export/exporter.test.ts',
   'src/control/telemetry/export/replicas.test.ts',
   'src/control/telemetry/export/spans.test.ts',
   'src/control/telemetry/kept.test.ts',
   'src/control/telemetry/losses.test.ts',
   'src/control/telemetry/stream.test.ts',
+  'src/egress/forwarder.test.ts',
   'src/runner/build.test.ts',
   'src/runner/run.test.ts',
   'src/store/copy-database.test.ts',
+  'src/store/embedded.test.ts',
   'src/store/leases.test.ts',
 ]
 
@@ -63,5 +75,5 @@ export const SHORT_REAL: readonly string[] = [
   'test/e2e/sign-in.test.ts',
 ]
 /** The same at a screen. */
-export const SHORT_DESK: readonly string[] = ['test/e2e/screenshots.test.ts', 'test/e2e/clipboard.test.ts']
+export const SHORT_DESK: readonly string[] = ['test/e2e/screenshots.test.ts']
 export const SHORT_HANDS: readonly string[] = ['test/e2e/keyboard.test.ts']
