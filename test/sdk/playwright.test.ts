@@ -41,6 +41,16 @@ const result = async (code: string): Promise<unknown> => {
 const running = () => processesOf(cloud, id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))?.pid
 const workers = () => processesOf(cloud, id).filter(({ command }) => command.includes('playwright/worker.ts'))
 
+async function crashByAnotherClient(): Promise<void> {
+  const browser = await chromium.connectOverCDP(cdpUrl)
+  const page = browser.contexts()[0]!.pages()[0]!
+  const crashed = page.waitForEvent('crash')
+  const cdp = await page.context().newCDPSession(page)
+  cdp.send('Page.crash').catch(() => {})
+  await crashed
+  await browser.close()
+}
+
 describe('Playwright code', () => {
   test('has no process before the first run, and one afterwards', async () => {
     expect(workers()).toHaveLength(0)
@@ -225,6 +235,43 @@ describe('Playwright runs', () => {
     await until('the end of the killed Chromium', 10_000, () => running() !== before)
     expect(await result('return browser.isConnected()')).toBe(true)
     expect(running()).not.toBe(before)
+  })
+
+  test.each([
+    ['was killed between two runs', () => cloud.client.browsers.process.exec(id, { command: 'pkill', args: ['-KILL', '-f', 'type=renderer'] })],
+    ['was crashed by another client', crashByAnotherClient],
+    [
+      'crashed in a run',
+      () => execute(`const cdp = await context.newCDPSession(page); cdp.send('Page.crash').catch(() => {}); await page.waitForEvent('crash')`),
+    ],
+  ])('load the next page in a tab whose page %s', async (_how, crash) => {
+    await result(`await page.goto('${pages.url('crashing')}')`)
+    await crash()
+    expect(await result(`await page.goto('${pages.url('after')}'); return [await page.title(), context.pages().length]`)).toEqual(['after', 1])
+  })
+
+  test('find no print preview, whoever has opened it, and never take it for their page', async () => {
+    const prints = () => cloud.client.browsers.computer.clickMouse(id, { x: 200, y: 300 })
+    const isOpen = async () => {
+      const browser = await chromium.connectOverCDP(cdpUrl)
+      const cdp = await browser.newBrowserCDPSession()
+      const { targetInfos } = await cdp.send('Target.getTargets')
+      await browser.close()
+      return targetInfos.some(({ url }) => url === 'chrome://print/')
+    }
+    await result(`await page.setContent('<title>printed</title><button onclick="print()" style="position:fixed;inset:0">print</button>')`)
+    // The first time with the connection of the run before, which Playwright keeps, the second time with a new one.
+    for (const code of ['return 1', 'await browser.newBrowserCDPSession()']) {
+      await result(code)
+      await prints()
+      await until('the print preview', 10_000, isOpen)
+      expect(await result('return [await page.title(), context.pages().length]')).toEqual(['printed', 1])
+    }
+    // A preview that a run has opened.
+    await result(`page.evaluate('print()').catch(() => {})`)
+    await until('the print preview', 10_000, isOpen)
+    expect(await result('return page.title()')).toBe('printed')
+    await result(`await page.goto('${pages.url('second')}')`)
   })
 
   test('change nothing for other clients: downloads, dialogs, media', async () => {

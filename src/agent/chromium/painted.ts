@@ -60,7 +60,8 @@ export async function watchPaints(cdp: Cdp, log: Log): Promise<(signal: AbortSig
     fresh.delete(targetId)
     attached.delete(targetId)
   })
-  await cdp.send('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }] })
+  // Some pages, such as a print preview (print-previews.ts), are of the type "other" at first.
+  await cdp.send('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }, { type: 'other' }] })
 
   return async (signal) => {
     const now = performance.now()

@@ -8,6 +8,7 @@ import { nameProcess, terminate } from '../../base/processes.ts'
 import { until, within } from '../../base/wait.ts'
 import type { Cdp } from './cdp.ts'
 import { cdpOverPipe } from './cdp-pipe.ts'
+import { watchPrintPreviews } from './print-previews.ts'
 
 /** A start takes 0.3-1.0 s alone; ten at once on two cores took 12 s. */
 const START_MS = 60_000
@@ -27,6 +28,8 @@ export interface ChromiumRun {
   /** The target of the first page; after a change of the profile, of one in that. */
   firstPage: string
   exited: Promise<{ code: number | null; signal: string | null }>
+  /** Closes the print previews that are open. Each blocks the tab that prints. */
+  closePrintPreviews(): Promise<void>
   /** Closes it as a user would, and after `limitMs` with increasing force. Resolves with whether it has ended as after a user's close. */
   close(limitMs?: number): Promise<boolean>
 }
@@ -47,6 +50,7 @@ export async function startChromium(
   if (!name) throw new Error(`${program} could not be started`)
   const pipe = cdpOverPipe(child.stdio[3] as Writable, child.stdio[4] as Readable)
   tellLostEvents(pipe, log)
+  const closePrintPreviews = watchPrintPreviews(pipe)
   const listening = Promise.withResolvers<RegExpExecArray>()
   listening.promise.catch(() => {})
   // Chromium's stderr is useful only when it fails to start; otherwise it is noise.
@@ -79,7 +83,18 @@ export async function startChromium(
         async () => (await pipe.send('Target.getTargets', {})).targetInfos.find(({ type }) => type === 'page')?.targetId,
         { everyMs: 3 },
       )
-      return { pid: name.pid, startedAt, version: product, pipe, port: Number(address[1]), browserPath: address[2]!, firstPage, exited, close }
+      return {
+        pid: name.pid,
+        startedAt,
+        version: product,
+        pipe,
+        port: Number(address[1]),
+        browserPath: address[2]!,
+        firstPage,
+        exited,
+        closePrintPreviews,
+        close,
+      }
     }
     return await within('Chromium', START_MS, Promise.race([ready(), gone]), signal)
   } catch (error) {

@@ -36,6 +36,7 @@ export class Link {
   #lastId = FIRST_OWN_ID
   #hasDownloads = false
   #dialogs: Dialog[] = []
+  #hasCrashedPage = false
   readonly #hold = (dialog: Dialog): void => void this.#dialogs.push(dialog)
 
   private constructor(socket: WebSocket, transport: ConnectOverCDPTransport, traffic: Traffic, browser: Browser) {
@@ -43,6 +44,10 @@ export class Link {
     this.#traffic = traffic
     this.#transport = transport
     this.browser = browser
+    const context = browser.contexts()[0]
+    const watchCrash = (page: Page) => void page.once('crash', () => (this.#hasCrashedPage = true))
+    context?.pages().forEach(watchCrash)
+    context?.on('page', watchCrash)
   }
 
   /**
@@ -105,8 +110,12 @@ export class Link {
     return this.browser.contexts()[0]?.pages() ?? []
   }
 
-  get isOpen(): boolean {
-    return this.browser.isConnected()
+  /**
+   * Whether the next run can use it. Playwright refuses every call on a page whose renderer has crashed, also goto(); for a new connection Chromium starts another
+   * renderer, with an empty document.
+   */
+  get isUsable(): boolean {
+    return this.browser.isConnected() && !this.#hasCrashedPage
   }
 
   /** The default context and its frontmost page. Opens a page if there is none. */
@@ -116,7 +125,8 @@ export class Link {
     for (const dialog of this.#dialogs.splice(0)) await dialog.dismiss().catch(() => {}) // another client has answered it
     const pages = this.#pages()
     const ranks = pages.length > 1 ? (await Promise.all(pages.map(rank))).map((each) => each ?? 0) : [0]
-    const page = pages[ranks.indexOf(Math.max(...ranks))] ?? (await context.newPage())
+    const byRank = pages.map((page, index) => ({ page, rank: ranks[index]! })).toSorted((a, b) => b.rank - a.rank)
+    const page = (await firstTab(byRank.map((each) => each.page))) ?? (await context.newPage())
     this.#watchForDownloads(page, context)
     return { context, page }
   }
@@ -176,6 +186,27 @@ function listenForListeners(prototype: object): void {
       return original.call(this, event, ...rest)
     })
   }
+}
+
+/** The first of these pages that is a tab. DevTools, a print preview and the popup of an extension are pages as well, and have the focus while they are open. */
+async function firstTab(pages: readonly Page[]): Promise<Page | undefined> {
+  for (const page of pages) if (!OF_BROWSER.test(page.url()) || (!page.url().startsWith('devtools:') && (await isInWindow(page)))) return page
+  return undefined
+}
+
+/** Addresses of the browser's own pages and of extensions. Other pages are tabs. DevTools may be in a window of their own. */
+const OF_BROWSER = /^(devtools|chrome|chrome-untrusted|chrome-extension):/
+
+/** Whether a page is a tab of a window. */
+const isInWindow = (page: Page): Promise<boolean> =>
+  within('the window of a page', ANSWER_MS, windowOf(page)).then(
+    () => true,
+    () => false, // "Browser window not found"
+  )
+
+async function windowOf(page: Page): Promise<void> {
+  const session = await page.context().newCDPSession(page)
+  await session.send('Browser.getWindowForTarget').finally(() => session.detach())
 }
 
 /** 2 for a page with focus, 1 for a visible one, 0 for a hidden one (which may believe that it has focus); undefined without an answer. */

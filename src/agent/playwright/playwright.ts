@@ -40,8 +40,10 @@ export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwri
     return (worker ??= new WorkerProcess())
   }
 
-  async function run({ port, browserPath, pipe }: ChromiumRun, code: string, timeoutMs: number, signal: AbortSignal): Promise<Executed> {
+  async function run({ port, browserPath, pipe, closePrintPreviews }: ChromiumRun, code: string, timeoutMs: number, signal: AbortSignal): Promise<Executed> {
     const mine = await fresh()
+    // A run finds no dialog that was opened before it (link.ts), and no print preview.
+    await closePrintPreviews()
     try {
       return await mine.run(code, `ws://127.0.0.1:${port}${browserPath}`, timeoutMs, signal)
     } catch (error) {

@@ -70,7 +70,7 @@ export function serveRuns(channel: Duplex): void {
   }
 
   async function connected({ browser: wanted, connectMs }: RunOrder): Promise<Link> {
-    if (!link?.isOpen || url !== wanted) {
+    if (!link?.isUsable || url !== wanted) {
       await disconnect()
       link = await Link.open(wanted, connectMs)
       url = wanted
