@@ -68,6 +68,7 @@ export const SHORT_REAL: readonly string[] = [
   'test/sdk/playwright.test.ts',
   'test/sdk/telemetry.test.ts',
   'test/sdk/credentials.test.ts',
+  'test/e2e/known-chromium.test.ts',
   'test/e2e/isolation.test.ts',
   'test/e2e/consent.test.ts',
   'test/e2e/dashboard-hostile.test.ts',

@@ -25,6 +25,16 @@ const NOWHERE = 'http://127.0.0.1:9/'
 export const SAFE_BROWSING_HOST = 'safebrowsing.googleapis.com'
 
 const FEATURES_OFF = [
+  // A tab that shows a prerendered page has a main frame whose id is not the target's. Playwright then hangs in that tab, and so would `unseen.ts`.
+  'Prerender2',
+  'Prewarm', // the same for the search engine's page, and a request that nobody asked for
+  'PreconnectToSearch',
+  'AimEnabled',
+  'AvoidCorsURLLoaderRestartOnRedirect', // it aborts redirected requests of other origins while a client intercepts requests
+  'AvoidUnnecessaryBeforeUnloadCheckSync', // a client that closes a page is told of its `beforeunload` dialog
+  'ProcessPerSiteUpToMainFrameThreshold', // tabs of one site share no process, so a dialog or a breakpoint in one does not stop the others
+  'LensOverlay',
+  'WebUIReloadButton',
   'Translate', // no bar that asks to translate the page
   'OptimizationGuideModelDownloading',
   'OptimizationGuideOnDeviceModel', // no model downloads, no service to run them
@@ -44,17 +54,32 @@ const FEATURES_OFF = [
 
 const FEATURES_ON = [
   'NetworkServiceInProcess2', // a process less: docs/decisions/0065
+  'CDPScreenshotNewSurface', // without it, screenshots of tabs in the background hang from some 15 tabs on
+  'SkipListAccountsWithoutGaiaCookies', // no request for accounts
   // Chromium reads changed policies in a task of its lowest priority. Those wait until it calls its start complete: without these settings when its first
   // page has been idle for a second or two, which a page that loads all the time never is.
   'ImprovedStartupBestEffortDelay:StartupDelayVisibleTabTimeout/0s/StartupDelayFailsafeTimeout/500ms/StartupDelayIncludesSessionRestore/false',
 ]
 
-/** Pages in the background keep their timers and frames: an agent works in several tabs. A page can notice. */
-const AWAKE = ['--disable-background-timer-throttling', '--disable-backgrounding-occluded-windows', '--disable-renderer-backgrounding']
+/** What programs need, and a page or a server can notice. */
+const FOR_PROGRAMS = [
+  // Pages in the background keep their timers and frames: an agent works in several tabs.
+  '--disable-background-timer-throttling',
+  '--disable-backgrounding-occluded-windows',
+  '--disable-renderer-backgrounding',
+  '--disable-ipc-flooding-protection', // no limit on how often a page or a client navigates within the page
+]
+const FEATURES_OFF_FOR_PROGRAMS = [
+  'HttpsUpgrades',
+  'HttpsFirstBalancedModeAutoEnable', // an http address stays one, for clients that intercept it
+  'AcceptCHFrame', // it starts a request again that a client intercepts
+  'IgnoreDuplicateNavs', // a client that waits for its second navigation to the same address would wait for good
+  'PaintHolding', // no screenshot of the page before
+]
 
 /**
- * The command line for a session's browser; `asPerson`: without what a page could notice and only programs need. `extra` comes last, so its flags
- * override ours.
+ * The command line for a session's browser; `asPerson`: without what a page could notice and only programs need. What the launches of Playwright, Puppeteer and
+ * ChromeDriver have, and this has not: test/data/launches.ts. `extra` comes last, so its flags override ours.
  */
 export function chromiumFlags(size: { width: number; height: number }, asPerson: boolean, extra: readonly string[]): string[] {
   return [
@@ -76,9 +101,14 @@ export function chromiumFlags(size: { width: number; height: number }, asPerson:
     '--disable-sync',
     '--disable-default-apps',
     '--disable-breakpad',
-    `--disable-features=${FEATURES_OFF.join(',')}`,
+    `--disable-features=${[...FEATURES_OFF, ...(asPerson ? [] : FEATURES_OFF_FOR_PROGRAMS)].join(',')}`,
     `--enable-features=${FEATURES_ON.join(',')}`,
-    ...(asPerson ? [] : AWAKE),
+    ...(asPerson ? [] : FOR_PROGRAMS),
+    // Clients wait for the load of a page that they go back to. A page out of this cache is not loaded, so Playwright's goBack() would wait for good.
+    '--disable-back-forward-cache',
+    '--disable-auto-reload', // an error page stays until somebody reloads it
+    '--allow-pre-commit-input', // Chromium would drop input for a page that has not been drawn
+    '--disable-search-engine-choice-screen',
     '--disable-hang-monitor',
     '--disable-session-crashed-bubble',
     '--hide-crash-restore-bubble',

@@ -19,7 +19,7 @@ export async function read(page: CdpSession, expression: string, options: SendOp
  * some 80 kB until the page is navigated: not for what is asked often. @throws as {@link CdpSession.send}
  */
 export async function evaluateApart(page: CdpSession, expression: string, options: SendOptions = {}): Promise<unknown> {
-  // The main frame of a target has the target's id.
+  // The main frame of a target has the target's id: flags.ts switches prerendering off, after which it would not.
   const { executionContextId: contextId } = await page.send('Page.createIsolatedWorld', { frameId: page.targetId, worldName: WORLD }, options)
   const { result } = await page.send('Runtime.evaluate', { expression, contextId, awaitPromise: true, returnByValue: true }, options)
   return result.value
