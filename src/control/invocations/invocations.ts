@@ -95,7 +95,7 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
     try {
       return await within('the end of a run', waitMs, ended, signal)
     } finally {
-      const left = awaited.get(id)! - 1
+      const left = (awaited.get(id) ?? 1) - 1
       if (left > 0) awaited.set(id, left)
       else awaited.delete(id)
     }
