@@ -7,7 +7,7 @@ import type { Db } from '../store/db.ts'
 import { isCalled } from '../store/names.ts'
 import { apiKeys, type ApiKey, type CreatedApiKey } from './org/api-keys/contract.ts'
 import { apiKeyHandlers } from './org/api-keys/handlers.ts'
-import { Rights } from './org/rights.ts'
+import { Rights } from './rights.ts'
 import { DEFAULT_PROJECT } from './org/projects/resolve.ts'
 
 const PAGE = 100

@@ -6,7 +6,7 @@ import { fault } from '../../http/fault.ts'
 import type { ByKey } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import type { Person } from '../org/members/person.ts'
-import type { Rights } from '../org/rights.ts'
+import type { Rights } from '../rights.ts'
 
 export const CODE_SECONDS = 60
 export const ACCESS_SECONDS = 3600

@@ -7,7 +7,7 @@ import { secretFile } from '../../base/secret-file.ts'
 import { fault } from '../../http/fault.ts'
 import type { ByKey } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
-import type { Rights } from './rights.ts'
+import type { Rights } from '../rights.ts'
 
 /** A new key: 160 random bits, no dots (clients take a token with two dots for a JWT). */
 export const newKey = (): string => `cob_${randomBytes(20).toString('hex')}`

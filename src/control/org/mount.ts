@@ -19,7 +19,7 @@ import { projects } from './projects/contract.ts'
 import { projectHandlers } from './projects/handlers.ts'
 import { makeLimits, type Caps } from './projects/limits.ts'
 import { makeProjects, type Holding } from './projects/projects.ts'
-import type { Rights } from './rights.ts'
+import type { Rights } from '../rights.ts'
 
 export { exportAuditLog } from './audit-logs/exports/exporter.ts'
 export { makeTarget } from './audit-logs/exports/target.ts'

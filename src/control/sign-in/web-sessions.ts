@@ -6,7 +6,7 @@ import { fault } from '../../http/fault.ts'
 import type { ByKey } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import type { Person } from '../org/members/person.ts'
-import type { Rights } from '../org/rights.ts'
+import type { Rights } from '../rights.ts'
 
 /** Sessions of one key or person. The oldest end: whoever has the key cannot fill the table. */
 const MOST_SESSIONS = 100

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { fault } from '../../../http/fault.ts'
 import { isAccount, known, type Handlers, type Principal } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
-import type { Rights } from '../rights.ts'
+import type { Rights } from '../../rights.ts'
 import { MAX_DAYS, type apiKeys as contract, type Create } from './contract.ts'
 import { afterSeconds, holdProject, changeKey, findKey, insertKey, listKeys, outlived, record, shortenKey, type KeyRow, type NewKey } from './rows.ts'
 

@@ -5,7 +5,7 @@ import { fault } from '../../../http/fault.ts'
 import { isAccount, known, type ByAccount, type Handlers, type Principal } from '../../../http/route.ts'
 import { isDuplicate, type Db } from '../../../store/db.ts'
 import type { Member, members as contract } from './contract.ts'
-import type { Rights } from '../rights.ts'
+import type { Rights } from '../../rights.ts'
 import { findPerson, greater } from './person.ts'
 import { findInvited, findMember, hasRole, listPeople, lockRoles, setRole, type Within } from './rows.ts'
 

@@ -5,7 +5,7 @@ import { fault } from '../../../http/fault.ts'
 import type { ByKey } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { isCalled } from '../../../store/names.ts'
-import type { Rights } from '../rights.ts'
+import type { Rights } from '../../rights.ts'
 
 /** The project of callers who name none. Made by the migration that made projects, with this id everywhere. */
 export const DEFAULT_PROJECT = 'defaultproject0000000000'

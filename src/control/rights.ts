@@ -1,7 +1,7 @@
 // Whom the service has let in: remembered for a moment, so that not each call asks the database, and forgotten as soon as somebody loses a right.
-import type { Log } from '../../base/log.ts'
-import type { Db } from '../../store/db.ts'
-import { notify, type EventBells } from '../../store/events.ts'
+import type { Log } from '../base/log.ts'
+import type { Db } from '../store/db.ts'
+import { notify, type EventBells } from '../store/events.ts'
 
 /** How long an answer counts without another query. Another replica takes a right away at once, by a notice; while notices do not come, after so long. */
 const REMEMBER_MS = 2_000

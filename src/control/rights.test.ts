@@ -1,11 +1,11 @@
 // A right ends with the answer to the call that takes it away: the next call is refused, however short before the right was used.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
-import { signedIn } from '../../../test/support/people.ts'
-import { silentLog } from '../../base/log.ts'
-import { openDb } from '../../store/db.ts'
-import { listenForEvents } from '../../store/events.ts'
-import { oauthFlow } from '../oauth/flow.suite.ts'
+import { startFastCloud, type FastCloud } from '../../test/support/fast-cloud.ts'
+import { signedIn } from '../../test/support/people.ts'
+import { silentLog } from '../base/log.ts'
+import { openDb } from '../store/db.ts'
+import { listenForEvents } from '../store/events.ts'
+import { oauthFlow } from './oauth/flow.suite.ts'
 import { Remembered, Rights } from './rights.ts'
 
 let cloud: FastCloud
