@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { session, type Fit } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
+import { RETRY_SECONDS, Unavailable } from '../../base/unavailable.ts'
 import { until, within } from '../../base/wait.ts'
 import { call, CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -157,7 +158,8 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
           signal.throwIfAborted()
           if (error === late.reason) return undefined
           // What is wrong is not in this call.
-          if (error instanceof PoolBootFailed) throw fault.unavailable(`the pool has no browser, and cannot make one: ${problemOf(error.cause)}`, error)
+          if (error instanceof PoolBootFailed)
+            throw new Unavailable(`the pool has no browser, and cannot make one: ${problemOf(error.cause)}`, RETRY_SECONDS, error, true)
           throw error
         }
         if (!row) throw fault.notFound('browser pool', pool.id)
@@ -173,7 +175,7 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
           if (signal.aborted || error instanceof Fault) throw error
           if (error instanceof CallFailed && error.status === 400) throw fault.field('start_url', error.reason)
           log.warn({ err: error, browser: row.id, pool: pool.id }, 'a browser of a pool did not accept its settings')
-          if (left === 1) throw fault.unavailable('the browser did not accept its settings', error)
+          if (left === 1) throw new Unavailable('the browser did not accept its settings', RETRY_SECONDS, error, true)
         }
       }
     },

@@ -14,7 +14,7 @@ import type { AppEvent, EventBells } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
 import { follow } from '../apps/follow.ts'
 import { mintDeploymentKey } from '../org/keys.ts'
-import type { Rights } from '../org/rights.ts'
+import type { Rights } from '../rights.ts'
 import { Builder } from './builder.ts'
 import { codeOf, EarlierCode, storedCode } from './code.ts'
 import type { Deployment, DeploymentEvent } from './contract.ts'
@@ -158,7 +158,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   return {
     async create(project, parts, signal) {
       const why = settings.unreachable?.()
-      if (why !== undefined) throw fault.unavailable(why)
+      if (why !== undefined) throw fault.broken(why)
       const id = newId()
       const key = archiveKey(id)
       await using opened = new AsyncDisposableStack()
