@@ -8,7 +8,7 @@ import { call, CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { LeasedSession } from '../../http/route.ts'
-import { NoRoom } from '../../instances/driver.ts'
+import { EngineAway, NoRoom } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { fittedTelemetry } from '../telemetry/contract.ts'
 import type { Activity } from './activity.ts'
@@ -28,7 +28,7 @@ const NOT_STARTED = 'a browser could not be started; the log of the service says
 
 /** Why a browser of a pool could not be made, for its callers: never what only the log may say. */
 export const problemOf = (error: unknown): string =>
-  error instanceof Fault || error instanceof NoRoom ? error.message : error instanceof CallFailed && error.status === 400 ? error.reason : NOT_STARTED
+  error instanceof Fault || error instanceof NoRoom || error instanceof EngineAway ? error.message : error instanceof CallFailed && error.status === 400 ? error.reason : NOT_STARTED
 
 /** How long the calls of a caller that gives its browser back have to end. Their connections are closed; most end at once. */
 const CALLS_MS = 2_000
