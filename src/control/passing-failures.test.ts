@@ -4,7 +4,7 @@ import Kernel from '@onkernel/sdk'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud, type Session } from '../../test/support/fast-cloud.ts'
 import { hostileDriver, type Attack } from '../../test/support/hostile-driver.ts'
-import { until } from '../base/wait.ts'
+import { sleep, until } from '../base/wait.ts'
 import type { Driver, Instance, InstanceSpec } from '../instances/driver.ts'
 import { contracts } from './api.ts'
 
@@ -178,4 +178,40 @@ test.each([
   await begun.promise
   await other[Symbol.asyncDispose]()
   await expectPassing(await answer, true)
+})
+
+test('no call that comes while the service stops is answered as a bug of ours', async () => {
+  const other = await startFastCloud({ COB_WARM_BROWSERS: '1' })
+  const { session_id: id } = await other.create()
+  const { id: pool } = (await (await other.send('POST', '/browser_pools', { size: 1 })).json()) as { id: string }
+  const calls: [string, string, object?][] = [
+    ['POST', '/browsers', {}],
+    ['POST', '/browsers', { headless: true, start_url: 'https://site.test' }],
+    ['GET', '/browsers'],
+    ['GET', `/browsers/${id}`],
+    ['PATCH', `/browsers/${id}`, { viewport: { width: 1280, height: 800 } }],
+    ['POST', `/browsers/${id}/computer/screenshot`, {}],
+    ['POST', `/browser_pools/${pool}/acquire`, { acquire_timeout_seconds: 5 }],
+    ['POST', '/profiles', {}],
+    ['POST', '/org/api_keys', { name: 'x' }],
+    ['POST', '/invocations', { app_name: 'x', version: 'x', action_name: 'x' }],
+  ]
+  let isOver = false
+  const wrong: unknown[] = []
+  const caller = async ([method, path, body]: (typeof calls)[number]) => {
+    while (!isOver) {
+      const answer = await (body ? other.send(method, path, body) : other.fetch(path, { method })).catch(() => undefined)
+      // It listens no more.
+      if (!answer) return
+      const text = await answer.text().catch(() => '')
+      const tells = answer.status !== 503 || /^[1-9]\d*$/.test(answer.headers.get('retry-after') ?? '')
+      if (answer.status === 500 || !tells) wrong.push([method, path, answer.status, text])
+    }
+  }
+  const callers = Promise.all(calls.map(caller))
+  await sleep(200)
+  await other[Symbol.asyncDispose]()
+  isOver = true
+  await callers
+  expect([wrong, other.errors.filter(({ message }) => message.startsWith('something went wrong'))]).toEqual([[], []])
 })
