@@ -28,7 +28,11 @@ const NOT_STARTED = 'a browser could not be started; the log of the service says
 
 /** Why a browser of a pool could not be made, for its callers: never what only the log may say. */
 export const problemOf = (error: unknown): string =>
-  error instanceof Fault || error instanceof NoRoom || error instanceof EngineAway ? error.message : error instanceof CallFailed && error.status === 400 ? error.reason : NOT_STARTED
+  error instanceof Fault || error instanceof NoRoom || error instanceof EngineAway
+    ? error.message
+    : error instanceof CallFailed && error.status === 400
+      ? error.reason
+      : NOT_STARTED
 
 /** How long the calls of a caller that gives its browser back have to end. Their connections are closed; most end at once. */
 const CALLS_MS = 2_000
