@@ -31,7 +31,7 @@ export function apiKey(): { key: string; source: string } {
     return { key: readFileSync(file, 'utf8').trim(), source: file }
   } catch (error) {
     throw new ServiceError(
-      `no API key: KERNEL_API_KEY is not set, and ${file} cannot be read (${(error as NodeJS.ErrnoException).code}). The service prints its key when it starts for the first time`,
+      `no API key: KERNEL_API_KEY is not set, and ${file} cannot be read (${(error as NodeJS.ErrnoException).code}). The service makes its key when it starts for the first time`,
       { cause: error },
     )
   }

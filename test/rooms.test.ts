@@ -130,6 +130,7 @@ const RULES: Rule[] = [
       'control/api.ts',
       'control/key-notes.ts',
       'control/object-owners.ts',
+      'control/rights.ts',
       'control/rotation.ts',
       'control/sealed-columns.ts',
       'control/service-keys.ts',

@@ -28,7 +28,7 @@ export async function serve(config: Config, drive?: Parameters<typeof startContr
   if (!plane) return
   surviveExceptions(log)
   log.info({ url: plane.url, ms: Math.round(performance.now() - began) }, 'listening')
-  if (config.greeting) greet(plane.url, plane.key)
+  if (config.greeting) process.stderr.write(greeting(plane.url, plane.key, process.stderr.isTTY))
   const { lost } = plane
   const taken = new Promise<void>((resolve) => (lost.aborted ? resolve() : lost.addEventListener('abort', () => resolve(), { once: true })))
   const name = await Promise.race([signalled, taken])
@@ -43,17 +43,21 @@ export async function serve(config: Config, drive?: Parameters<typeof startContr
   log.info({}, lost.aborted ? 'stopped; the scope belongs to another process, so no session was ended' : 'stopped')
 }
 
-function greet(url: string, key: ControlPlane['key']): void {
-  const shown = key.isNew ? key.value : key.file ? `$(cat ${key.file})` : '$COB_API_KEY'
+/** A key is shown to a terminal only: everything else keeps what it is told, as the logs of containers do. */
+function greeting(url: string, { value, isNew, file }: ControlPlane['key'], isTerminal: boolean): string {
+  const isShown = isNew && isTerminal
+  const shown = isShown ? value : file ? `$(cat ${file})` : '$COB_API_KEY'
+  const where =
+    file === undefined ? 'the one in COB_API_KEY' : isShown ? `${value}   (shown this once; kept in ${file})` : `${isNew ? 'new' : 'as before'}, in ${file}`
   const lines = [
     '',
     `  Cob answers at  ${url}   (in a web browser: the dashboard; docs: ${url}/docs)`,
-    `  API key         ${key.isNew ? `${key.value}   (shown this once; kept in ${key.file})` : key.file ? `as before, in ${key.file}` : 'the one in COB_API_KEY'}`,
+    `  API key         ${where}`,
     '',
     `  SDK    export KERNEL_BASE_URL=${url} KERNEL_API_KEY=${shown}`,
     `  curl   curl -X POST -H "Authorization: Bearer ${shown}" ${url}/browsers`,
     '  demo   script/demo   (after the line for the SDK)',
     '',
   ]
-  process.stderr.write(`${lines.join('\n')}\n`)
+  return `${lines.join('\n')}\n`
 }

@@ -7,6 +7,7 @@ import type { Db } from '../store/db.ts'
 import { isCalled } from '../store/names.ts'
 import { apiKeys, type ApiKey, type CreatedApiKey } from './org/api-keys/contract.ts'
 import { apiKeyHandlers } from './org/api-keys/handlers.ts'
+import { Rights } from './rights.ts'
 import { DEFAULT_PROJECT } from './org/projects/resolve.ts'
 
 const PAGE = 100
@@ -26,7 +27,7 @@ export async function keyCommands(db: Db, scope: string, signal: AbortSignal): P
   const key = await own.orderBy('created_at', 'desc').limit(1).executeTakeFirst()
   if (!key) throw new ConfigError('COB_SCOPE', `no service with the scope ${scope} has used this database; start it once`)
   const principal: Principal = { by: { kind: 'key', id: key.id, project: undefined, deployment: undefined }, project: DEFAULT_PROJECT }
-  const handlers = apiKeyHandlers(db)
+  const handlers = apiKeyHandlers(db, new Rights(db, silentLog))
   const call = { params: {}, query: {}, body: undefined, headers: {}, signal, log: silentLog, principal, origin: '', address: '', identified: () => {} }
   return {
     async list() {

@@ -44,6 +44,7 @@ import { makeLiveViews } from './live/routes.ts'
 import { keyChecker, ownKey, type OwnKey } from './org/keys.ts'
 import { assertOrganization, auditTrail, exportAuditLog, makeTarget, storeRows, watchKeys } from './org/mount.ts'
 import { projectResolver } from './org/projects/resolve.ts'
+import { Rights } from './rights.ts'
 import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
 import { openSignIns } from './sign-ins.ts'
@@ -112,6 +113,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const openSockets: OpenSockets = new Map()
   const leases = await takeLeases(config, address, scope, replica, log, opened, lost)
   const bells = opened.use(listenForEvents(address, log))
+  const rights = opened.use(new Rights(db, log, bells))
+  const shared = { db, scope, keys, leases, bells, rights, config, log }
   const tellClosing = leases.isAlone ? undefined : (id: string, reason: EndReason) => notify(db, 'closing', closingText(id, reason))
   const transfers = new Transfers()
   const calls = new OpenCalls()
@@ -263,14 +266,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     log,
   })
   const deployments = makeDeployments({
-    db,
-    bells,
-    leases,
+    ...shared,
     tellBuilder: (toEnd) => tell(toEnd === undefined ? buildsOf(scope) : END_BUILD + toEnd),
     objects,
     sealer: makeSealer(keys, 'deployments'),
     sandboxes: driver.apps,
-    scope,
     apiUrl: () => inside(bound().port),
     unreachable: () =>
       ['127.0.0.1', '0.0.0.0', '::'].includes(bound().address)
@@ -282,7 +282,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     maxLogBytes: config.appLogMb * 1024 * 1024,
     hasRoom: () => disk.room.problem === undefined,
     logLevel: config.logLevel,
-    log,
     endRuns: (id, reason) => runs.endAll(id, reason),
     onRunning: (id) => runs.prepare(id),
   })
@@ -311,20 +310,18 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, telemetry: telemetry.archive, log }))
-  const shared = { db, scope, keys, leases, bells, config, log }
   const startReplay: typeof replays.start = (...given) => replays.start(...given)
   const ofSessions = { browsers, findSession, startReplay, links, origin: () => inside(bound().port) }
   const logins = openLogins({ ...shared, ...ofSessions, profiles, proxies, telemetryExports }, opened)
   const { credentials, credentialProviders, managedAuth } = logins
-  const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH, HOSTED_PATH] }
-  const checkKey = keyChecker(db)
-  const { signIns, handling: signInSettings, oauth } = openSignIns({ db, config, keys, checkKey })
+  const checkKey = keyChecker(db, rights)
+  const { signIns, handling: signInSettings, oauth } = openSignIns({ db, config, keys, checkKey, rights })
   const exportTarget = makeTarget(config.auditExport)
   const context = makeServer({
     log,
-    authenticate: admission(checkKey, resolve, tokens, browsers, managedAuth.handOff, signIns),
+    authenticate: admission(checkKey, projectResolver(db, rights), tokens, browsers, managedAuth.handOff, signIns),
     guard: opened.use(watchKeys(db, log)).guard,
     ...(config.rateLimitPerMinute > 0 && { rateLimit: new RateLimit(config.rateLimitPerMinute) }),
     origin: config.publicUrl,
@@ -362,7 +359,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     audit,
     signInSettings,
     oauth,
-    organization: { resolve, caps, holdings: projectHoldings, trail, exportTarget },
+    organization: { rights, caps, holdings: projectHoldings, trail, exportTarget },
   })
   opened.use(keepPurging(purges({ db, objects, scope, config }), log, () => leases.holds('purge')))
   opened.use(careForObjects({ db, objects, isShared: config.s3 !== undefined, isOurs: () => leases.holds('objects'), owners: objectOwners(db, scope), log }))

@@ -44,12 +44,12 @@ export function admission(
     if (namedProjects(request.headers).length > 0) await resolve({ project }, request.headers)
     return { by, project }
   }
-  return async (request, access, _signal, seen) => {
+  return async (request, access, _signal, seen, origin) => {
     const { jwt } = request.query as { jwt?: unknown }
     if (access === 'session' && jwt !== undefined) return bySession(request, jwt, (request.params as { id: string }).id)
     const token = bearer(request)
     if (access === 'login' && token !== undefined && logins.isToken(token)) return byLogin(request, token, (request.params as { id: string }).id)
-    const cookie = token === undefined ? sessionCookie(request.headers) : undefined
+    const cookie = token === undefined ? sessionCookie(request.headers, origin()) : undefined
     const account =
       cookie !== undefined
         ? await signIns.ofCookie(cookie)

@@ -98,7 +98,7 @@ interface Parts {
   audit: AuditSettings
   signInSettings: SignInSettings
   oauth: OAuthParts
-  organization: Pick<OrganizationSettings, 'resolve' | 'caps' | 'holdings' | 'trail' | 'exportTarget'>
+  organization: Pick<OrganizationSettings, 'rights' | 'caps' | 'holdings' | 'trail' | 'exportTarget'>
 }
 
 export function mountRoutes(context: MountContext, parts: Parts): void {

@@ -11,6 +11,7 @@ import { keyOf, type CheckKey } from './org/keys.ts'
 import { admit } from './org/members/admit.ts'
 import { describe } from './org/members/describe.ts'
 import { findPerson } from './org/members/person.ts'
+import type { Rights } from './rights.ts'
 import { limitTries, type SignInSettings } from './sign-in/handlers.ts'
 import { makeOidcClient } from './sign-in/oidc.ts'
 import { makeWebSessions, type SignIns } from './sign-in/web-sessions.ts'
@@ -20,6 +21,7 @@ interface SignInsSettings {
   config: Pick<Config, 'signInHours' | 'oidc'>
   keys: Keys
   checkKey: CheckKey
+  rights: Rights
 }
 
 export interface OpenSignIns {
@@ -30,17 +32,22 @@ export interface OpenSignIns {
   oauth: OAuthParts
 }
 
-export function openSignIns({ db, config, keys, checkKey }: SignInsSettings): OpenSignIns {
-  const sessions = makeWebSessions({ db, hours: config.signInHours, keyOf: (id) => keyOf(db, id), personOf: (id) => findPerson(db, id) })
+export function openSignIns({ db, config, keys, checkKey, rights }: SignInsSettings): OpenSignIns {
+  const sessions = makeWebSessions({ db, rights, hours: config.signInHours, keyOf: (id) => keyOf(db, id), personOf: (id) => findPerson(db, id) })
   const { oidc } = config
-  const grants = makeGrants({ db, keyOf: (id) => keyOf(db, id), personOf: (id) => findPerson(db, id) })
+  const grants = makeGrants({ db, rights, keyOf: (id) => keyOf(db, id), personOf: (id) => findPerson(db, id) })
   return {
     signIns: { ofCookie: (token) => sessions.check(token), isToken: isAccessToken, ofToken: (token) => grants.check(token) },
     oauth: { db, grants, server: makeOAuthServer(db, grants, ORGANIZATION), limitTries },
     handling: {
       sessions,
       checkKey,
-      oidc: oidc && { settings: oidc, client: makeOidcClient(oidc), sealer: makeSealer(keys, 'sign-in'), admit: (identity) => admit(db, oidc, identity) },
+      oidc: oidc && {
+        settings: oidc,
+        client: makeOidcClient(oidc),
+        sealer: makeSealer(keys, 'sign-in'),
+        admit: (identity) => admit(db, oidc, identity).finally(() => rights.taken()),
+      },
       describe: (by) => describe(db, by),
     },
   }

@@ -1,6 +1,6 @@
 // The only place that decides which errors callers see: code, status, message. Everything else becomes `internal_error`.
 import { z } from 'zod'
-import { Unavailable } from '../base/unavailable.ts'
+import { RETRY_SECONDS, Unavailable } from '../base/unavailable.ts'
 
 /** Body of every error answer (the SDK's ErrorModel). */
 export const ErrorModel = z.object({
@@ -143,7 +143,11 @@ export const fault = {
     new Fault('too_many_requests', message, { headers: { 'retry-after': String(retryAfterSeconds) } }),
   /** A server that we called for the caller did not answer, or its answer cannot be passed on. It may have done what was asked. */
   badGateway: (message: string): Fault => new Fault('bad_gateway', message, { headers: NO_RETRY }),
-  unavailable: (message: string, cause?: unknown): Fault => new Fault('unavailable', message, { headers: NO_RETRY, cause }),
+  /** It passes. It may have been done in part. */
+  unavailable: (message: string, cause?: unknown): Fault =>
+    new Fault('unavailable', message, { headers: { ...NO_RETRY, 'retry-after': String(RETRY_SECONDS) }, cause }),
+  /** The same, but it does not pass by itself: the message says what has to be done. */
+  broken: (message: string, cause?: unknown): Fault => new Fault('unavailable', message, { headers: NO_RETRY, cause }),
   /** The disk has too little room for new work. */
   diskFull: (message: string): Fault =>
     new Fault('unavailable', message, {
@@ -164,7 +168,7 @@ const shorten = (text: string): string => (text.length > 100 ? `${text.slice(0, 
 export function asFault(error: unknown): Fault {
   if (error instanceof Fault) return error
   if (!(error instanceof Unavailable)) return fault.internal(error)
-  const headers = { ...NO_RETRY, 'retry-after': String(error.retryAfterSeconds) }
+  const headers = { ...(!error.isUndone && NO_RETRY), 'retry-after': String(error.retryAfterSeconds) }
   return new Fault('unavailable', error.message, { headers, cause: error.cause ?? error })
 }
 

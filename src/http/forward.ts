@@ -4,6 +4,7 @@ import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { PassThrough, type Readable } from 'node:stream'
 import { Gathered } from '../base/gathered.ts'
 import { limitWaiting } from '../base/pipe.ts'
+import { RETRY_SECONDS, Unavailable } from '../base/unavailable.ts'
 import { announced, tooLarge } from './body.ts'
 import { withoutOwnCookies } from './cookies.ts'
 import { assertOffered, BadAnswer, crossing, fetchFrom, type Endpoint } from './endpoint.ts'
@@ -81,7 +82,7 @@ export function mountForward(
         if (error instanceof BadAnswer) throw fault.badGateway(`the browser's agent gave an answer that cannot be passed on (${error.message})`)
         // The target may have ended by now. That is a different error from a target that does not answer.
         await reach(request, known(principal)).then(({ release }) => release())
-        throw fault.unavailable('the browser does not answer', error)
+        throw new Unavailable('the browser does not answer', RETRY_SECONDS, error)
       })
       const same = response.statusCode === 304 ? offered?.get(response.headers.etag ?? '') : undefined
       if (same) {
@@ -97,7 +98,7 @@ export function mountForward(
       // An answer flows as soon as it has a listener, and the sending begins in a later turn. It resumes what is paused.
       response.pause()
       await request.entry?.stored
-      if (response.destroyed && !response.complete) throw fault.unavailable('the browser does not answer')
+      if (response.destroyed && !response.complete) throw new Unavailable('the browser does not answer', RETRY_SECONDS)
       limitWaiting(reply.raw)
       void reply.headers(headers as Record<string, string>).send(route.looksOn ? endingWith(response) : response)
       bound(response, maxBytes)

@@ -15,13 +15,14 @@ import { eventStream, SSE_TYPE } from './sse.ts'
 
 /**
  * Who calls, and for which project: by a key, or by a session's own token where `access` is `session`, a login's where it is `login`. Undefined from servers that only the service calls.
- * `seen` is called as soon as a key is known, before its project is looked up. @throws 401, 403, 404, and what `seen` throws
+ * `seen` is called as soon as a key is known, before its project is looked up; `origin` is where the caller reached the service. @throws 401, 403, 404, and what `seen` throws
  */
 export type Authenticate = (
   request: FastifyRequest,
   access: 'key' | 'session' | 'login',
   signal: AbortSignal,
   seen: (account: ByAccount) => void,
+  origin: () => string,
 ) => Promise<Principal | undefined>
 
 /** What a mounted route needs from its server. */
@@ -102,7 +103,10 @@ export function register(
         countRequest(context.rateLimit, account, reply)
       }
       try {
-        const principal = route.access === 'public' ? undefined : await context.authenticate(request, route.access, controller.signal, seen)
+        const principal =
+          route.access === 'public'
+            ? undefined
+            : await context.authenticate(request, route.access, controller.signal, seen, () => context.origin(request, undefined))
         if (route.access !== 'public') context.known(request.raw.socket)
         if (principal) {
           assertRight(route, principal)

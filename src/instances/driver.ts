@@ -1,6 +1,7 @@
 // THE SEAM. A driver starts instances and finds those that run. Code above it does not depend on which driver it has.
 import type { Readable } from 'node:stream'
 import type { Log } from '../base/log.ts'
+import { RETRY_SECONDS, Unavailable } from '../base/unavailable.ts'
 import type { Endpoint } from '../http/endpoint.ts'
 import type { MaxScreen } from '../agent/spec.ts'
 import type { Viewport } from '../agent/session/contract.ts'
@@ -48,6 +49,13 @@ export interface Found {
 /** An engine has no room for another instance now. The message says why, for callers. */
 export class NoRoom extends Error {
   override name = 'NoRoom'
+}
+
+/** An engine does not answer just now. Nothing was started, or it is removed when the engine is back. */
+export class EngineAway extends Unavailable {
+  constructor(cause: unknown) {
+    super('the engine that starts browsers does not answer at the moment; try again', RETRY_SECONDS, cause, true)
+  }
 }
 
 /** A running instance. */
@@ -112,7 +120,7 @@ export interface AppSandboxes extends AsyncDisposable {
 
 /** Starts and finds instances. */
 export interface Instances {
-  /** Starts an instance. Resolves when its browser answers. On failure, everything that was started is ended. @throws NoRoom */
+  /** Starts an instance. Resolves when its browser answers. On failure, everything that was started is ended. @throws NoRoom, EngineAway */
   start(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>
   /** Every instance that exists in this scope, or of which something is left, also when another service has started it. */
   found(): Promise<Found[]>

@@ -155,8 +155,8 @@ const select = (db: Db, source: EventSource) =>
     .$if('invocation' in source, (query) => query.where('invocation_id', '=', (source as { invocation: string }).invocation))
     .$if(!('invocation' in source), (query) => query.where('deployment_id', '=', source.deployment))
 
-/** What replicas tell each other: that one of them has something to do, that a session ends (id and reason), or has ended (id); that a login has begun or was ended (id). */
-export type Notice = 'look' | 'closing' | 'ended' | 'auth_flow'
+/** What replicas tell each other: that one of them has something to do, that a session ends (id and reason), or has ended (id); that a login has begun or was ended (id); that somebody has lost a right. */
+export type Notice = 'look' | 'closing' | 'ended' | 'auth_flow' | 'rights'
 
 /** SQL that sends a notice when the transaction commits. */
 export const announceNotice = (notice: Notice, text: RawBuilder<string>) => sql`pg_notify(${CHANNEL}, ${`${notice}:`} || ${text})`
@@ -191,6 +191,7 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
       })
       await client.query(`listen ${CHANNEL}`)
       ringAll() // events may have been missed
+      for (const heard of notices.get('rights') ?? []) heard('')
       await resultWithin(undefined, broken, stop.signal)
     } finally {
       await client.end().catch(() => {})

@@ -12,6 +12,7 @@ import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { fixedKeys } from '../../src/base/keys.ts'
 import { makeSealer } from '../../src/base/sealed.ts'
 import { until } from '../../src/base/wait.ts'
+import { Rights } from '../../src/control/rights.ts'
 import { makeDeployments, type Deployments, type DeploymentsSettings } from '../../src/control/deployments/deployments.ts'
 import { runnerClient } from '../../src/control/apps/runner-client.ts'
 import { moveDeployment } from '../../src/control/deployments/lifecycle.ts'
@@ -187,6 +188,7 @@ export async function startAppHost(): Promise<AppHost> {
     const usual = {
       db,
       bells,
+      rights: new Rights(db, log),
       objects,
       sealer,
       sandboxes: driver.apps,

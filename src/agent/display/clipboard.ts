@@ -121,7 +121,7 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
         parts.push(data)
         length += data.length
       }
-      throw fault.unavailable(`the clipboard holds more than ${MAX_READ_BYTES} bytes`)
+      throw fault.broken(`the clipboard holds more than ${MAX_READ_BYTES} bytes`)
     } finally {
       listeners.delete(listener)
     }

@@ -59,14 +59,14 @@ export interface Inotify extends AsyncDisposable {
 /** Starts the program. `onEvent` gets the events in their order. */
 export async function openInotify(onEvent: (event: KernelEvent) => void, signal: AbortSignal): Promise<Inotify> {
   const numbers = SYSTEM_CALLS[process.arch]
-  if (!numbers) throw fault.unavailable(`watches do not work on ${process.arch}`)
+  if (!numbers) throw fault.broken(`watches do not work on ${process.arch}`)
   const child = spawn(PROGRAM, [join(import.meta.dirname, 'inotify.pl'), ...numbers], { stdio: ['pipe', 'pipe', 'ignore'] })
   const ended = once(child, 'close').then(
     ([code]) => code as number | null,
     () => null,
   )
   const started = Promise.withResolvers<void>()
-  child.on('error', (error) => started.reject(fault.unavailable(`watches need ${PROGRAM}`, error)))
+  child.on('error', (error) => started.reject(fault.broken(`watches need ${PROGRAM}`, error)))
   // Its exit code is the errno of its failure.
   void ended.then((code) =>
     started.reject(

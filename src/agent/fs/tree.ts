@@ -194,9 +194,12 @@ class Watcher {
         const cookies = this.#unsettled
         this.#unsettled = []
         await this.#inotify.caughtUp()
-        const outside = new Set(cookies.filter((cookie) => this.#moved.has(cookie)))
-        for (const cookie of outside) {
-          this.#cancel(this.#moved.get(cookie)!.looks)
+        const outside = new Set<number>()
+        for (const cookie of cookies) {
+          const moved = this.#moved.get(cookie)
+          if (!moved) continue
+          outside.add(cookie)
+          this.#cancel(moved.looks)
           this.#moved.delete(cookie)
         }
         if (outside.size > 0) this.#drop(({ leaving }) => leaving !== undefined && outside.has(leaving))

@@ -177,10 +177,11 @@ export class ViewerHands {
     if (!isModifier(keysym) && stroke.shift && shifts.length === 0) return this.#grip.tap(stroke, shift.code, 0, signal)
     // The viewer's layout needs Shift for this character and ours does not. A spare key types it with and without Shift.
     if (isCharacter(keysym) && !stroke.shift && shifts.length > 0 && keyboard.has(keysym)) {
-      const codes = shifts.map((down) => this.#keys.get(down)!)
-      codes.forEach((code) => this.#grip.keyUp(code))
+      // What a silent viewer holds is released at any time: that must not be pressed again.
+      const codes = () => shifts.flatMap((down) => this.#keys.get(down) ?? [])
+      codes().forEach((code) => this.#grip.keyUp(code))
       await this.#grip.tap(stroke, shift.code, 0, signal)
-      codes.forEach((code) => this.#grip.keyDown(code))
+      codes().forEach((code) => this.#grip.keyDown(code))
       return
     }
     this.#grip.keyDown(stroke.code)

@@ -3,7 +3,7 @@ import type { Fit } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
-import { Unavailable } from '../../base/unavailable.ts'
+import { RETRY_SECONDS, Unavailable } from '../../base/unavailable.ts'
 import { CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
@@ -16,6 +16,7 @@ import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
 import { browserRules as options, FIT_MS, storedOptions, WARM_FIT_MS, type Fitter } from './fitter.ts'
 import type { EndReason } from './end-step.ts'
 import type { Fleet } from './fleet.ts'
+import { BootFailed } from './fleet/boots.ts'
 import { reasonOf } from './fleet/endings.ts'
 import type { ReadyState } from './fleet/kinds.ts'
 import {
@@ -99,6 +100,9 @@ export interface Browsers {
 
 /** Who may only look gets no token, and a live view to watch. */
 const accessOf = (by: Principal | undefined) => (by && !includes(roleOf(by), 'use') ? 'watch' : 'control')
+
+/** It is ended, so its caller may ask for another one. */
+const unsettled = (cause?: unknown): Unavailable => new Unavailable('the browser did not accept its settings', RETRY_SECONDS, cause, true)
 
 /** What is typed into the browser of a login is secret, to those as well who could read the page by its tools. */
 const closed = (id: string) => fault.conflict(`the browser "${id}" belongs to a login: its tools are closed; its live view shows it`)
@@ -197,9 +201,11 @@ export function makeBrowsers({
   /** A browser for a session; how it is, and whether it was ready before its caller asked. */
   async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; state: ReadyState; warm: boolean }> {
     const { id, row, wasReady: warm } = await fleet.obtain(ownership, leaveSeat, signal)
-    return row
-      ? { row, state: fleet.readyState(row), warm }
-      : { row: await find(ownership.project, id), state: { viewport: ownership.options.viewport, fullscreen: false, stealth: false }, warm }
+    if (row) return { row, state: fleet.readyState(row), warm }
+    const booted = await liveById(id)
+    // It may have ended by itself since it came up.
+    if (!booted) throw new BootFailed(new Error(`browser ${id} ended as soon as it had started`))
+    return { row: booted, state: { viewport: ownership.options.viewport, fullscreen: false, stealth: false }, warm }
   }
 
   /** Does `work` with a seat for a session. @throws 429 when there is none; 404 when the project has been deleted */
@@ -251,7 +257,7 @@ export function makeBrowsers({
       log.warn({ err: error, browser: row.id, warm }, 'a browser did not accept its settings')
       // Only one that hangs: settings that a browser refuses would be refused by the next one as well.
       if (warm && (error as Error).name === 'TimeoutError') return undefined
-      throw fault.unavailable('the browser did not accept its settings', error)
+      throw unsettled(error)
     } finally {
       release()
     }
@@ -286,7 +292,7 @@ export function makeBrowsers({
       // A warm browser may have started to hang while it was idle. Then replace it with another one, once.
       const begun = (fitMs: number) => begin(ownership, wanted, brought, profile, fitMs, signal)
       const row = (await begun(WARM_FIT_MS)) ?? (await begun(FIT_MS))
-      if (!row) throw fault.unavailable('the browser did not accept its settings')
+      if (!row) throw unsettled()
       return presentOne(row, origin)
     },
     async list(by, filter, origin) {

@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os'
 import { newId } from '../../base/ids.ts'
 import { Slots } from '../../base/slots.ts'
+import { serviceStops } from '../../base/unavailable.ts'
 import { letGo, type Exit, type Instance } from '../../instances/driver.ts'
 import { notify } from '../../store/events.ts'
 import { alone, type Leases } from '../../store/leases.ts'
@@ -334,7 +335,7 @@ export class Fleet {
    */
   async stop(): Promise<void> {
     const { db, scope, registry, log } = this.#settings
-    this.#stop.abort(new Error('the service stops'))
+    this.#stop.abort(serviceStops())
     await this.#shelf.settled()
     if (!this.#leases.isAlone) {
       await this.#taking

@@ -2,12 +2,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import { session, type Fit } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
+import { RETRY_SECONDS, Unavailable } from '../../base/unavailable.ts'
 import { until, within } from '../../base/wait.ts'
 import { call, CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { LeasedSession } from '../../http/route.ts'
-import { NoRoom } from '../../instances/driver.ts'
+import { EngineAway, NoRoom } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { fittedTelemetry } from '../telemetry/contract.ts'
 import type { Activity } from './activity.ts'
@@ -27,7 +28,11 @@ const NOT_STARTED = 'a browser could not be started; the log of the service says
 
 /** Why a browser of a pool could not be made, for its callers: never what only the log may say. */
 export const problemOf = (error: unknown): string =>
-  error instanceof Fault || error instanceof NoRoom ? error.message : error instanceof CallFailed && error.status === 400 ? error.reason : NOT_STARTED
+  error instanceof Fault || error instanceof NoRoom || error instanceof EngineAway
+    ? error.message
+    : error instanceof CallFailed && error.status === 400
+      ? error.reason
+      : NOT_STARTED
 
 /** How long the calls of a caller that gives its browser back have to end. Their connections are closed; most end at once. */
 const CALLS_MS = 2_000
@@ -157,7 +162,8 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
           signal.throwIfAborted()
           if (error === late.reason) return undefined
           // What is wrong is not in this call.
-          if (error instanceof PoolBootFailed) throw fault.unavailable(`the pool has no browser, and cannot make one: ${problemOf(error.cause)}`, error)
+          if (error instanceof PoolBootFailed)
+            throw new Unavailable(`the pool has no browser, and cannot make one: ${problemOf(error.cause)}`, RETRY_SECONDS, error, true)
           throw error
         }
         if (!row) throw fault.notFound('browser pool', pool.id)
@@ -173,7 +179,7 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
           if (signal.aborted || error instanceof Fault) throw error
           if (error instanceof CallFailed && error.status === 400) throw fault.field('start_url', error.reason)
           log.warn({ err: error, browser: row.id, pool: pool.id }, 'a browser of a pool did not accept its settings')
-          if (left === 1) throw fault.unavailable('the browser did not accept its settings', error)
+          if (left === 1) throw new Unavailable('the browser did not accept its settings', RETRY_SECONDS, error, true)
         }
       }
     },

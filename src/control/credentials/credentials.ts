@@ -119,7 +119,7 @@ export function makeCredentials({ db, sealerOf, now = () => new Date() }: Creden
     try {
       return JSON.parse(sealerOf(project).open(sealed, id)) as Secrets
     } catch (cause) {
-      throw fault.unavailable('this credential cannot be read with the keys of the service; delete it and store it again', cause)
+      throw fault.broken('this credential cannot be read with the keys of the service; delete it and store it again', cause)
     }
   }
 

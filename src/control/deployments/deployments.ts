@@ -14,6 +14,7 @@ import type { AppEvent, EventBells } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
 import { follow } from '../apps/follow.ts'
 import { mintDeploymentKey } from '../org/keys.ts'
+import type { Rights } from '../rights.ts'
 import { Builder } from './builder.ts'
 import { codeOf, EarlierCode, storedCode } from './code.ts'
 import type { Deployment, DeploymentEvent } from './contract.ts'
@@ -29,6 +30,7 @@ const FINISH_MS = 10_000
 
 export interface DeploymentsSettings {
   db: Db
+  rights: Rights
   bells: EventBells
   objects: Objects
   sealer: Sealer
@@ -156,7 +158,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   return {
     async create(project, parts, signal) {
       const why = settings.unreachable?.()
-      if (why !== undefined) throw fault.unavailable(why)
+      if (why !== undefined) throw fault.broken(why)
       const id = newId()
       const key = archiveKey(id)
       await using opened = new AsyncDisposableStack()

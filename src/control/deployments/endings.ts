@@ -6,6 +6,7 @@ import type { Db } from '../../store/db.ts'
 import { lockEvents } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
 import { releaseDeploymentKey } from '../org/keys.ts'
+import type { Rights } from '../rights.ts'
 import type { EarlierCode } from './code.ts'
 import { deploymentLifecycle, moveDeletion, moveDeployment } from './lifecycle.ts'
 import { findDeployment } from './rows.ts'
@@ -15,6 +16,7 @@ const TERMINAL = deploymentLifecycle.states.filter((state) => deploymentLifecycl
 
 interface EndingSettings {
   db: Db
+  rights: Rights
   objects: Objects
   sandboxes: AppSandboxes
   earlier: EarlierCode
@@ -26,7 +28,7 @@ interface EndingSettings {
   endRuns: (id: string, reason: string) => Promise<void>
 }
 
-export function makeEndings({ db, objects, sandboxes, earlier, scope, log, endBuild, endRuns }: EndingSettings) {
+export function makeEndings({ db, rights, objects, sandboxes, earlier, scope, log, endBuild, endRuns }: EndingSettings) {
   const cleaning = new Map<string, Promise<void>>()
   /** Removes the data of a failed or stopped deployment: code, archive, key, secrets. Repeated calls are harmless. */
   function clean(id: string): Promise<void> {
@@ -37,7 +39,7 @@ export function makeEndings({ db, objects, sandboxes, earlier, scope, log, endBu
   async function cleanNow(id: string): Promise<void> {
     const row = await findDeployment(db, id)
     if (!row || row.scope !== scope || !deploymentLifecycle.isTerminal(row.state)) return
-    await releaseDeploymentKey(db, id)
+    await releaseDeploymentKey(db, rights, id)
     // Nothing runs any more, but a warm sandbox may wait for the next run.
     if (row.state === 'stopped') await endRuns(id, DELETED)
     // Also by its id: an earlier version may have left its code so.

@@ -91,7 +91,7 @@ export function makeExtensions({ db, objects, scope, log }: ExtensionsSettings):
       if (!found) {
         // Deleted since it was found, or gone from the store.
         await find(project, id)
-        throw fault.unavailable(`the archive of the extension "${id}" is missing in the object store`)
+        throw fault.broken(`the archive of the extension "${id}" is missing in the object store`)
       }
       return {
         body: found.content,

@@ -1,5 +1,6 @@
 // The rules of runs: start, find, list, end, follow.
 import { newId } from '../../base/ids.ts'
+import { serviceStops } from '../../base/unavailable.ts'
 import { within, WaitTimeout } from '../../base/wait.ts'
 import { hasMoreValues } from '../../http/body.ts'
 import { Fault, fault } from '../../http/fault.ts'
@@ -95,7 +96,7 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
     try {
       return await within('the end of a run', waitMs, ended, signal)
     } finally {
-      const left = awaited.get(id)! - 1
+      const left = (awaited.get(id) ?? 1) - 1
       if (left > 0) awaited.set(id, left)
       else awaited.delete(id)
     }
@@ -123,7 +124,7 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
   }
 
   async function start(wanted: CreateInvocation, hash: Buffer, { caller, project, signal }: Asking): Promise<{ id: string; ended: Promise<Outcome> }> {
-    if (runs.isStopping) throw fault.unavailable('the service is being stopped')
+    if (runs.isStopping) throw serviceStops()
     const full = (projectLimit?: number) => {
       refusals.add(caller, hash)
       const whose = projectLimit === undefined ? 'the limit of this machine (COB_MAX_INVOCATIONS)' : 'the limit of this project (max_concurrent_invocations)'

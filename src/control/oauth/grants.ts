@@ -6,13 +6,11 @@ import { fault } from '../../http/fault.ts'
 import type { ByKey } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import type { Person } from '../org/members/person.ts'
+import type { Rights } from '../rights.ts'
 
 export const CODE_SECONDS = 60
 export const ACCESS_SECONDS = 3600
 export const REFRESH_SECONDS = 30 * 86_400
-/** How long a token stays valid without another query. One that was revoked at another replica may still work for so long. */
-const REMEMBER_MS = 2_000
-const REMEMBER_TOKENS = 1_000
 /** Grants of one key or person, and access tokens of one grant. The oldest end. */
 const MOST_GRANTS = 100
 const MOST_ACCESS = 10
@@ -52,6 +50,7 @@ interface StoredToken {
 
 export interface GrantsSettings {
   db: Db
+  rights: Rights
   /** A key, or a person, that may still be used. */
   keyOf: (id: string) => Promise<ByKey | undefined>
   personOf: (id: string) => Promise<Person | undefined>
@@ -88,8 +87,8 @@ export interface Giver {
 /** `name`: that of a client that has registered; null for one that is built in. */
 export type Allowed = Pick<Grant, 'id' | 'clientId' | 'project' | 'looksOnly'> & { name: string | null; createdAt: Date; expiresAt: Date }
 
-export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
-  const good = new Map<string, { account: ByKey | Person; until: number }>()
+export function makeGrants({ db, rights, keyOf, personOf }: GrantsSettings): Grants {
+  const good = rights.remember<ByKey | Person>()
 
   const tokenRow = (kind: Kind, token: string) =>
     db
@@ -129,7 +128,7 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
 
   const endGrant = async (id: string) => {
     await db.deleteFrom('oauth_grants').where('id', '=', id).execute()
-    good.clear()
+    await rights.taken()
   }
 
   /** With what the grant takes from them. Undefined: they may not be used any more. */
@@ -149,8 +148,8 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
     async begin(grant, { code, redirectUri, challenge, expiresAt }) {
       const id = newId()
       const giver: Giver = grant.personId === null ? { kind: 'key', id: grant.keyId! } : { kind: 'user', id: grant.personId }
-      await db.transaction().execute(async (tx) => {
-        await sql`
+      const ended = await db.transaction().execute(async (tx) => {
+        const { numAffectedRows } = await sql`
           delete from oauth_grants where id in (
             select id from oauth_grants where ${sql.ref(columnOf(giver))} = ${giver.id} order by created_at desc, id offset ${MOST_GRANTS - 1})`.execute(tx)
         await tx
@@ -170,7 +169,9 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
           .insertInto('oauth_tokens')
           .values({ hash: hashOf(code), grant_id: id, kind: 'code', redirect_uri: redirectUri, challenge, expires_at: expiresAt })
           .execute()
+        return numAffectedRows
       })
+      if (ended) await rights.taken()
       return { id, ...grant }
     },
     async find(kind, token) {
@@ -213,16 +214,12 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
       }
     },
     async check(token) {
-      const name = hashOf(token).toString('base64')
-      const known = good.get(name)
-      if (known && known.until > performance.now()) return known.account
-      const asked = performance.now()
-      const row = await tokenRow('access', token)
-      const account = row?.isValid ? await accountOf(grantOf(row)) : undefined
-      if (!row || !account) throw fault.unauthorized('this access token is not known, was revoked or has expired')
-      if (good.size >= REMEMBER_TOKENS) good.clear()
-      good.set(name, { account, until: asked + Math.min(REMEMBER_MS, row.leftMs) })
-      return account
+      return good.get(hashOf(token).toString('base64'), async () => {
+        const row = await tokenRow('access', token)
+        const value = row?.isValid ? await accountOf(grantOf(row)) : undefined
+        if (!row || !value) throw fault.unauthorized('this access token is not known, was revoked or has expired')
+        return { value, leftMs: row.leftMs }
+      })
     },
     async list(giver, { offset, limit }) {
       const rows = await db
@@ -251,7 +248,7 @@ export function makeGrants({ db, keyOf, personOf }: GrantsSettings): Grants {
     },
     async end(giver, id) {
       const { numDeletedRows } = await db.deleteFrom('oauth_grants').where('id', '=', id).where(columnOf(giver), '=', giver.id).executeTakeFirst()
-      good.clear()
+      await rights.taken()
       return numDeletedRows > 0n
     },
   }

@@ -1,24 +1,14 @@
 // Where codes may be sent: what clients may register, and which address a request may then name.
 
 const MAX_URI = 1_000
-/** Schemes that a web browser opens itself: a code sent there would run as, or be read by, something else than the client. */
-const FORBIDDEN = new Set([
-  'javascript:',
-  'data:',
-  'vbscript:',
-  'file:',
-  'blob:',
-  'filesystem:',
-  'about:',
-  'view-source:',
-  'ws:',
-  'wss:',
-  'ftp:',
-  'mailto:',
-  'tel:',
-  'chrome:',
-  'intent:',
-])
+/**
+ * A program that is installed registers a scheme of its own: the name of a domain in reverse order, with a top-level domain first (RFC 8252, 7.1). Schemes by which operating systems start their
+ * own programs are no such names.
+ */
+const OWN_SCHEME = /^[a-z]{2,}(\.[a-z0-9+-]+)+:\//i
+/** Schemes without a dot, of programs that ask for access to MCP servers and whose makers name them. */
+const KNOWN_SCHEMES = ['cursor', 'vscode', 'vscode-insiders', 'windsurf', 'claude', 'zed']
+const KNOWN_SCHEME = new RegExp(`^(${KNOWN_SCHEMES.join('|')})://`, 'i')
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]'])
 
 const isLoopback = ({ protocol, hostname }: URL): boolean => protocol === 'http:' && LOOPBACK.has(hostname)
@@ -31,10 +21,8 @@ export function redirectProblem(uri: string): string | undefined {
   if (url.username || url.password) return 'must not have a user or password'
   if (url.protocol === 'https:' || isLoopback(url)) return undefined
   if (url.protocol === 'http:') return 'must be https, or http to localhost, 127.0.0.1 or [::1]'
-  // Of a program that is installed (RFC 8252): it registers a scheme of its own.
-  return FORBIDDEN.has(url.protocol) || !/^[a-z][a-z0-9+.-]*:\/\//i.test(uri)
-    ? 'must be https, a loopback address or the scheme of a program with "://"'
-    : undefined
+  if (OWN_SCHEME.test(uri) || KNOWN_SCHEME.test(uri)) return undefined
+  return `must be https, http to this computer, a scheme with a dot (com.example.app:/callback), or one of ${KNOWN_SCHEMES.join('://, ')}://`
 }
 
 /** Whether a request may name this address. Programs listen on whatever port is free, so the port of a loopback address does not count (RFC 8252, 7.3). */

@@ -40,6 +40,7 @@ describe('registration', () => {
     [{ redirect_uris: Array.from({ length: 11 }, () => BACK) }, 'invalid_client_metadata'],
     [{ redirect_uris: ['http://host.test/cb'] }, 'invalid_redirect_uri'],
     [{ redirect_uris: ['javascript://x'] }, 'invalid_redirect_uri'],
+    [{ redirect_uris: [BACK, 'search-ms://query=x&crumb=location:%5C%5Chost'] }, 'invalid_redirect_uri'],
     [{ redirect_uris: [`https://host.test/${'x'.repeat(1000)}`] }, 'invalid_redirect_uri'],
     [{ redirect_uris: [BACK], grant_types: ['client_credentials'] }, 'invalid_client_metadata'],
   ])('of %j is refused', async (body, error) => {
@@ -74,6 +75,10 @@ test.each([
   ['https://host.test/cb', 'https://host.test:444/cb', false],
   ['https://host.test/cb', 'https://host.test/cb', true],
   ['cursor://x/cb', 'cursor://x/cb', true],
+  ['com.example.app:/cb', 'com.example.app:/cb', true],
+  ['com.example.app:/cb', 'com.example.app:/cb2', false],
+  // Registered by an earlier version.
+  ['search-ms://x', 'search-ms://x', false],
 ])('a client that has registered %s may be answered at %s: %s', (registered, uri, expected) => {
   expect(mayRedirect([registered], uri)).toBe(expected)
 })
@@ -88,8 +93,50 @@ test.each([
   'blob:https://x/y',
   'myapp:cb',
   '//host',
+  // What operating systems and other programs open, and what nobody has named.
+  'search-ms://query=x',
+  'ms-msdt://id',
+  'ms-office://x',
+  'ms-settings://x',
+  'shell://x',
+  'smb://host/share',
+  'ldap://host/x',
+  'ssh://host',
+  'vnc://host',
+  'itms-services://?action=download-manifest&url=https://x',
+  'x-apple.systempreferences:/x',
+  'x-apple.systempreferences://x',
+  'android-app://com.example/x',
+  'myapp://cb',
+  'com.example.app:cb',
+  '.com://x',
+  'com.://x',
+  'javascript.x',
+  'cursorx://x',
+  'cursor:x',
 ])('nobody may register %s', (uri) => {
   expect(redirectProblem(uri)).toEqual(expect.any(String))
+})
+
+// What programs register, by their makers' documentation or as their sources have it.
+test.each([
+  'https://claude.ai/api/mcp/auth_callback',
+  'https://claude.com/api/mcp/auth_callback',
+  'https://chatgpt.com/connector_platform_oauth_redirect',
+  'https://www.cursor.com/agents/mcp/oauth/callback',
+  'https://vscode.dev/redirect',
+  'http://127.0.0.1:33418',
+  'http://127.0.0.1:33418/',
+  'http://localhost:6274/oauth/callback',
+  'cursor://anysphere.cursor-mcp/oauth/callback',
+  'cursor://anysphere.cursor-retrieval/oauth/user-demo/callback',
+  'vscode://vscode.microsoft-authentication/callback',
+  'windsurf://codeium.windsurf/oauth/callback',
+  'com.raycast:/oauth?package_name=Extension',
+  'com.example.app:/oauth2redirect',
+  'com.example.app://oauth2redirect',
+])('a program may register %s', (uri) => {
+  expect(redirectProblem(uri)).toBeUndefined()
 })
 
 const tokenCall = async (fields: object) => {

@@ -7,10 +7,7 @@ import { secretFile } from '../../base/secret-file.ts'
 import { fault } from '../../http/fault.ts'
 import type { ByKey } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
-
-/** How long a checked key stays valid without another query. A deleted key may still work for this long; one that expires does not. */
-const REMEMBER_MS = 2_000
-const REMEMBER_KEYS = 1_000
+import type { Rights } from '../rights.ts'
 
 /** A new key: 160 random bits, no dots (clients take a token with two dots for a JWT). */
 export const newKey = (): string => `cob_${randomBytes(20).toString('hex')}`
@@ -146,21 +143,16 @@ export const keyOf = async (db: Db, id: string): Promise<ByKey | undefined> =>
 /** Tells whose key a request has shown. @throws 401 */
 export type CheckKey = (token: string | undefined) => Promise<ByKey>
 
-export function keyChecker(db: Db): CheckKey {
-  const good = new Map<string, { key: ByKey; until: number }>()
+export function keyChecker(db: Db, rights: Rights): CheckKey {
+  const good = rights.remember<ByKey>()
   return async (token) => {
     if (token === undefined) throw fault.unauthorized('an API key is required: Authorization: Bearer <key>')
     const hash = hashOf(token)
-    const name = hash.toString('base64')
-    const known = good.get(name)
-    if (known && known.until > performance.now()) return known.key
-    const asked = performance.now()
-    const row = await findValid(db, sql<SqlBool>`hash = ${hash}`)
-    if (!row || !timingSafeEqual(row.hash, hash)) throw fault.unauthorized('this API key is not known, was deleted or has expired')
-    if (good.size >= REMEMBER_KEYS) good.clear()
-    const { key } = row
-    good.set(name, { key, until: asked + Math.min(REMEMBER_MS, row.leftMs ?? Infinity) })
-    return key
+    return good.get(hash.toString('base64'), async () => {
+      const row = await findValid(db, sql<SqlBool>`hash = ${hash}`)
+      if (!row || !timingSafeEqual(row.hash, hash)) throw fault.unauthorized('this API key is not known, was deleted or has expired')
+      return { value: row.key, leftMs: row.leftMs }
+    })
   }
 }
 
@@ -174,12 +166,13 @@ export async function mintDeploymentKey(db: Db, deploymentId: string, project: s
   return key
 }
 
-/** Deletes a deployment's key; it may still work for {@link REMEMBER_MS}. */
-export async function releaseDeploymentKey(db: Db, deploymentId: string): Promise<void> {
+/** Deletes a deployment's key. */
+export async function releaseDeploymentKey(db: Db, rights: Rights, deploymentId: string): Promise<void> {
   await db
     .updateTable('api_keys')
     .set({ deleted_at: sql`now()` })
     .where('deployment_id', '=', deploymentId)
     .where('deleted_at', 'is', null)
     .execute()
+  await rights.taken()
 }

@@ -19,7 +19,7 @@ import { projects } from './projects/contract.ts'
 import { projectHandlers } from './projects/handlers.ts'
 import { makeLimits, type Caps } from './projects/limits.ts'
 import { makeProjects, type Holding } from './projects/projects.ts'
-import type { ResolveProject } from './projects/resolve.ts'
+import type { Rights } from '../rights.ts'
 
 export { exportAuditLog } from './audit-logs/exports/exporter.ts'
 export { makeTarget } from './audit-logs/exports/target.ts'
@@ -34,8 +34,8 @@ export interface OrganizationSettings {
   db: Db
   /** What the settings limit. */
   config: Limits & Pick<Config, 'oidc'>
-  /** They look again when a project or limit changes here. */
-  resolve: ResolveProject
+  rights: Rights
+  /** They look again when a limit changes here. */
   caps: Caps
   holdings: readonly Holding[]
   trail: Pick<Trail, 'flush'>
@@ -48,16 +48,12 @@ export interface OrganizationSettings {
 
 /** Adds their routes: `mount(context, contract, handlers)` for each group. */
 export function mountOrganization(context: MountContext, settings: OrganizationSettings): void {
-  const { db, config, resolve, caps } = settings
-  const onChange = () => {
-    resolve.forget()
-    caps.forget()
-  }
-  mount(context, apiKeys, apiKeyHandlers(db))
+  const { db, config, rights, caps } = settings
+  mount(context, apiKeys, apiKeyHandlers(db, rights))
   mount(context, auditLogs, auditLogHandlers(db, settings.trail))
   mount(context, auditExports, auditExportHandlers(makeDestinations(db, settings.exportTarget)))
-  mount(context, members, memberHandlers(db, config.oidc?.issuer))
+  mount(context, members, memberHandlers(db, rights, config.oidc?.issuer))
   mount(context, account, accountHandlers(config))
-  const limits = makeLimits({ ...settings, maxSessions: config.maxBrowsers, onChange })
-  mount(context, projects, projectHandlers(makeProjects({ ...settings, onChange }), limits))
+  const limits = makeLimits({ ...settings, maxSessions: config.maxBrowsers, onChange: () => caps.forget() })
+  mount(context, projects, projectHandlers(makeProjects({ ...settings, onChange: () => rights.taken() }), limits))
 }

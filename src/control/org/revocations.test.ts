@@ -150,6 +150,25 @@ describe('the watch', () => {
     expect(new Set(ended)).toEqual(new Set([`ann a member: ${why}`, `ann gone viewer: ${why}`]))
   })
 
+  test('looks at the roles of all others when a request is over while the database is asked', async () => {
+    const by = { kind: 'user', id: 'ann', name: null, email: null, via: { kind: 'dashboard', id: 'of ann' }, role: 'member', project: undefined } as const
+    const ann: Principal = { by: { ...by, projects: [], deployment: undefined }, project: 'p' }
+    const ended = new Set<string>()
+    const open = (name: string, principal: Principal) => watch.guard(principal, ({ message }) => ended.add(`${name}: ${message}`))!
+    const valid = async (ids: string[]) => {
+      overMeanwhile.keys[Symbol.dispose]()
+      return new Set(ids)
+    }
+    const roles = async () => {
+      overMeanwhile.roles[Symbol.dispose]()
+      return () => undefined
+    }
+    await using watch = watchKeys(undefined as unknown as Db, silentLog, valid, roles)
+    const overMeanwhile = { keys: open('over', principal('other')), roles: open('over', ann) }
+    using _left = open('goes on', ann)
+    await expect.poll(() => [...ended], { timeout: 10_000 }).toEqual(['goes on: the role that this request was begun with has ended'])
+  })
+
   test('leaves holders of session tokens alone', async () => {
     await using watch = watchKeys(undefined as unknown as Db, silentLog)
     expect(watch.guard({ by: { kind: 'session', lease: 0, id: 's' }, project: 'p' }, () => {})).toBeUndefined()

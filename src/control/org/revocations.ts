@@ -42,23 +42,29 @@ export function watchKeys(
   const ended = new AbortController()
   let isAway = false
 
+  /** The requests of these keys that have begun before `long`. Ask again after each wait: they end while the database is asked. */
+  const longOf = (ids: string[], long: number): Running[] => ids.flatMap((id) => [...(running.get(id) ?? [])].filter(({ since }) => since < long))
+
   async function look(): Promise<void> {
     const long = performance.now() - LONG_MS
-    const ids = [...running].filter(([, [oldest]]) => oldest!.since < long).map(([id]) => id)
+    const ids = [...running.keys()].filter((id) => longOf([id], long).length > 0)
     if (ids.length === 0) return
     const kept = await valid(ids)
     isAway = false
-    for (const id of ids.filter((one) => !kept.has(one)))
-      for (const { since, end, isSignIn } of running.get(id) ?? [])
-        if (since < long) end(isSignIn ? 'the sign-in of this request has ended' : 'the API key of this request was deleted or has expired')
-    await lookAtRoles(ids.filter((one) => kept.has(one)).flatMap((id) => [...running.get(id)!].filter(({ since }) => since < long)))
+    const isKept = (id: string) => kept.has(id)
+    for (const { end, isSignIn } of longOf(
+      ids.filter((id) => !isKept(id)),
+      long,
+    ))
+      end(isSignIn ? 'the sign-in of this request has ended' : 'the API key of this request was deleted or has expired')
+    await lookAtRoles(ids.filter(isKept), long)
   }
 
-  async function lookAtRoles(requests: Running[]): Promise<void> {
-    const people = new Set(requests.flatMap(({ of }) => (of ? [of.person] : [])))
+  async function lookAtRoles(ids: string[], long: number): Promise<void> {
+    const people = new Set(longOf(ids, long).flatMap(({ of }) => (of ? [of.person] : [])))
     if (people.size === 0) return
     const roleNow = await roles([...people])
-    for (const { of, end } of requests)
+    for (const { of, end } of longOf(ids, long))
       if (of && !isAtLeast(roleNow(of.person, of.project), of.role)) end('the role that this request was begun with has ended')
   }
 

@@ -118,7 +118,7 @@ export function makeProfiles({ db, objects, saves, maxBytes, onDeleted, savedMs 
   /** The bytes of a version. @throws 503 when the object is gone */
   async function archive({ object }: VersionRow, signal?: AbortSignal): Promise<{ bytes: number; content: Readable }> {
     const stored = await objects.get(object, undefined, signal)
-    if (!stored) throw fault.unavailable(`the saved state is gone from the object store of this service; restore another version`)
+    if (!stored) throw fault.broken(`the saved state is gone from the object store of this service; restore another version`)
     return stored
   }
 

@@ -10,15 +10,29 @@ const NAME = `${OWN_COOKIES}session`
  */
 export const DASHBOARD_HEADER = 'x-cob-dashboard'
 
-/** Whether the script of our own page has made the request. Web browsers add `Sec-Fetch-Site` where the page cannot change it. */
-export const isOurPage = (headers: IncomingHttpHeaders): boolean =>
-  headers[DASHBOARD_HEADER] === '1' && (headers['sec-fetch-site'] ?? 'same-origin') === 'same-origin'
+const hostIn = (url: string | undefined): string | undefined => (url !== undefined && URL.canParse(url) ? new URL(url).host : undefined)
+
+/**
+ * Whether a request comes from a page elsewhere, as far as its headers say. Web browsers write these, and no page can change them: `Sec-Fetch-Site`, and where there is none (over plain HTTP to
+ * another machine), `Origin`, or `Referer` with a GET. `own`: the origin by which the caller reached the service, which a proxy may have told it.
+ */
+export function isFromElsewhere(headers: IncomingHttpHeaders, own: string): boolean {
+  if ((headers['sec-fetch-site'] ?? 'same-origin') !== 'same-origin') return true
+  const page = headers.origin ?? headers.referer
+  if (page === undefined) return false
+  const host = hostIn(page)
+  return host === undefined || ![hostIn(own), hostIn(`http://${headers.host}`)].includes(host)
+}
+
+/** Whether the script of our own page has made the request. */
+const isOurPage = (headers: IncomingHttpHeaders, own: string): boolean => headers[DASHBOARD_HEADER] === '1' && !isFromElsewhere(headers, own)
 
 /** Whether a request has the cookie at all. */
 export const hasSessionCookie = (headers: IncomingHttpHeaders): boolean => cookieNamed(headers, NAME) !== undefined
 
 /** The token of a request's web session, on requests on which it counts as a credential. */
-export const sessionCookie = (headers: IncomingHttpHeaders): string | undefined => (isOurPage(headers) ? cookieNamed(headers, NAME) : undefined)
+export const sessionCookie = (headers: IncomingHttpHeaders, own: string): string | undefined =>
+  isOurPage(headers, own) ? cookieNamed(headers, NAME) : undefined
 
 interface CookieSettings {
   maxAgeSeconds: number

@@ -6,7 +6,7 @@ import { known, type ByKey, type Handlers } from '../../http/route.ts'
 import { ORGANIZATION } from '../org/account/contract.ts'
 import { callerOf } from '../org/members/person.ts'
 import type { Me, signIn as contract } from './contract.ts'
-import { clearSession, hasSessionCookie, sessionCookie, setSession } from './cookie.ts'
+import { clearSession, hasSessionCookie, isFromElsewhere, sessionCookie, setSession } from './cookie.ts'
 import { noOidcHandlers, oidcHandlers, PROVIDER, type OidcSignInSettings } from './oidc-handlers.ts'
 import type { WebSessions } from './web-sessions.ts'
 
@@ -39,7 +39,7 @@ export function signInHandlers({ sessions, checkKey, oidc, describe }: SignInSet
     async signInWithKey({ body, headers, address, origin, identified }) {
       countTry(address)
       // A page elsewhere must not sign a person in as somebody else.
-      if ((headers['sec-fetch-site'] ?? 'same-origin') !== 'same-origin') throw fault.forbidden('a page of another origin cannot sign you in')
+      if (isFromElsewhere(headers, origin)) throw fault.forbidden('a page of another origin cannot sign you in')
       const key = await checkKey(body.api_key)
       if (key.deployment !== undefined) throw fault.forbidden("an app's key cannot be used to sign in")
       identified({ by: key, project: key.project })
@@ -48,7 +48,7 @@ export function signInHandlers({ sessions, checkKey, oidc, describe }: SignInSet
     },
     ...(oidc ? oidcHandlers({ ...oidc, sessions, countTry }) : noOidcHandlers),
     async signOut({ headers, origin, identified }) {
-      const token = sessionCookie(headers)
+      const token = sessionCookie(headers, origin)
       if (token === undefined && hasSessionCookie(headers)) throw fault.forbidden('sign out with the header X-Cob-Dashboard: 1, from a page of this service')
       const account = token === undefined ? undefined : await sessions.end(token)
       if (account) identified({ by: callerOf(account), project: account.project })

@@ -1,6 +1,8 @@
 // Signing in with a key: what the cookie may do, on which requests it counts, and when it ends.
 import { request } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { freePort } from '../../../test/support/cloud.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { readFrames } from '../../../test/support/apps.ts'
 import { within } from '../../base/wait.ts'
@@ -116,6 +118,81 @@ describe('the cookie counts', () => {
         401,
       )
     }
+  })
+
+  test('only for pages of the service, by what web browsers say of them: each alone is enough to refuse', async () => {
+    const cookie = await cookieOf(cloud.key)
+    const { host } = new URL(cloud.url)
+    const ask = (headers: Record<string, string>, method: string, path: string, body = '') =>
+      new Promise<number>((resolve, reject) => {
+        request(cloud.url + path, { method, headers: { cookie, ...OURS, ...headers } }, (response) => resolve(response.resume().statusCode!))
+          .on('error', reject)
+          .end(body)
+      })
+    const ours: Record<string, string>[] = [
+      {},
+      { 'sec-fetch-site': 'same-origin', origin: cloud.url },
+      { origin: cloud.url },
+      { referer: `${cloud.url}/dashboard/sessions?x=1` },
+      { origin: cloud.url, referer: 'https://elsewhere.test/' },
+      // TLS ends at a proxy that keeps the name.
+      { host: 'cob.test', origin: 'https://cob.test' },
+      { host: 'cob.test:2627', origin: 'http://cob.test:2627' },
+    ]
+    for (const headers of ours) expect([headers, await ask(headers, 'GET', '/browsers')]).toEqual([headers, 200])
+    const foreign: Record<string, string>[] = [
+      { origin: 'https://elsewhere.test' },
+      { origin: 'null' },
+      { origin: '' },
+      { origin: `http://${host}.elsewhere.test` },
+      { origin: `http://elsewhere.test/${host}` },
+      { origin: `${cloud.url}, https://elsewhere.test` },
+      { origin: `http://127.0.0.1:1` },
+      { 'sec-fetch-site': 'same-origin', origin: 'https://elsewhere.test' },
+      { 'sec-fetch-site': 'cross-site', origin: cloud.url },
+      { referer: 'https://elsewhere.test/page' },
+      { referer: 'about:blank' },
+      { host: 'elsewhere.test', origin: cloud.url, 'x-forwarded-host': host },
+    ]
+    for (const headers of foreign)
+      for (const [method, path, status] of [
+        ['GET', '/browsers', 401],
+        ['POST', '/browsers', 401],
+        ['DELETE', '/browsers/x', 401],
+        ['GET', '/me', 401],
+        ['POST', '/authorize', 401],
+        ['POST', '/sign-out', 403],
+      ] as const)
+        expect([headers, method, path, await ask(headers, method, path)]).toEqual([headers, method, path, status])
+    // It still counts.
+    expect(await ask({}, 'GET', '/me')).toBe(200)
+    const signsIn = (headers: Record<string, string>) =>
+      ask({ 'content-type': 'application/json', ...headers }, 'POST', '/sign-in/key', JSON.stringify({ api_key: cloud.key }))
+    for (const headers of foreign) expect([headers, await signsIn(headers)]).toEqual([headers, 403])
+    for (const headers of ours) expect([headers, await signsIn(headers)]).toEqual([headers, 204])
+  })
+
+  test('for pages at COB_PUBLIC_URL, when a proxy before the service has changed the name', async () => {
+    const port = String(await freePort())
+    await using other = await startFastCloud({ COB_WARM_BROWSERS: '0', COB_PUBLIC_URL: 'https://cob.example', COB_PORT: port })
+    const at = `http://127.0.0.1:${port}`
+    const cookie = (await signIn(other.key, { origin: 'https://cob.example' }, at)).headers.getSetCookie()[0]!.split(';')[0]!
+    const me = async (origin: string) => (await fetch(`${at}/me`, { headers: { cookie, ...OURS, origin } })).status
+    expect([await me('https://cob.example'), await me(at), await me('https://elsewhere.test')]).toEqual([200, 200, 401])
+  })
+
+  test('never for WebSockets, whatever page opens them', async () => {
+    const cookie = await cookieOf(cloud.key)
+    const { session_id: id } = await cloud.create()
+    for (const path of ['cdp', 'webdriver'])
+      for (const origin of [cloud.url, 'https://elsewhere.test']) {
+        const socket = new WebSocket(`${cloud.url.replace('http', 'ws')}/browsers/${id}/${path}`, { headers: { cookie, origin, ...OURS } })
+        const status = await new Promise((resolve) =>
+          socket.on('unexpected-response', (_request, response) => resolve(response.statusCode)).on('open', () => resolve('open')),
+        )
+        expect([path, origin, status]).toEqual([path, origin, expect.toBeOneOf([401, 404])])
+        socket.on('error', () => {}).terminate()
+      }
   })
 
   test('never for a page elsewhere: no preflight allows the header', async () => {

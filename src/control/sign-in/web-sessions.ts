@@ -6,10 +6,8 @@ import { fault } from '../../http/fault.ts'
 import type { ByKey } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import type { Person } from '../org/members/person.ts'
+import type { Rights } from '../rights.ts'
 
-/** How long a session stays valid without another query. One that ended at another replica may still work for so long. */
-const REMEMBER_MS = 2_000
-const REMEMBER_SESSIONS = 1_000
 /** Sessions of one key or person. The oldest end: whoever has the key cannot fill the table. */
 const MOST_SESSIONS = 100
 
@@ -29,6 +27,7 @@ export interface SignIns {
 
 export interface WebSessionsSettings {
   db: Db
+  rights: Rights
   hours: number
   /** A key that may be used now, by its id. */
   keyOf: (id: string) => Promise<ByKey | undefined>
@@ -40,14 +39,14 @@ export interface WebSessions {
   begin(whose: Whose): Promise<{ token: string; maxAgeSeconds: number }>
   /** Whose session a cookie is. @throws 401 */
   check(token: string): Promise<ByKey | Person>
-  /** Ends a session, here at once. @returns whose it was */
+  /** Ends a session, at once. @returns whose it was */
   end(token: string): Promise<ByKey | Person | undefined>
 }
 
-export function makeWebSessions({ db, hours, keyOf, personOf }: WebSessionsSettings): WebSessions {
-  const good = new Map<string, { account: ByKey | Person; until: number }>()
+export function makeWebSessions({ db, rights, hours, keyOf, personOf }: WebSessionsSettings): WebSessions {
+  const good = rights.remember<ByKey | Person>()
 
-  async function find(token: string): Promise<{ account: ByKey | Person; leftMs: number } | undefined> {
+  async function find(token: string): Promise<{ value: ByKey | Person; leftMs: number } | undefined> {
     const row = await db
       .selectFrom('web_sessions')
       .select(['id', 'key_id', 'person_id', sql<number>`(extract(epoch from expires_at - now()) * 1000)::float8`.as('leftMs')])
@@ -57,18 +56,18 @@ export function makeWebSessions({ db, hours, keyOf, personOf }: WebSessionsSetti
     if (!row) return undefined
     const via = { kind: 'dashboard', id: row.id } as const
     const account = row.key_id === null ? await personOf(row.person_id!) : await keyOf(row.key_id)
-    return account && { account: { ...account, via }, leftMs: row.leftMs }
+    return account && { value: { ...account, via }, leftMs: row.leftMs }
   }
 
   return {
     async begin(whose) {
       const token = randomBytes(32).toString('hex')
       const of = 'key' in whose ? ({ column: 'key_id', id: whose.key } as const) : ({ column: 'person_id', id: whose.person } as const)
-      const { leftSeconds } = await db.transaction().execute(async (tx) => {
-        await sql`
+      const { leftSeconds, ended } = await db.transaction().execute(async (tx) => {
+        const { numAffectedRows } = await sql`
           delete from web_sessions where id in (
             select id from web_sessions where ${sql.ref(of.column)} = ${of.id} order by created_at desc, id offset ${MOST_SESSIONS - 1})`.execute(tx)
-        return tx
+        const made = await tx
           .insertInto('web_sessions')
           .values({
             id: newId(),
@@ -80,25 +79,23 @@ export function makeWebSessions({ db, hours, keyOf, personOf }: WebSessionsSetti
           })
           .returning(sql<number>`extract(epoch from expires_at - now())::float8`.as('leftSeconds'))
           .executeTakeFirstOrThrow()
+        return { ...made, ended: numAffectedRows }
       })
+      if (ended) await rights.taken()
       return { token, maxAgeSeconds: leftSeconds }
     },
     async check(token) {
-      const name = hashOf(token).toString('base64')
-      const known = good.get(name)
-      if (known && known.until > performance.now()) return known.account
-      const asked = performance.now()
-      const found = await find(token)
-      if (!found) throw fault.unauthorized('your sign-in has ended; sign in again')
-      if (good.size >= REMEMBER_SESSIONS) good.clear()
-      good.set(name, { account: found.account, until: asked + Math.min(REMEMBER_MS, found.leftMs) })
-      return found.account
+      return good.get(hashOf(token).toString('base64'), async () => {
+        const found = await find(token)
+        if (!found) throw fault.unauthorized('your sign-in has ended; sign in again')
+        return found
+      })
     },
     async end(token) {
       const found = await find(token)
       await db.deleteFrom('web_sessions').where('hash', '=', hashOf(token)).execute()
-      good.delete(hashOf(token).toString('base64'))
-      return found?.account
+      await rights.taken()
+      return found?.value
     },
   }
 }

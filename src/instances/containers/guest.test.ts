@@ -1,7 +1,15 @@
-// Starts that an engine carries out after they were given up.
-import { expect, test } from 'vitest'
+// Starts that an engine carries out after they were given up, and engines that cannot be reached.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { freePort } from '../../../test/support/cloud.ts'
+import { readConfig } from '../../base/config.ts'
 import { silentLog } from '../../base/log.ts'
 import { sleep, until } from '../../base/wait.ts'
+import { dockerEngine } from '../docker/docker.ts'
+import { EngineAway } from '../driver.ts'
+import { kubernetesEngine } from '../kubernetes/kubernetes.ts'
 import type { ContainerKind, Engine } from './engine.ts'
 import { startContainer, type Sealed } from './guest.ts'
 
@@ -53,6 +61,31 @@ test('a service that stops does not look for them any more', async () => {
   stop.abort(new Error('the service stops'))
   await sleep(100)
   expect(state.removals).toBe(1)
+})
+
+/** A variable of the environment, until the end of the test. */
+function setVariable(name: string, value: string): void {
+  const before = process.env[name]
+  process.env[name] = value
+  onTestFinished(() => {
+    if (before === undefined) delete process.env[name]
+    else process.env[name] = before
+  })
+}
+
+test.each(['docker', 'kubernetes'] as const)('%s that cannot be reached is an engine that is away, for callers to try again', async (driver) => {
+  const dir = mkdtempSync(join(tmpdir(), 'cob-away-'))
+  onTestFinished(() => rmSync(dir, { recursive: true }))
+  const cluster = { name: 'c', cluster: { server: `https://127.0.0.1:${await freePort()}` } }
+  const file = { clusters: [cluster], users: [{ name: 'u' }], contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }], 'current-context': 'x' }
+  writeFileSync(join(dir, 'config'), JSON.stringify(file))
+  setVariable('KUBECONFIG', join(dir, 'config'))
+  setVariable('DOCKER_HOST', `unix://${dir}/docker.sock`)
+  const settings = { config: readConfig({ COB_DATA_DIR: dir, COB_DRIVER: driver }), scope: 'here', replica: 'one', log: silentLog }
+  await using engine = driver === 'docker' ? dockerEngine(settings) : kubernetesEngine(settings)
+  using stop = stopping()
+  const start = startContainer({ ...wanted, kind: 'browser' }, { engine, log: silentLog, signal: stop.signal, lateMs: [] }, sealed, stop.signal)
+  await expect(start).rejects.toBeInstanceOf(EngineAway)
 })
 
 function stopping(): AbortController & Disposable {

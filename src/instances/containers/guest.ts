@@ -4,6 +4,7 @@ import { sleep } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { Endpoints, StoredEndpoint } from '../../http/stored-endpoint.ts'
 import { makeAgentKeys } from '../agent-keys.ts'
+import { EngineAway } from '../driver.ts'
 import { ContainerInstance, type ContainerSettings } from './container.ts'
 import { PROGRAM_PORT, type ContainerKind, type ContainerPlan } from './engine.ts'
 
@@ -75,13 +76,19 @@ export async function startContainer(
   const input = [...lines, JSON.stringify(server), ''].join('\n')
   const address = await settings.engine.start({ ...plan, input, note: sealed.note(agent, plan.id) }, signal).catch((error: unknown) => {
     void removeLate(plan.kind, plan.id, settings)
-    throw error
+    throw isAway(error) ? new EngineAway(error) : error
   })
   instance.agent = { ...agent, ...address }
   await instance.up(address, signal)
   await then?.(instance)
   scope.move() // the instance is now its caller's
   return instance
+}
+
+/** Whether the engine was not reached, or the connection to it broke off: an error of a socket, or one that such an error has caused. */
+function isAway(error: unknown): boolean {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown }
+  return (typeof code === 'string' && /^(E[A-Z]+|UND_ERR_\w+)$/.test(code)) || (cause !== undefined && isAway(cause))
 }
 
 /** Watches a container that another service has started. Undefined when it does not run any more, or cannot be reached; what is left of it is removed then. */

@@ -38,8 +38,9 @@ export function fakeApps(paths: DataPaths, replica = ''): AppSandboxes {
       signal.throwIfAborted()
       if (spec.code) await fetched(spec.code, paths, signal)
       // As with real drivers: what a failed start removes is known by its id.
-      if (mine.has(spec.id)) {
-        await mine.get(spec.id)![Symbol.asyncDispose]()
+      const before = mine.get(spec.id)
+      if (before) {
+        await before[Symbol.asyncDispose]()
         throw new Error(`there is a sandbox ${spec.id} already`)
       }
       startedBy.set(spec.id, replica)

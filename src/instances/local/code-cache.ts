@@ -210,12 +210,17 @@ export class CodeCache {
       .filter((name) => COPY.test(name) && this.#has(name))
       .map((name) => ({ name, usedAt: statSync(join(dir, name)).mtimeMs }))
       .toSorted((a, b) => a.usedAt - b.usedAt)
-    for (const { name } of copies) if (!this.#bytes.has(name)) this.#bytes.set(name, Math.min(maxBytes, (await sizeOf([join(dir, name)])).bytes))
-    let held = copies.reduce((sum, { name }) => sum + this.#bytes.get(name)!, 0)
-    for (const { name, usedAt } of copies) {
+    const measured = []
+    for (const copy of copies) {
+      const bytes = this.#bytes.get(copy.name) ?? Math.min(maxBytes, (await sizeOf([join(dir, copy.name)])).bytes)
+      this.#bytes.set(copy.name, bytes)
+      measured.push({ ...copy, bytes })
+    }
+    let held = measured.reduce((sum, { bytes }) => sum + bytes, 0)
+    for (const { name, usedAt, bytes } of measured) {
       if (held <= maxBytes && Date.now() - usedAt < UNUSED_MS) break
       if (Date.now() - usedAt < IN_USE_MS || this.#isUsed(name)) continue
-      held -= this.#bytes.get(name)!
+      held -= bytes
       await this.#discard(name)
       log.info({ code: name }, "a copy of an app's code was removed; it is fetched again when it is needed")
     }

@@ -4,8 +4,9 @@ import { session, type Fit } from '../../../agent/session/contract.ts'
 import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
 import type { Slots } from '../../../base/slots.ts'
+import { RETRY_SECONDS, Unavailable } from '../../../base/unavailable.ts'
 import { call } from '../../../http/client.ts'
-import { letGo, type Driver, type Instance, type InstanceSpec } from '../../../instances/driver.ts'
+import { letGo, NoRoom, type Driver, type Instance, type InstanceSpec } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import { moveBrowser } from '../lifecycle.ts'
@@ -20,6 +21,17 @@ import type { Registry, Standing } from './registry.ts'
 
 /** Limit on fitting a new instance: it takes some 30 ms, and seconds while several boot on a busy machine. */
 const FIT_MS = 30_000
+
+/** A browser did not come up. Nothing is left of it. */
+export class BootFailed extends Unavailable {
+  constructor(cause: unknown) {
+    super('a browser could not be started just now; try again', RETRY_SECONDS, cause, true)
+  }
+}
+
+/** What a program inside does, or an engine, is no bug of ours. */
+const asBootFailed = (error: unknown): unknown =>
+  error instanceof Unavailable || error instanceof NoRoom || error instanceof TypeError || error instanceof ReferenceError ? error : new BootFailed(error)
 
 interface BootsSettings {
   db: Db
@@ -119,7 +131,7 @@ export class Boots {
       return await inTurn(() => driver.start({ ...spec, apiPorts: apiPorts() }, signal))
     } catch (error) {
       await endings.close(spec.id, signal.aborted ? 'abandoned' : 'crashed')
-      throw error
+      throw signal.aborted ? error : asBootFailed(error)
     }
   }
 
@@ -131,7 +143,7 @@ export class Boots {
     } catch (error) {
       await letGo(instance, log)
       await endings.close(instance.id, signal.aborted ? 'abandoned' : 'crashed')
-      throw error
+      throw signal.aborted ? error : asBootFailed(error)
     }
   }
 
@@ -163,6 +175,6 @@ export class Boots {
     if (moved) return
     await giveUp()
     if (!isPooled) await endings.close(instance.id, 'abandoned')
-    throw new Error(`browser ${instance.id} was ended while it started`)
+    throw new BootFailed(new Error(`browser ${instance.id} was ended while it started`))
   }
 }

@@ -79,15 +79,14 @@ export class PooledKeepings {
     const { pools: counts, orphans } = await this.#steadyCounts(this.#source)
     this.#orphans = orphans
     const now = this.#now()
-    const gone = new Set(this.#keeping.keys())
+    const gone = new Map(this.#keeping)
     for (const count of counts) {
       gone.delete(count.id)
       const known = this.#keeping.get(count.id)
       if (known) known.pool!.told(count, now)
       else this.#keeping.set(count.id, new Keeping({ id: count.id, pool: new PoolShare(count, now) }, this.#shared))
     }
-    for (const id of gone) {
-      const { line } = this.#keeping.get(id)!
+    for (const [id, { line }] of gone) {
       this.#keeping.delete(id)
       line.close(fault.notFound('browser pool', id))
       const last = line.settled()

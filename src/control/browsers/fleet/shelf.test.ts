@@ -4,6 +4,7 @@ import { abortable, sleep, until } from '../../../base/wait.ts'
 import type { Driver } from '../../../instances/driver.ts'
 import { alone } from '../../../store/leases.ts'
 import { db, driver, makeFleet, NOTICE_MS, owner, row, runningIds, signal } from '../fleet.suite.ts'
+import type { BootFailed } from './boots.ts'
 import { headlessKind, usualKind, type Kind } from './kinds.ts'
 
 /** How long boots are held. */
@@ -117,7 +118,11 @@ describe('callers for whom nothing is ready', () => {
   test('get the error of the boot that failed, and nothing is left of it', async () => {
     const { fleet } = makeFleet([usualKind(0)], { ...driver, start: () => Promise.reject(new Error('no display')) })
     const failed = await Promise.allSettled([1, 2, 3].map(() => fleet.obtain(owner(), noSeat, signal)))
-    expect(failed.map((one) => one.status === 'rejected' && (one.reason as Error).message)).toEqual(['no display', 'no display', 'no display'])
+    expect(failed.map((one) => one.status === 'rejected' && ((one.reason as BootFailed).cause as Error).message)).toEqual([
+      'no display',
+      'no display',
+      'no display',
+    ])
     expect(await db.selectFrom('browsers').select('id').where('state', '<>', 'deleted').execute()).toEqual([])
   })
 

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { fault } from '../../../http/fault.ts'
 import { isAccount, known, type Handlers, type Principal } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
+import type { Rights } from '../../rights.ts'
 import { MAX_DAYS, type apiKeys as contract, type Create } from './contract.ts'
 import { afterSeconds, holdProject, changeKey, findKey, insertKey, listKeys, outlived, record, shortenKey, type KeyRow, type NewKey } from './rows.ts'
 
@@ -37,7 +38,7 @@ function expiry({ days_to_expire: days, expires_at: at }: Pick<Create, 'days_to_
   return sql<Date>`${new Date(at).toISOString()}::timestamptz`
 }
 
-export function apiKeyHandlers(db: Db): Handlers<typeof contract> {
+export function apiKeyHandlers(db: Db, rights: Rights): Handlers<typeof contract> {
   const found = async (project: string | undefined, id: string, options: Parameters<typeof findKey>[3] = {}, within: Db = db): Promise<KeyRow> => {
     const row = await findKey(within, project, id, options)
     if (!row) throw fault.notFound(KIND, id)
@@ -84,12 +85,13 @@ export function apiKeyHandlers(db: Db): Handlers<typeof contract> {
       const { id: own, project } = manager(principal)
       if (id === own) throw fault.currentKey()
       if (!(await changeKey(db, project, id, { deleted_at: sql<Date>`now()` }))) throw fault.notFound(KIND, id)
+      await rights.taken()
     },
 
     async rotateApiKey({ principal, params, body: { days_to_expire: days, expire_in_days: graceDays } }) {
       const by = manager(principal)
       const { id: createdBy, project } = by
-      return db.transaction().execute(async (trx) => {
+      const made = await db.transaction().execute(async (trx) => {
         // The project before the key, as who deletes a project does: otherwise each could wait for the other.
         await holdProject(trx, (await found(project, params.id, {}, trx)).project_id)
         const old = await found(project, params.id, { lock: true }, trx)
@@ -108,6 +110,8 @@ export function apiKeyHandlers(db: Db): Handlers<typeof contract> {
         await shortenKey(trx, old.id, graceDays * DAY_SECONDS)
         return { ...record(await found(project, id, {}, trx)), key }
       })
+      await rights.taken()
+      return made
     },
   }
 }

@@ -5,6 +5,7 @@ import { fault } from '../../../http/fault.ts'
 import { isAccount, known, type ByAccount, type Handlers, type Principal } from '../../../http/route.ts'
 import { isDuplicate, type Db } from '../../../store/db.ts'
 import type { Member, members as contract } from './contract.ts'
+import type { Rights } from '../../rights.ts'
 import { findPerson, greater } from './person.ts'
 import { findInvited, findMember, hasRole, listPeople, lockRoles, setRole, type Within } from './rows.ts'
 
@@ -24,7 +25,7 @@ function projectOf(within: Within, named: string | undefined): string | null {
   return named ?? null
 }
 
-export function memberHandlers(db: Db, issuer: string | undefined): Handlers<typeof contract> {
+export function memberHandlers(db: Db, rights: Rights, issuer: string | undefined): Handlers<typeof contract> {
   const found = async (within: Within, id: string, from: Db = db): Promise<Member> => {
     const member = await findMember(from, within, id)
     if (!member) throw fault.notFound(KIND, id)
@@ -88,7 +89,7 @@ export function memberHandlers(db: Db, issuer: string | undefined): Handlers<typ
     getMember: ({ principal, params: { id } }) => found(manager(principal).within, id),
     async updateMember({ principal, params: { id }, body: { role, project_id: named } }) {
       const { by, within } = manager(principal)
-      return db.transaction().execute(async (tx) => {
+      const changed = await db.transaction().execute(async (tx) => {
         await lockRoles(tx)
         const member = await found(within, id, tx)
         const project = projectOf(within, named)
@@ -97,6 +98,8 @@ export function memberHandlers(db: Db, issuer: string | undefined): Handlers<typ
         await setRole(tx, id, project, role)
         return found(within, id, tx)
       })
+      await rights.taken()
+      return changed
     },
     async removeMember({ principal, params: { id }, query: { project_id: named } }) {
       const { by, within } = manager(principal)
@@ -110,6 +113,7 @@ export function memberHandlers(db: Db, issuer: string | undefined): Handlers<typ
         // Without any role nobody could see them any more, to remove them.
         await sql`delete from people p where id = ${id} and not exists (select from memberships m where m.person_id = p.id)`.execute(tx)
       })
+      await rights.taken()
     },
   }
 }

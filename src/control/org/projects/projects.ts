@@ -44,8 +44,8 @@ const LEAVE_AT_LAST = 1_000
 interface ProjectsSettings {
   db: Db
   holdings: readonly Holding[]
-  /** Called after every change. */
-  onChange: () => void
+  /** Called after every change, before its caller gets the answer. */
+  onChange: () => Promise<void>
 }
 
 export interface Projects {
@@ -118,7 +118,7 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
     async create(by, name) {
       assertOrganization(by)
       const row = await named(name, insertProject(db, newId(), name))
-      onChange()
+      await onChange()
       return present(row)
     },
     async list(by, filter) {
@@ -136,7 +136,7 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
       }
       if (changes.name === undefined && changes.status === undefined) return present(before)
       const row = await named(changes.name, updateProject(db, before.id, changes))
-      onChange()
+      await onChange()
       if (!row) throw fault.notFound('project', idOrName)
       return present(row)
     },
@@ -158,7 +158,7 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
         await assertNothing(tx, found, 'deleted')
         await removeProject(tx, found.id)
       })
-      onChange()
+      await onChange()
     },
   }
 }

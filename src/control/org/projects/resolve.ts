@@ -5,6 +5,7 @@ import { fault } from '../../../http/fault.ts'
 import type { ByKey } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { isCalled } from '../../../store/names.ts'
+import type { Rights } from '../../rights.ts'
 
 /** The project of callers who name none. Made by the migration that made projects, with this id everywhere. */
 export const DEFAULT_PROJECT = 'defaultproject0000000000'
@@ -16,48 +17,33 @@ const HEADERS = ['x-kernel-project', 'x-kernel-project-id'] as const
 export const namedProjects = (headers: IncomingHttpHeaders): string[] =>
   HEADERS.map((header) => headers[header]).filter((value) => typeof value === 'string' && value !== '') as string[]
 
-/** How long a project that was found is used without another query. One that was archived may still be used for so long. */
-const REMEMBER_MS = 2_000
-const REMEMBER_PROJECTS = 1_000
-
 /** What a header says: Node reads its bytes as Latin-1, which browsers send. Most other clients send UTF-8. */
 function textOf(header: string): string {
   const bytes = Buffer.from(header, 'latin1')
   return isUtf8(bytes) ? bytes.toString() : header
 }
 
-export interface ResolveProject {
-  /** Tells the project in effect. @throws 404 `project_not_found`; 403 for a project that the key may not be used for; 400 when two headers name different ones */
-  (key: Pick<ByKey, 'project'>, headers: IncomingHttpHeaders): Promise<string>
-  /** Looks again at the next request: a project has been changed. */
-  forget(): void
-}
+/** Tells the project in effect. @throws 404 `project_not_found`; 403 for a project that the key may not be used for; 400 when two headers name different ones */
+export type ResolveProject = (key: Pick<ByKey, 'project'>, headers: IncomingHttpHeaders) => Promise<string>
 
-export function projectResolver(db: Db): ResolveProject {
-  const known = new Map<string, { id: string; until: number }>()
-  let changes = 0
+export function projectResolver(db: Db, rights: Rights): ResolveProject {
+  const known = rights.remember<string>()
 
   /** The active project with that id or name. @throws 404 */
-  async function find(named: string): Promise<string> {
-    const found = known.get(named)
-    if (found && found.until > performance.now()) return found.id
-    const before = changes
-    const rows = await db
-      .selectFrom('projects')
-      .select('id')
-      .where('status', '=', 'active')
-      .where((eb) => eb.or([eb('id', '=', named), isCalled('name', named)]))
-      .execute()
-    const id = rows.find((row) => row.id === named)?.id ?? rows[0]?.id
-    if (id === undefined) throw fault.projectNotFound(named)
-    // What was read before a change is not kept.
-    if (before !== changes) return id
-    if (known.size >= REMEMBER_PROJECTS) known.clear()
-    known.set(named, { id, until: performance.now() + REMEMBER_MS })
-    return id
-  }
+  const find = (named: string): Promise<string> =>
+    known.get(named, async () => {
+      const rows = await db
+        .selectFrom('projects')
+        .select('id')
+        .where('status', '=', 'active')
+        .where((eb) => eb.or([eb('id', '=', named), isCalled('name', named)]))
+        .execute()
+      const id = rows.find((row) => row.id === named)?.id ?? rows[0]?.id
+      if (id === undefined) throw fault.projectNotFound(named)
+      return { value: id }
+    })
 
-  const resolve = async (key: Pick<ByKey, 'project'>, headers: IncomingHttpHeaders): Promise<string> => {
+  return async (key, headers) => {
     const own = key.project ?? DEFAULT_PROJECT
     const named = namedProjects(headers)
     if (named.length === 0) return own === DEFAULT_PROJECT ? own : find(own)
@@ -67,9 +53,4 @@ export function projectResolver(db: Db): ResolveProject {
     if (key.project !== undefined && id !== key.project) throw fault.forbidden('this key or token belongs to another project')
     return id!
   }
-  const forget = () => {
-    changes++
-    known.clear()
-  }
-  return Object.assign(resolve, { forget })
 }

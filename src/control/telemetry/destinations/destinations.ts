@@ -90,7 +90,7 @@ export function makeDestinations({ db, sealer, reach, assertOrganization }: Dest
     try {
       return headersOf(row, sealer)
     } catch (cause) {
-      throw fault.unavailable('the headers of this destination cannot be read with the secret key of the service; create another destination', cause)
+      throw fault.broken('the headers of this destination cannot be read with the secret key of the service; create another destination', cause)
     }
   }
 
