@@ -14,7 +14,7 @@ const ASKS: readonly PageKind[] = ['login', 'identifier', 'password', 'code', 's
 
 /** What one page says. A site that fails, or a page that could not be opened, says nothing: a good session is not given up for it. */
 export function judge(page: PageModel, seen: Interpretation, learned: Learned | undefined): Verdict {
-  if (page.error !== null || page.http_auth || (page.status !== null && (page.status >= 500 || page.status === 429))) return 'inconclusive'
+  if (page.error !== null || seen.kind === 'http_auth' || (page.status !== null && (page.status >= 500 || page.status === 429))) return 'inconclusive'
   if (seen.kind === 'captcha' || seen.kind === 'error') return 'inconclusive'
   if (ASKS.includes(seen.kind)) return seen.confidence >= SURE ? 'NEEDS_AUTH' : 'inconclusive'
   if (seen.kind === 'logged_in' && seen.confidence >= SURE) return 'AUTHENTICATED'
