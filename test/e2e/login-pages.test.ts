@@ -26,7 +26,11 @@ beforeAll(async () => {
   // The calls go past the service, which would take the session for one that nothing uses.
   cloud = await shareCloud({ COB_STANDBY_AFTER_SECONDS: '0' })
   site = await serveLogins(pages)
-  const options = { timeout_seconds: 600, chrome_policy: NO_PROMPTS, telemetry: capturing('interaction', 'network', 'console', 'page', 'screenshot', 'control') }
+  const options = {
+    timeout_seconds: 600,
+    chrome_policy: NO_PROMPTS,
+    telemetry: capturing('interaction', 'network', 'console', 'page', 'screenshot', 'control'),
+  }
   id = (await cloud.client.browsers.create(options as object)).session_id
   told = await readTelemetry(cloud, id)
   login = loginsOf(await endpointOf(cloud, id))

@@ -40,7 +40,8 @@ export interface LoginApp extends AsyncDisposable {
 
 /** How often a value was sent: in the address, the body or the authorization of a request, also as forms and addresses encode it. */
 export const sendings = (app: Pick<LoginApp, 'requests'>, value: string): number =>
-  app.requests().filter(({ path, body, authorization }) => [path, body, authorization].some((text) => text.includes(value) || decoded(text).includes(value))).length
+  app.requests().filter(({ path, body, authorization }) => [path, body, authorization].some((text) => text.includes(value) || decoded(text).includes(value)))
+    .length
 
 /** A text that is not encoded so stays as it is, but for its encoded parts. */
 const decoded = (text: string): string =>

@@ -129,6 +129,12 @@ const LOGINS: Record<string, (page: Page, user: Record<string, string>) => Promi
     await page.locator('#remember_me').check()
     await page.locator('button[name=submit]').first().click()
   },
+  async 'flask-appbuilder'(page, user) {
+    if (await page.locator('a[href*="/login"]').first().isVisible()) await page.locator('a[href*="/login"]').first().click()
+    await page.locator('#username').fill(user.username!)
+    await page.locator('#password').fill(user.password!)
+    await page.locator('input[type=submit]').click()
+  },
   async deluge(page, user) {
     await page.locator('input[name=password]').fill(user.password!)
     await page.getByRole('button', { name: 'Login' }).click()

@@ -5,6 +5,7 @@ import { startCockpit } from './apps/cockpit.ts'
 import { startDeluge } from './apps/deluge.ts'
 import { startDjango } from './apps/django.ts'
 import { startDokuwiki } from './apps/dokuwiki.ts'
+import { startFlaskAppBuilder } from './apps/flask-appbuilder.ts'
 import { startJupyter } from './apps/jupyter.ts'
 import { startLemonLdap } from './apps/lemonldap.ts'
 import { startMediaWiki } from './apps/mediawiki.ts'
@@ -26,7 +27,18 @@ import type { LoginApp } from './app.ts'
 export interface Listed {
   name: string
   /** What script/setup-logins calls it. */
-  install: 'oidc-provider' | 'parse-dashboard' | 'node-red' | 'verdaccio' | 'ungit' | 'django' | 'jupyter' | 'calibre-web' | 'miniflux' | 'debian'
+  install:
+    | 'oidc-provider'
+    | 'parse-dashboard'
+    | 'node-red'
+    | 'verdaccio'
+    | 'ungit'
+    | 'django'
+    | 'jupyter'
+    | 'calibre-web'
+    | 'flask-appbuilder'
+    | 'miniflux'
+    | 'debian'
   /** Installs in less than 30 seconds. */
   quick: boolean
   start: () => Promise<LoginApp>
@@ -50,6 +62,7 @@ export const LOGIN_APPS: Listed[] = [
   { name: 'cockpit', install: 'debian', quick: false, start: startCockpit },
   { name: 'rabbitmq', install: 'debian', quick: false, start: startRabbitMq },
   { name: 'deluge', install: 'debian', quick: false, start: startDeluge },
+  { name: 'flask-appbuilder', install: 'flask-appbuilder', quick: false, start: startFlaskAppBuilder },
   { name: 'mediawiki', install: 'debian', quick: false, start: startMediaWiki },
   { name: 'phpmyadmin', install: 'debian', quick: false, start: startPhpMyAdmin },
   { name: 'qbittorrent', install: 'debian', quick: false, start: startQbittorrent },

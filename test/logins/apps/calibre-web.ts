@@ -13,7 +13,6 @@ export async function startCalibreWeb(): Promise<LoginApp> {
   const cps = join(LOGINS_DIR, 'calibre-web/bin/cps')
   const path = join(dir, 'app.db')
   const env = { CALIBRE_DBPATH: dir }
-  const start = (port: number) => [cps, '-p', path, '-g', join(dir, 'gdrive.db'), '-o', join(dir, 'log'), '-i', '127.0.0.1', ...(port > 0 ? [] : [])]
   await runProgram([cps, '-p', path, '-s', `admin:${user.password}`], { cwd: dir, env })
   const database = () => new DatabaseSync(path, { timeout: 20_000 })
   const server = scope.use(
@@ -21,7 +20,7 @@ export async function startCalibreWeb(): Promise<LoginApp> {
       command: (port) => {
         using opened = database()
         opened.exec(`update settings set config_port = ${port}, config_ratelimiter = 0`)
-        return start(port)
+        return [cps, '-p', path, '-g', join(dir, 'gdrive.db'), '-o', join(dir, 'log'), '-i', '127.0.0.1']
       },
       cwd: dir,
       env,

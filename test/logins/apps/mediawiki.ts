@@ -15,9 +15,7 @@ export async function startMediaWiki(): Promise<LoginApp> {
   const user = { username: 'Ann', password: randomPassword() }
   for (const name of ['etc', 'data', 'cache']) mkdirSync(join(dir, name))
   const binds = { '/etc/mediawiki': 'etc' }
-  const server = scope.use(
-    await startPhp({ dir, documentRoot: '/var/lib/mediawiki', binds, env: { MW_CONFIG_FILE: '/app/etc/LocalSettings.php' } }),
-  )
+  const server = scope.use(await startPhp({ dir, documentRoot: '/var/lib/mediawiki', binds, env: { MW_CONFIG_FILE: '/app/etc/LocalSettings.php' } }))
   const php = ['php8.2', '-n', '-c', '/app/php.ini']
   await runProgram(
     inTree(dir, binds, [

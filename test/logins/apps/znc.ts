@@ -10,7 +10,9 @@ export async function startZnc(): Promise<LoginApp> {
   await using scope = new AsyncDisposableStack()
   const { dir } = scope.use(scratchFolder('znc'))
   const user = { username: 'ann', password: randomPassword() }
-  const hash = createHash('sha256').update(user.password + SALT).digest('hex')
+  const hash = createHash('sha256')
+    .update(user.password + SALT)
+    .digest('hex')
   const server = scope.use(
     await startProgram({
       command: (port) => {

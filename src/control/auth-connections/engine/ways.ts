@@ -61,6 +61,7 @@ const isAddress = (label: string): boolean => /^(?:[~.]{0,2}\/|[a-z]:\\|[a-z]+:\
 const ownPath = ({ model }: View): string => (URL.canParse(model.url) ? new URL(model.url).pathname : '')
 
 /** Whether a way says that it leads to a login, and does not only suggest it as "my account" does. */
-export const isPlain = ({ control, label }: Seen): boolean => (label.has('sign_in') && !isAddress(control.label)) || wordsOfName(control.href_path ?? '').has('sign_in')
+export const isPlain = ({ control, label }: Seen): boolean =>
+  (label.has('sign_in') && !isAddress(control.label)) || wordsOfName(control.href_path ?? '').has('sign_in')
 
 const isRelated = (host: string, domain: string): boolean => host === domain || host.endsWith(`.${domain}`) || domain.endsWith(`.${host}`)
