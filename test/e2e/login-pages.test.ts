@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Action, PageModel } from '../../src/agent/login/contract.ts'
 import { until } from '../../src/base/wait.ts'
+import { NO_PROMPTS } from '../../src/control/auth-connections/browsers.ts'
 import { endpointOf } from '../support/agents.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { runInside } from '../support/inside.ts'
@@ -25,7 +26,11 @@ beforeAll(async () => {
   // The calls go past the service, which would take the session for one that nothing uses.
   cloud = await shareCloud({ COB_STANDBY_AFTER_SECONDS: '0' })
   site = await serveLogins(pages)
-  const options = { timeout_seconds: 600, telemetry: capturing('interaction', 'network', 'console', 'page', 'screenshot', 'control') }
+  const options = {
+    timeout_seconds: 600,
+    chrome_policy: NO_PROMPTS,
+    telemetry: capturing('interaction', 'network', 'console', 'page', 'screenshot', 'control'),
+  }
   id = (await cloud.client.browsers.create(options as object)).session_id
   told = await readTelemetry(cloud, id)
   login = loginsOf(await endpointOf(cloud, id))
@@ -324,13 +329,46 @@ test('passwords by HTTP, addresses without an answer, and dialogs stop nothing',
   expect(await login.read()).toMatchObject({ error: expect.stringMatching(/^net::ERR_/), status: null, host: OWN })
   page(
     'dialogs',
-    `<title>-</title><input name=user><script>onbeforeunload = (event) => event.preventDefault(); alert('a'); document.title = 'said ' + confirm('b')</script>`,
+    `<title>-</title><input name=user><script>onbeforeunload = (event) => event.preventDefault(); alert('The name\\nis wrong'); document.title = 'said ' + confirm('End the other session?') + prompt('Name?')</script>`,
   )
   const model = await opened('dialogs')
-  expect(model).toMatchObject({ title: 'said false', http_auth: false, error: null, status: 200 })
+  expect(model).toMatchObject({ title: 'said truenull', http_auth: false, error: null, status: 200 })
+  expect(model.alerts).toEqual(['The name is wrong', 'End the other session?', 'Name?'].map((text) => ({ text, by: 'role', control: null })))
   expect(await login.act([fill(model, 'user', 'someone')])).toMatchObject({ done: 1 })
+  expect(await login.read()).toMatchObject({ alerts: [] })
   page('after', '<title>After</title>')
   expect(await opened('after')).toMatchObject({ title: 'After' })
+})
+
+test('requests that want a password by HTTP, printing and permissions open no window that a page waits for', async () => {
+  const refuse: Made = (request, response) => response.writeHead(401, { 'www-authenticate': 'Basic realm=x' }).end()
+  page('refused', refuse)
+  page('refused.js', refuse)
+  page(
+    'asking',
+    `<title>-</title><img src=/refused><iframe src=/refused></iframe><script src=/refused.js></script><button id=go>Go</button><script>
+    const sync = () => { const request = new XMLHttpRequest(); request.open('GET', '/refused', false); request.send(); return request.status }
+    go.onclick = async () => {
+      alert('The password is wrong')
+      const { status } = await fetch('/refused')
+      print()
+      const worker = new Worker(URL.createObjectURL(new Blob(["fetch('" + location.origin + "/refused').then(({ status }) => postMessage(status))"])))
+      const inWorker = await new Promise((resolve) => (worker.onmessage = ({ data }) => resolve(data)))
+      const where = await new Promise((resolve) => navigator.geolocation ? navigator.geolocation.getCurrentPosition(() => resolve('somewhere'), () => resolve('refused')) : resolve('refused'))
+      const camera = await (navigator.mediaDevices?.getUserMedia({ video: true }).catch(() => 'refused') ?? 'refused')
+      document.title = [sync(), status, inWorker, where, camera, await Notification.requestPermission()].join()
+    }</script>`,
+  )
+  const model = await opened('asking')
+  expect(model).toMatchObject({ http_auth: false, status: 200 })
+  expect(await login.act([click(model, 'go')])).toMatchObject({ done: 1 })
+  // The dialog of a script is what a page has to say, also when nothing else on it changes.
+  expect(await login.settle()).toMatchObject({ by: 'changed' })
+  await until('the answers', SEEN_MS, async () => (await login.read()).title !== '-')
+  expect(await login.read()).toMatchObject({
+    title: '401,401,401,refused,refused,denied',
+    alerts: [{ text: 'The password is wrong', by: 'role', control: null }],
+  })
 })
 
 test('a page that asks for a passkey is refused at once, and that is told', async () => {

@@ -60,6 +60,8 @@ describe.concurrent('a person who submits what is asked is let in', () => {
     ['dialog', [NAMES]],
     ['frame', [NAMES]],
     ['shadow', [NAMES]],
+    ['script-basic', [NAMES]],
+    ['alert-error', [NAMES]],
   ]
   test.each(PAGES)('%s', async (name, questions) => {
     await using site = await ownSite(cloud, name)
@@ -140,6 +142,17 @@ describe.concurrent('a login that cannot succeed says why', () => {
       website_error: 'Sorry, we do not know these details.',
     })
     expect(site.sent().filter((body) => body.includes('not-the-password'))).toHaveLength(1)
+  })
+
+  test.each([
+    ['script-basic', 'Login failed'],
+    ['alert-error', 'We do not know [redacted] by this word.'],
+  ] as const)('%s: a stored password that is wrong is told as such, though the page asks by HTTP or tells it in a dialog', async (name, words) => {
+    await using site = await ownSite(cloud, name, stored({ password: 'not-the-password' }))
+    await begin(site)
+    expect(await ended(site)).toMatchObject({ flow_status: 'FAILED', error_code: 'credentials_invalid', website_error: words })
+    const sent = site.pages.requests().filter(({ body, authorization }) => `${body} ${authorization}`.includes('not-the-password'))
+    expect(sent).toHaveLength(1)
   })
 
   test('a password that a person types wrong five times', async () => {

@@ -15,6 +15,8 @@ export interface Received {
   host: string
   path: string
   body: string
+  /** Name and password that its header has, by HTTP's own way. */
+  authorization: string
 }
 
 export interface LoginApp extends AsyncDisposable {
@@ -36,9 +38,10 @@ export interface LoginApp extends AsyncDisposable {
   requests(): Received[]
 }
 
-/** How often a value was sent: in the address or the body of a request, also as forms and addresses encode it. */
+/** How often a value was sent: in the address, the body or the authorization of a request, also as forms and addresses encode it. */
 export const sendings = (app: Pick<LoginApp, 'requests'>, value: string): number =>
-  app.requests().filter(({ path, body }) => [path, body].some((text) => text.includes(value) || decoded(text).includes(value))).length
+  app.requests().filter(({ path, body, authorization }) => [path, body, authorization].some((text) => text.includes(value) || decoded(text).includes(value)))
+    .length
 
 /** A text that is not encoded so stays as it is, but for its encoded parts. */
 const decoded = (text: string): string =>
@@ -63,7 +66,8 @@ export function randomTotpSecret(): string {
 export async function startFront(ports: Record<string, number>): Promise<Front> {
   const received: Received[] = []
   const portOf = ({ headers }: IncomingMessage) => ports[hostOf(headers.host)]
-  const note = ({ method, headers, url }: IncomingMessage, body: string) => received.push({ method: method!, host: hostOf(headers.host), path: url!, body })
+  const note = ({ method, headers, url }: IncomingMessage, body: string) =>
+    received.push({ method: method!, host: hostOf(headers.host), path: url!, body, authorization: basicOf(headers.authorization) })
   const server = createServer((incoming, reply) => {
     void (async () => {
       const body = await buffer(incoming)
@@ -102,6 +106,8 @@ export async function startFront(ports: Record<string, number>): Promise<Front> 
   const served = await serveSockets(server)
   return { port: served.port, hosts: Object.keys(ports), requests: () => [...received], [Symbol.asyncDispose]: () => served[Symbol.asyncDispose]() }
 }
+
+const basicOf = (header = ''): string => (/^basic /i.test(header) ? Buffer.from(header.slice(6), 'base64').toString() : '')
 
 /** Host name of a Host header, without its port. */
 export const hostOf = (header: string | undefined): string => (header ?? '').replace(/:\d+$/, '').toLowerCase()

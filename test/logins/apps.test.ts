@@ -110,6 +110,69 @@ const LOGINS: Record<string, (page: Page, user: Record<string, string>) => Promi
     await page.getByRole('button', { name: 'Connect' }).click()
     await page.getByText('Connected as').first().waitFor()
   },
+  async cockpit(page, user) {
+    await page.locator('#login-user-input').fill(user.username!)
+    await page.locator('#login-password-input').fill(user.password!)
+    await page.locator('#login-button').click()
+    // The script keeps asking for the page that it leads to.
+    await page.waitForTimeout(1_000)
+  },
+  async rabbitmq(page, user) {
+    await page.locator('input[name=username]').fill(user.username!)
+    await page.locator('input[name=password]').fill(user.password!)
+    await page.locator('input[type=submit]').click()
+    await page.waitForTimeout(1_000)
+  },
+  async 'calibre-web'(page, user) {
+    await page.locator('#username').fill(user.username!)
+    await page.locator('#password').fill(user.password!)
+    await page.locator('#remember_me').check()
+    await page.locator('button[name=submit]').first().click()
+  },
+  async 'flask-appbuilder'(page, user) {
+    if (await page.locator('a[href*="/login"]').first().isVisible()) await page.locator('a[href*="/login"]').first().click()
+    await page.locator('#username').fill(user.username!)
+    await page.locator('#password').fill(user.password!)
+    await page.locator('input[type=submit]').click()
+  },
+  async deluge(page, user) {
+    await page.locator('input[name=password]').fill(user.password!)
+    await page.getByRole('button', { name: 'Login' }).click()
+    await page.waitForTimeout(1_000)
+  },
+  async mediawiki(page, user) {
+    await page.locator('#pt-login a, #pt-login-2 a').first().click()
+    await page.locator('#wpName1').fill(user.username!)
+    await page.locator('#wpPassword1').fill(user.password!)
+    await page.locator('#wpLoginAttempt').click()
+  },
+  async phpmyadmin(page, user) {
+    await page.locator('#input_username').fill(user.username!)
+    await page.locator('#input_password').fill(user.password!)
+    await page.locator('#input_go').click()
+  },
+  async qbittorrent(page, user) {
+    await page.locator('#username').fill(user.username!)
+    await page.locator('#password').fill(user.password!)
+    await page.locator('#login, #loginButton').first().click()
+    await page.waitForTimeout(1_000)
+  },
+  async ungit(page, user) {
+    await page.locator('#inputUsername').fill(user.username!)
+    await page.locator('#inputPassword').fill(user.password!)
+    await page.getByRole('button', { name: 'Login' }).click()
+    await page.waitForTimeout(1_000)
+  },
+  async znc(page, user) {
+    await page.locator('#user').fill(user.username!)
+    await page.locator('#pass').fill(user.password!)
+    await page.locator('input[type=submit]').click()
+  },
+  async miniflux(page, user) {
+    await page.locator('#form-username').fill(user.username!)
+    await page.locator('#form-password').fill(user.password!)
+    await page.locator('button[type=submit]').first().click()
+  },
   async wordpress(page, user) {
     await page.locator('#user_login').fill(user.username!)
     await page.locator('#user_pass').fill(user.password!)

@@ -1,22 +1,44 @@
 // The login applications, and which of them install and start quickly enough for script/test.
 import { startAdminer } from './apps/adminer.ts'
+import { startCalibreWeb } from './apps/calibre-web.ts'
+import { startCockpit } from './apps/cockpit.ts'
+import { startDeluge } from './apps/deluge.ts'
 import { startDjango } from './apps/django.ts'
 import { startDokuwiki } from './apps/dokuwiki.ts'
+import { startFlaskAppBuilder } from './apps/flask-appbuilder.ts'
 import { startJupyter } from './apps/jupyter.ts'
 import { startLemonLdap } from './apps/lemonldap.ts'
+import { startMediaWiki } from './apps/mediawiki.ts'
+import { startMiniflux } from './apps/miniflux.ts'
 import { startNodeRed } from './apps/node-red.ts'
 import { startOidcProvider, startOidcSso } from './apps/oidc-provider.ts'
 import { startParseDashboard } from './apps/parse-dashboard.ts'
+import { startPhpMyAdmin } from './apps/phpmyadmin.ts'
+import { startQbittorrent } from './apps/qbittorrent.ts'
+import { startRabbitMq } from './apps/rabbitmq.ts'
 import { startRoundcube } from './apps/roundcube.ts'
 import { startSimpleSamlPhp } from './apps/simplesamlphp.ts'
+import { startUngit } from './apps/ungit.ts'
 import { startVerdaccio } from './apps/verdaccio.ts'
 import { startWordpress } from './apps/wordpress.ts'
+import { startZnc } from './apps/znc.ts'
 import type { LoginApp } from './app.ts'
 
 export interface Listed {
   name: string
   /** What script/setup-logins calls it. */
-  install: 'oidc-provider' | 'parse-dashboard' | 'node-red' | 'verdaccio' | 'django' | 'jupyter' | 'debian'
+  install:
+    | 'oidc-provider'
+    | 'parse-dashboard'
+    | 'node-red'
+    | 'verdaccio'
+    | 'ungit'
+    | 'django'
+    | 'jupyter'
+    | 'calibre-web'
+    | 'flask-appbuilder'
+    | 'miniflux'
+    | 'debian'
   /** Installs in less than 30 seconds. */
   quick: boolean
   start: () => Promise<LoginApp>
@@ -36,6 +58,17 @@ export const LOGIN_APPS: Listed[] = [
   { name: 'wordpress', install: 'debian', quick: false, start: startWordpress },
   { name: 'simplesamlphp', install: 'debian', quick: false, start: startSimpleSamlPhp },
   { name: 'lemonldap', install: 'debian', quick: false, start: startLemonLdap },
+  { name: 'calibre-web', install: 'calibre-web', quick: false, start: startCalibreWeb },
+  { name: 'cockpit', install: 'debian', quick: false, start: startCockpit },
+  { name: 'rabbitmq', install: 'debian', quick: false, start: startRabbitMq },
+  { name: 'deluge', install: 'debian', quick: false, start: startDeluge },
+  { name: 'flask-appbuilder', install: 'flask-appbuilder', quick: false, start: startFlaskAppBuilder },
+  { name: 'mediawiki', install: 'debian', quick: false, start: startMediaWiki },
+  { name: 'phpmyadmin', install: 'debian', quick: false, start: startPhpMyAdmin },
+  { name: 'qbittorrent', install: 'debian', quick: false, start: startQbittorrent },
+  { name: 'miniflux', install: 'miniflux', quick: false, start: startMiniflux },
+  { name: 'ungit', install: 'ungit', quick: false, start: startUngit },
+  { name: 'znc', install: 'debian', quick: false, start: startZnc },
 ]
 
 /** Whether this run is script/test, which has little time. */

@@ -50,6 +50,8 @@ const arrives = (name: PageName) => expect.poll(() => isIn(name)).toBe(true)
 const FORMS: [PageName, (page: Page) => Promise<void>][] = [
   ['plain', (page) => fill(page)],
   ['bare-error', (page) => fill(page)],
+  ['script-basic', (page) => fill(page)],
+  ['alert-error', (page) => fill(page)],
   ['frame', (page) => fill(page.frameLocator('iframe') as unknown as Page)],
   ['frame-elsewhere', (page) => fill(page.frameLocator('iframe') as unknown as Page)],
   ['shadow', (page) => fill(page)],

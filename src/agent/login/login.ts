@@ -107,13 +107,13 @@ export function makeLogin({ browser, secrets, journal, passwords, log }: LoginPa
       turn(async () => {
         reading = undefined
         const tab = await tabs.take(isNew)
-        tab.hasAskedPassword = false
+        tab.dialogs = []
         const { session } = tab
         await session.send('Page.bringToFront', {}, { limitMs: PARSED_MS })
         try {
           const { errorText } = await session.send('Page.navigate', { url }, { limitMs: NAVIGATE_MS, signal })
           await quiet(tabs, PARSED_MS, signal)
-          return { error: errorText === undefined || tab.hasAskedPassword ? null : errorText.slice(0, 100) }
+          return { error: errorText?.slice(0, 100) ?? null }
         } catch (error) {
           if (!(error instanceof WaitTimeout)) throw error
           // A page that hangs does not answer this either. The next one gets a tab of its own.
@@ -127,6 +127,7 @@ export function makeLogin({ browser, secrets, journal, passwords, log }: LoginPa
         const tab = await currentTab()
         if (!reading || reading.tab !== tab || tab.isLeaving) return { done: 0, problem: 'gone', host: null }
         for (const action of actions) if (action.kind === 'fill' && hidden.has(action.ref)) passwords.add(action.value)
+        tab.dialogs = []
         const resume = journal.withhold(['interaction', 'screenshot'])
         try {
           await tab.session.send('Page.bringToFront', {}, { limitMs: PARSED_MS })

@@ -193,7 +193,7 @@ function merge(
   const top = read[0]!
   const controls: Control[] = []
   const forms: PageModel['forms'] = []
-  const alerts: PageModel['alerts'] = []
+  const alerts: PageModel['alerts'] = tab.dialogs.map((said) => ({ text: said.replaceAll(/\s+/g, ' ').trim().toWellFormed(), by: 'role', control: null }))
   const headings: string[] = []
   let body = ''
   let bytes = 0
@@ -264,5 +264,5 @@ export async function pulseOf(tab: Tab): Promise<{ text: string; body: string; i
     const document = index === 0 ? '' : `${states[index]!.id} ${states[index]!.loader} `
     return `${document}${pulse.fields} ${pulse.alerts} ${pulse.rest}`
   })
-  return { text: told.filter((one) => one !== '').join('|'), body: own.body, isParsed: own.isParsed }
+  return { text: [...told, `${tab.dialogs.length}`].filter((one) => one !== '').join('|'), body: own.body, isParsed: own.isParsed }
 }

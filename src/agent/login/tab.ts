@@ -1,4 +1,4 @@
-// One tab of a login: its sessions with Chromium (its own, and those of frames in other processes), its frames, dialogs, requests, and questions for passwords by HTTP.
+// One tab of a login: its sessions with Chromium (its own, and those of frames in other processes), its frames, dialogs, requests, and whether it wants a password by HTTP.
 import type { Log } from '../../base/log.ts'
 import { resultWithin, WaitTimeout } from '../../base/wait.ts'
 import { CdpGone, type Cdp, type CdpSession } from '../chromium/cdp.ts'
@@ -18,6 +18,9 @@ const MAX_SHEETS = 500
 const MAX_DOCUMENTS = 1_000
 /** Requests that are counted at once. */
 const MAX_REQUESTS = 500
+/** Messages of dialogs that are told, and how much of one. */
+const MAX_DIALOGS = 5
+const MAX_DIALOG = 500
 /** A request that takes longer is a stream, or waits for something: the page may be quiet all the same. */
 const YOUNG_MS = 4_000
 /** Kinds of requests for which a page is waited for. */
@@ -61,7 +64,10 @@ export class Tab {
   documents = 0
   /** Chromium's error when the last document could not be loaded. */
   error: string | undefined
+  /** The last document was refused until the browser has a password by HTTP. Browsers of logins have no dialog for that (their policy). */
   hasAskedPassword = false
+  /** What dialogs of scripts have said since the last action. */
+  dialogs: string[] = []
 
   private constructor(cdp: Cdp, session: CdpSession, log: Log) {
     this.#cdp = cdp
@@ -100,9 +106,10 @@ export class Tab {
 
   async #begin(session: CdpSession): Promise<void> {
     const quietly = (work: Promise<unknown>) => void work.catch((err: unknown) => this.#log.debug({ err }, 'a page of a login did not take a command'))
-    session.on('Page.javascriptDialogOpening', ({ type }) => {
-      // To stay on a page would be to stand still.
-      quietly(session.send('Page.handleJavaScriptDialog', { accept: type === 'beforeunload' }, { limitMs: ANSWER_MS }))
+    session.on('Page.javascriptDialogOpening', ({ type, message }) => {
+      if (type !== 'beforeunload' && this.dialogs.length < MAX_DIALOGS) this.dialogs.push(String(message).slice(0, MAX_DIALOG))
+      // Yes goes on: it leaves a page, and ends the session that the user has elsewhere. Nobody knows what a prompt wants.
+      quietly(session.send('Page.handleJavaScriptDialog', { accept: type === 'beforeunload' || type === 'confirm' }, { limitMs: ANSWER_MS }))
     })
     session.on('Page.frameNavigated', ({ frame }) => {
       this.#worlds.delete(frame.id)
@@ -128,12 +135,9 @@ export class Tab {
       if (this.#next === requestId) this.#next = undefined
       if (type === 'Document' && session === this.session) this.error = String(errorText).slice(0, 100)
     })
-    session.on('Fetch.requestPaused', ({ requestId }) => quietly(session.send('Fetch.continueRequest', { requestId }, { isUrgent: true })))
-    session.on('Fetch.authRequired', ({ requestId, authChallenge, resourceType, frameId }) => {
-      const isOfServer = authChallenge.source !== 'Proxy'
-      if (isOfServer && resourceType === 'Document' && frameId === this.targetId) this.hasAskedPassword = true
-      const authChallengeResponse = { response: isOfServer ? 'CancelAuth' : 'Default' } as const
-      quietly(session.send('Fetch.continueWithAuth', { requestId, authChallengeResponse }, { isUrgent: true }))
+    session.on('Network.responseReceived', ({ type, frameId, response: { status, headers } }) => {
+      if (type !== 'Document' || frameId !== this.targetId) return
+      this.hasAskedPassword = status === 401 && Object.keys(headers).some((name) => name.toLowerCase() === 'www-authenticate')
     })
     session.on('Target.attachedToTarget', (event) => this.#attached(event, session))
     const options = { limitMs: ANSWER_MS }
@@ -149,8 +153,6 @@ export class Tab {
       session.send('Network.enable', { maxTotalBufferSize: 0, maxResourceBufferSize: 0 }, options),
       // A service worker that the profile has could answer in place of the site, in an earlier session by an attacker's proxy: it would get what is typed.
       session.send('Network.setBypassServiceWorker', { bypass: true }, options).then(() => (isPassingWorkersBy = true)),
-      // Documents are stopped for a moment: Chromium tells only of those whether they ask for a password. Nobody is asked by a dialog then.
-      session.send('Fetch.enable', { handleAuthRequests: true, patterns: [{ urlPattern: '*', resourceType: 'Document' }] }, options),
       session.send('Target.setAutoAttach', { autoAttach: true, waitForDebuggerOnStart: false, flatten: true, filter: [{ type: 'iframe' }] }, options),
       ...scripts,
     ])

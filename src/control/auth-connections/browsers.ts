@@ -18,7 +18,30 @@ const TIMEOUT_SECONDS = 25 * 60
 /** Saving a profile may take five minutes, and is tried for ten. */
 const SAVED_MS = 11 * 60_000
 const SAVED_LOOK_MS = 100
+/**
+ * No window of Chromium itself waits for an answer in a login: its page would wait too, and nobody is there. Passwords by HTTP: also those that a request of a page's
+ * script is asked for. Permissions are refused; a script that prints goes on.
+ */
+export const NO_PROMPTS = {
+  AuthSchemes: '',
+  PrintingEnabled: false,
+  DefaultNotificationsSetting: 2,
+  DefaultGeolocationSetting: 2,
+  DefaultClipboardSetting: 2,
+  DefaultLocalFontsSetting: 2,
+  DefaultWindowManagementSetting: 2,
+  DefaultFileSystemReadGuardSetting: 2,
+  DefaultFileSystemWriteGuardSetting: 2,
+  DefaultWebBluetoothGuardSetting: 2,
+  DefaultWebUsbGuardSetting: 2,
+  DefaultWebHidGuardSetting: 2,
+  DefaultSerialGuardSetting: 2,
+  AudioCaptureAllowed: false,
+  VideoCaptureAllowed: false,
+  ScreenCaptureAllowed: false,
+}
 const POLICY = {
+  ...NO_PROMPTS,
   // Chromium keeps nothing of what is typed: it would suggest that beside a field later, for everybody to read, and save it with the profile.
   AutofillAddressEnabled: false,
   AutofillCreditCardEnabled: false,

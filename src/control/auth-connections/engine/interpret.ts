@@ -8,7 +8,7 @@ import { websiteErrorOf } from './errors.ts'
 import { groupsOf, type Group } from './fields.ts'
 import type { Interpretation, PageChoice, PageContext, PageField, PageKind } from './interpretation.ts'
 import { findKind, messageOf, type Found } from './kinds.ts'
-import { accountMenuOf, failureOf, signOutOf } from './marks.ts'
+import { accountMenuOf, failureOf, saysFailure, signOutOf, type Failure } from './marks.ts'
 import { signatureOf } from './signature.ts'
 import { look, type Seen, type View } from './view.ts'
 import { isPlain, waysToLogin } from './ways.ts'
@@ -47,8 +47,10 @@ interface Parts {
 
 function partsOf(view: View, groups: Group[], group: Group | undefined): Parts {
   const { model, context } = view
-  if (model.http_auth) return { kind: 'http_auth', confidence: 1, evidence: ['the server asks for a password by HTTP'] }
   if (model.error !== null) return { kind: 'error', confidence: 1, evidence: ['the page could not be opened'] }
+  // A form, or a link to one, on the page that comes with it is how this site means it: its scripts ask with the same status.
+  if (model.http_auth && !group && !waysToLogin(view).some(isPlain))
+    return { kind: 'http_auth', confidence: 1, evidence: ['the server asks for a password by HTTP'] }
   const captcha = captchaOf(view)
   const isFilled = group?.roles.every(({ seen }) => seen.control.has_value) ?? false
   // A box to tick at a form is for after it has been filled.
@@ -116,17 +118,21 @@ function withoutForm(view: View, groups: Group[], signOut: { seen: Seen; isHidde
   if (isIn) return { kind: 'logged_in', confidence: 0.9, evidence: ['a link to sign out'], signOut: signOut.seen }
   const other = groups.find(({ isSignUp, isReset }) => isSignUp || isReset)
   if (other) return { kind: 'sign_up', confidence: 0.8, evidence: other.evidence, group: other, fields: describe(view, other), ways }
+  const failed = ({ reason, confidence }: Failure): Parts => ({ kind: 'error', confidence, evidence: [reason], ways, proceed: onward(view) })
   const failure = failureOf(view)
-  if (failure) return { kind: 'error', confidence: failure.confidence, evidence: [failure.reason], ways, proceed: onward(view) }
+  if (failure) return failed(failure)
   if (hasAny(view.headings, 'human') || hasAny(view.title, 'human'))
     return { kind: 'captcha', confidence: 0.6, evidence: ['the page checks who its visitor is'], external: captchaAction(view) }
   if (signOut && !ways.some(isPlain)) return { kind: 'logged_in', confidence: 0.8, evidence: ['a link to sign out in a closed menu'], signOut: signOut.seen }
+  // Applications have notices of their own: of logins that failed before, of passwords and licences that end, of maintenance to come. A page that has little else means itself.
+  const isSmall = view.clickables.length <= FEW || view.model.has_dialog
+  const said = isSmall || ways.some(isPlain) ? saysFailure(view) : undefined
+  if (said) return failed(said)
   if (ways.some(isPlain) || (ways.length > 0 && !view.context.hasSubmitted))
     return { kind: 'way_to_login', confidence: 0.8, evidence: ['leads to a login'], ways, choices: isOffer ? found.choices! : [] }
   const menu = accountMenuOf(view)
   if (menu) return { kind: 'logged_in', confidence: 0.6, evidence: ['a menu of an account'], signOut: undefined }
   // A page between has little on it; an application has much, with tips that are to be closed.
-  const isSmall = view.clickables.length <= FEW || view.model.has_dialog
   if (view.context.hasSubmitted && !isSmall) return { kind: 'logged_in', confidence: 0.6, evidence: ['no form any more, and much to press'] }
   const proceed = isSmall ? onward(view) : undefined
   if (proceed || bannerOf(view, new Set())) return { kind: 'interstitial', confidence: 0.6, evidence: ['a page between'], proceed }

@@ -26,17 +26,25 @@ export const accountMenuOf = (view: View): Seen | undefined =>
   view.clickables.find(({ name, control }) => control.tag !== 'a' && control.label.length <= 3 && hasAny(name, 'account', 'user')) ??
   view.clickables.find(({ name, control }) => control.href_path === '/' && control.label.length <= 3 && hasAny(name, 'account', 'user'))
 
-/** What the site itself has failed with: Chromium's error, a status of the server, its words. */
-export function failureOf(view: View): { reason: string; confidence: number } | undefined {
-  const { error, status } = view.model
+export interface Failure {
+  reason: string
+  confidence: number
+}
+
+/** What the site itself has failed with: Chromium's error, a status of the server, its title. */
+export function failureOf({ model, title }: View): Failure | undefined {
+  const { error, status } = model
   if (error !== null) return { reason: 'the page could not be opened', confidence: 1 }
   if (status !== null && status >= 500) return { reason: `the server answered ${status}`, confidence: 0.95 }
   if (status !== null && status >= 400) return { reason: `the server answered ${status}`, confidence: 0.8 }
-  if (hasAny(view.headings, 'server_error', 'expired', 'bot') || hasAny(view.title, 'server_error', 'expired', 'bot'))
-    return { reason: 'the page says that something failed', confidence: 0.7 }
-  if (view.model.alerts.some(({ text, by }) => by !== 'live' && text.length <= 200 && hasAny(wordsOf(text), 'wrong', 'expired', 'server_error')))
+  return hasAny(title, 'server_error', 'expired', 'bot') ? { reason: 'the title says that something failed', confidence: 0.7 } : undefined
+}
+
+/** What a page says of a failure: its own, when there is little else on it, or a notice of an application. */
+export function saysFailure({ model, headings, bodyText, body }: View): Failure | undefined {
+  if (hasAny(headings, 'server_error', 'expired', 'bot')) return { reason: 'the page says that something failed', confidence: 0.7 }
+  if (model.alerts.some(({ text, by }) => by !== 'live' && text.length <= 200 && hasAny(wordsOf(text), 'wrong', 'expired', 'server_error')))
     return { reason: 'a message that something failed, and no form', confidence: 0.6 }
-  const isShort = tokensOf(view.bodyText).length < 60
-  if (isShort && hasAny(view.body, 'server_error', 'expired', 'bot')) return { reason: 'a short page that says that something failed', confidence: 0.6 }
-  return undefined
+  const isShort = tokensOf(bodyText).length < 60
+  return isShort && hasAny(body, 'server_error', 'expired', 'bot') ? { reason: 'a short page that says that something failed', confidence: 0.6 } : undefined
 }

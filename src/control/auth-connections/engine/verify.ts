@@ -14,12 +14,15 @@ const ASKS: readonly PageKind[] = ['login', 'identifier', 'password', 'code', 's
 
 /** What one page says. A site that fails, or a page that could not be opened, says nothing: a good session is not given up for it. */
 export function judge(page: PageModel, seen: Interpretation, learned: Learned | undefined): Verdict {
-  if (page.error !== null || page.http_auth || (page.status !== null && (page.status >= 500 || page.status === 429))) return 'inconclusive'
+  if (page.error !== null || seen.kind === 'http_auth' || (page.status !== null && (page.status >= 500 || page.status === 429))) return 'inconclusive'
   if (seen.kind === 'captcha' || seen.kind === 'error') return 'inconclusive'
   if (ASKS.includes(seen.kind)) return seen.confidence >= SURE ? 'NEEDS_AUTH' : 'inconclusive'
   if (seen.kind === 'logged_in' && seen.confidence >= SURE) return 'AUTHENTICATED'
-  if (learned?.loginPath !== undefined && page.host + stablePath(page.url) === learned.loginPath) return 'NEEDS_AUTH'
+  const isAtForm = learned?.loginPath !== undefined && page.host + stablePath(page.url) === learned.loginPath
+  if (isAtForm && learned.marks.isOnePage !== true) return 'NEEDS_AUTH'
   if (seen.signOut !== undefined) return 'AUTHENTICATED'
+  // The form's place has something else to press.
+  if (isAtForm && seen.waysToLogin.length === 0 && page.controls.some(({ visible }) => visible)) return 'AUTHENTICATED'
   // The page that has offered to sign out offers to log in now.
   if (seen.kind === 'way_to_login' && (learned === undefined || learned.marks.signsOut)) return 'NEEDS_AUTH'
   return 'inconclusive'
@@ -136,9 +139,12 @@ export async function confirm({
   const postLoginUrl = before ?? found.page.url
   const redirects = !signsOut && loginUrl !== undefined && (await leadsElsewhere(tools, loginUrl, postLoginUrl))
   const { requirements, keys, sso, steps, loginPath } = memory
-  const marks = { cookies: changed, signsOut, redirects }
+  const isOnePage = loginPath !== undefined && hostAndPath(postLoginUrl) === loginPath
+  const marks = { cookies: changed, signsOut, redirects, isOnePage }
   return { postLoginUrl, learned: { requirements, keys, ssoProvider: sso === '' ? undefined : sso, steps: steps.slice(-30), loginPath, marks } }
 }
+
+const hostAndPath = (url: string): string => (URL.canParse(url) ? new URL(url).hostname + stablePath(url) : '')
 
 /** Whether the login page leads users who are logged in elsewhere. The browser shows the page after the login again afterwards. */
 async function leadsElsewhere(tools: Tools, loginUrl: string, postLoginUrl: string): Promise<boolean> {

@@ -35,7 +35,7 @@ function wayScore(view: View, seen: Seen): number {
   const { control, label, name } = seen
   if (!control.enabled) return 0
   const path = wordsOfName(control.href_path ?? '')
-  const saysIt = label.has('sign_in')
+  const saysIt = label.has('sign_in') && !isAddress(control.label)
   // The same page in another language, or sorted otherwise.
   if (!saysIt && control.href_path !== null && control.href_path === ownPath(view)) return 0
   let score = 0
@@ -55,9 +55,13 @@ function wayScore(view: View, seen: Seen): number {
   return score
 }
 
+/** A path or an address, as lists of files have them: a word in it says nothing. */
+const isAddress = (label: string): boolean => /^(?:[~.]{0,2}\/|[a-z]:\\|[a-z]+:\/\/)\S+$/i.test(label.trim())
+
 const ownPath = ({ model }: View): string => (URL.canParse(model.url) ? new URL(model.url).pathname : '')
 
 /** Whether a way says that it leads to a login, and does not only suggest it as "my account" does. */
-export const isPlain = ({ control, label }: Seen): boolean => label.has('sign_in') || wordsOfName(control.href_path ?? '').has('sign_in')
+export const isPlain = ({ control, label }: Seen): boolean =>
+  (label.has('sign_in') && !isAddress(control.label)) || wordsOfName(control.href_path ?? '').has('sign_in')
 
 const isRelated = (host: string, domain: string): boolean => host === domain || host.endsWith(`.${domain}`) || domain.endsWith(`.${host}`)

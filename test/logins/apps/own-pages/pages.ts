@@ -13,7 +13,9 @@ export const PAGES = [
   'sms-choice',
   'remember-device',
   'basic-auth',
+  'script-basic',
   'bare-error',
+  'alert-error',
   'cookie-banner',
   'dialog',
   'frame',
@@ -217,6 +219,25 @@ document.getElementById('go').onclick = async () => {
       if (visit.authorization === expected) return { html: document('<h1>Welcome back, ann</h1>') }
       return { status: 401, headers: { 'www-authenticate': 'Basic realm="Own pages"' }, html: document('<h1>401</h1>') }
     }
+    case 'script-basic': {
+      // Its script asks as old ones do: with the page waiting for the answer.
+      const expected = `Basic ${Buffer.from(`${user.username}:${user.password}`).toString('base64')}`
+      if (url.pathname === '/check')
+        return visit.authorization === expected ? enter() : { status: 401, headers: { 'www-authenticate': 'Basic realm="Own pages"' }, html: 'refused' }
+      return {
+        html: document(`<h1>Log in</h1>${loginForm('/login')}<p id="said"></p><script>document.forms[0].onsubmit = (event) => {
+  event.preventDefault()
+  const request = new XMLHttpRequest()
+  request.open('GET', '/check', false)
+  request.setRequestHeader('authorization', 'Basic ' + btoa(event.target.username.value + ':' + event.target.password.value))
+  request.send()
+  if (request.status === 401) document.getElementById('said').textContent = 'Login failed'
+  else location.href = '/'
+}</script>`),
+      }
+    }
+    case 'alert-error':
+      return past(enter, "<script>alert('We do not know Ann by this word.')</script>") ?? form1()
     case 'bare-error':
       return past(enter, '<div><b>Sorry, we do not know these details.</b></div>') ?? form1()
     case 'cookie-banner': {

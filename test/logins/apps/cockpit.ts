@@ -1,0 +1,68 @@
+// Cockpit from Debian: a form whose script sends name and password in a header, and pages in frames that tell of log-ins that failed before.
+import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
+import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { inTree, scratchFolder, startProgram, writeFiles } from '../program.ts'
+
+const HOST = 'machine.cockpit-app.test'
+
+export async function startCockpit(): Promise<LoginApp> {
+  await using scope = new AsyncDisposableStack()
+  const { dir } = scope.use(scratchFolder('cockpit'))
+  const user = { username: 'ann', password: randomPassword() }
+  writeFiles(dir, {
+    'config/cockpit/cockpit.conf': `[WebService]\nAllowUnencrypted = true\nOrigins = http://${HOST} ws://${HOST}\n[Basic]\nCommand = /app/session\n`,
+    session: sessionProgram(user),
+  })
+  chmodSync(join(dir, 'session'), 0o755)
+  const server = scope.use(
+    await startProgram({
+      command: (port) => inTree(dir, {}, ['/usr/lib/cockpit/cockpit-ws', '--no-tls', '--address=127.0.0.1', `--port=${port}`]),
+      cwd: dir,
+      env: { XDG_CONFIG_DIRS: '/app/config', XDG_RUNTIME_DIR: '/run' },
+    }),
+  )
+  const front = scope.use(await startFront({ [HOST]: server.port }))
+  const owner = scope.move()
+  return {
+    ...front,
+    name: 'cockpit',
+    loginUrl: `http://${HOST}/`,
+    homeUrl: `http://${HOST}/`,
+    user,
+    endSessions: () => server.restart(),
+    proof: { url: `http://${HOST}/system`, text: /Overview/ },
+    [Symbol.asyncDispose]: () => owner.disposeAsync(),
+  }
+}
+
+/** In place of cockpit-session, which needs root and users of the machine: it checks the password, counts the log-ins that failed, and becomes the bridge. */
+const sessionProgram = ({ username, password }: { username: string; password: string }): string => `#!/usr/bin/python3
+import base64, json, os, sys, time
+
+def send(message):
+    text = b'\\n' + json.dumps(message).encode()
+    sys.stdout.buffer.write(b'%d\\n' % len(text) + text)
+    sys.stdout.buffer.flush()
+
+def receive():
+    size = b''
+    while not size.endswith(b'\\n'):
+        size += os.read(0, 1)
+    text = b''
+    while len(text) < int(size):
+        text += os.read(0, int(size) - len(text))
+    return json.loads(text)
+
+send({'command': 'authorize', 'challenge': '*', 'cookie': 'session1'})
+kind, _, value = receive().get('response', '').partition(' ')
+if kind.lower() != 'basic' or base64.b64decode(value).decode() != ${JSON.stringify(`${username}:${password}`)}:
+    open('/app/failed', 'a').write('x')
+    send({'command': 'init', 'problem': 'authentication-failed', 'version': 1})
+    sys.exit(5)
+failed = os.path.getsize('/app/failed') if os.path.exists('/app/failed') else 0
+send({'command': 'authorize', 'challenge': 'x-login-data', 'cookie': '-', 'login-data': {
+    'failed-login-count': failed, 'last-failed-login-time': int(time.time()) - 60, 'last-failed-login-host': '127.0.0.1',
+    'last-login-time': int(time.time()) - 3600, 'last-login-host': '127.0.0.1'}})
+os.execv('/usr/bin/cockpit-bridge', ['cockpit-bridge'])
+`

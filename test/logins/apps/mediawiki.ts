@@ -1,0 +1,57 @@
+// MediaWiki from Debian, in Ukrainian, a language that the engine has no words of: a link to the form in a menu, and a cookie that logs in again.
+import { appendFileSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { removePhpSessions, startPhp } from '../php.ts'
+import { inTree, runProgram, scratchFolder } from '../program.ts'
+
+const HOST = 'wiki.media-app.test'
+const LANGUAGE = 'uk'
+
+export async function startMediaWiki(): Promise<LoginApp> {
+  await using scope = new AsyncDisposableStack()
+  const { dir } = scope.use(scratchFolder('mediawiki'))
+  const user = { username: 'Ann', password: randomPassword() }
+  for (const name of ['etc', 'data', 'cache']) mkdirSync(join(dir, name))
+  const binds = { '/etc/mediawiki': 'etc' }
+  const server = scope.use(await startPhp({ dir, documentRoot: '/var/lib/mediawiki', binds, env: { MW_CONFIG_FILE: '/app/etc/LocalSettings.php' } }))
+  const php = ['php8.2', '-n', '-c', '/app/php.ini']
+  await runProgram(
+    inTree(dir, binds, [
+      ...php,
+      '/usr/share/mediawiki/maintenance/install.php',
+      '--dbtype=sqlite',
+      '--dbpath=/app/data',
+      '--dbname=wiki',
+      `--server=http://${HOST}`,
+      '--scriptpath=',
+      `--lang=${LANGUAGE}`,
+      '--confpath=/app/etc',
+      '--with-extensions=',
+      `--pass=${user.password}`,
+      'Wiki',
+      user.username,
+    ]),
+    { cwd: dir },
+  )
+  appendFileSync(join(dir, 'etc/LocalSettings.php'), "\n$wgCacheDirectory = '/app/cache';\n")
+  const database = () => new DatabaseSync(join(dir, 'data/wiki.sqlite'), { timeout: 20_000 })
+  const front = scope.use(await startFront({ [HOST]: server.port }))
+  const owner = scope.move()
+  return {
+    ...front,
+    name: 'mediawiki',
+    loginUrl: undefined,
+    homeUrl: `http://${HOST}/index.php`,
+    user,
+    async endSessions() {
+      removePhpSessions(dir)
+      using opened = database()
+      // What the cookies are compared with, and where it is remembered.
+      opened.exec("update user set user_token = '0123456789abcdef0123456789abcdef'; delete from objectcache")
+    },
+    proof: { url: `http://${HOST}/index.php?title=Special:Preferences`, text: /Ann/ },
+    [Symbol.asyncDispose]: () => owner.disposeAsync(),
+  }
+}
