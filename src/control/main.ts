@@ -147,6 +147,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     makeSessionProxies({
       forwarder,
       uses: standby,
+      leases,
       directWays: driver.directWays,
       waysOf: waysOfSession(proxies),
       timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),
