@@ -58,10 +58,18 @@ export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostL
     const { PATH, TZ, NODE_EXTRA_CA_CERTS } = process.env
     // Names are resolved by threads. A name that takes long must not keep others waiting.
     const env = { PATH, TZ, NODE_EXTRA_CA_CERTS, UV_THREADPOOL_SIZE: '16' }
-    const started = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/egress/main.ts')], {
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      env: Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined)),
-    })
+    const started = spawn(
+      process.execPath,
+      [
+        ...process.execArgv.filter((flag) => flag.startsWith('--max-semi-space-size')),
+        '--disable-warning=ExperimentalWarning',
+        join(PACKAGE_DIR, 'src/egress/main.ts'),
+      ],
+      {
+        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+        env: Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined)),
+      },
+    )
     child = started
     started.on('message', (message: FromForwarder) => {
       if (message.type === 'allowed') return allowing.get(message.call)?.()
