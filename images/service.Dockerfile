@@ -10,7 +10,7 @@ RUN apt-get update -qq \
 # A new volume at /data belongs to this user, as the folder here does.
 RUN useradd --uid 10001 --user-group --home-dir /data --no-create-home --shell /usr/sbin/nologin cob \
  && install -d -o cob -g cob -m 0700 /data \
- && printf '#!/bin/sh\nexec /opt/node/node --disable-warning=ExperimentalWarning /opt/cob/src/cli/main.ts "$@"\n' >/usr/local/bin/cob \
+ && printf '#!/bin/sh\nexec /opt/node/node --max-semi-space-size=8 --disable-warning=ExperimentalWarning /opt/cob/src/cli/main.ts "$@"\n' >/usr/local/bin/cob \
  && chmod 0755 /usr/local/bin/cob
 
 COPY node /opt/node/node

@@ -1,10 +1,8 @@
 // Room on the disk of the data directory: how much is left, whether that is enough, and a reserve for the database.
-import { execFile } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
-import { renameSync, rmSync, statfsSync, statSync } from 'node:fs'
-import { appendFile } from 'node:fs/promises'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { mkdirSync, readdirSync, rmSync, statfsSync, statSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 
 const MIB = 1024 * 1024
 /** Inodes that are kept free as well, on file systems that count them. */
@@ -35,33 +33,63 @@ export function roomOn(dir: string, reserveMb: number): Room {
   return { freeBytes, freeInodes, problem, isCritical: isBelow(0.5) }
 }
 
-/** The size of the reserve file (ballast), in bytes: a quarter of the reserve, but no more than a database needs to start and to clean up. */
-const ballastBytes = (reserveMb: number): number => Math.min(MAX_BALLAST, (reserveMb * MIB) / 4)
-const MAX_BALLAST = 64 * MIB
-const TAKE_MS = 60_000
+/**
+ * The reserve of the database (ballast): files of 1 MiB, a quarter of the reserve, but no more than a database needs to start and to clean up. Each is room for a byte and for a
+ * file, because a database that starts needs both.
+ */
+const piecesOf = (reserveMb: number): number => Math.floor(Math.min(MAX_PIECES, reserveMb / 4))
+const MAX_PIECES = 64
+/** What only a start of the database gets: its next log segment of 16 MiB, and some files. What runs may use up the rest. */
+const START_PIECES = 32
+/** What a running database is given at a time. */
+const GIVEN_PIECES = 4
 
 const ballastOf = (dir: string): string => join(dir, 'ballast')
 
-/** Makes the reserve file, unless it exists. No other program can use its room. */
-export async function takeBallast(dir: string, reserveMb: number, signal: AbortSignal): Promise<void> {
-  const bytes = ballastBytes(reserveMb)
-  const size = statSync(ballastOf(dir), { throwIfNoEntry: false })?.size ?? 0
-  if (size === bytes || roomOn(dir, reserveMb).freeBytes < reserveMb * MIB + bytes) return
-  const fresh = `${ballastOf(dir)}.new`
-  rmSync(fresh, { force: true })
+/** The names of the pieces. */
+function ballastIn(dir: string): string[] {
   try {
-    await promisify(execFile)('fallocate', ['--length', String(bytes), fresh], { timeout: TAKE_MS, signal })
-  } catch {
-    signal.throwIfAborted()
-    // On file systems without fallocate, bytes are written. They are random, because a compressing file system would store zeros in no room.
-    rmSync(fresh, { force: true })
-    for (let at = 0; at < bytes; at += MIB) await appendFile(fresh, randomBytes(Math.min(MIB, bytes - at)), { mode: 0o600 })
+    return readdirSync(ballastOf(dir))
+  } catch (error) {
+    // Earlier versions had one file.
+    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
+    throw error
   }
-  renameSync(fresh, ballastOf(dir))
 }
 
-/** Removes the reserve file, so that the database can use its room. */
+/**
+ * Makes the reserve of the database, as far as it is not there. On a full disk it makes the part that a start needs, of what is left beside room for a database that runs. No
+ * other program can use that room.
+ */
+export async function takeBallast(dir: string, reserveMb: number): Promise<void> {
+  const { freeBytes, problem } = roomOn(dir, reserveMb)
+  const has = ballastIn(dir).length
+  const wanted = problem === undefined ? piecesOf(reserveMb) : Math.min(START_PIECES, piecesOf(reserveMb))
+  const kept = problem === undefined ? reserveMb : GIVEN_PIECES
+  const taken = Math.min(wanted - has, Math.floor(freeBytes / MIB) - kept)
+  if (taken <= 0) return
+  if (statSync(ballastOf(dir), { throwIfNoEntry: false })?.isFile()) rmSync(ballastOf(dir))
+  mkdirSync(ballastOf(dir), { recursive: true, mode: 0o700 })
+  for (let left = taken; left > 0; left--) {
+    const file = join(ballastOf(dir), randomUUID())
+    try {
+      // Random, because a compressing file system would store zeros in no room.
+      await writeFile(file, randomBytes(MIB), { mode: 0o600 })
+    } catch (error) {
+      rmSync(file, { force: true })
+      // Something else was faster.
+      if ((error as NodeJS.ErrnoException).code === 'ENOSPC') return
+      throw error
+    }
+  }
+}
+
+/** Gives a running database room of the reserve, but not of what a start needs. */
+export function giveBallast(dir: string): void {
+  for (const name of ballastIn(dir).slice(START_PIECES).slice(0, GIVEN_PIECES)) rmSync(join(ballastOf(dir), name), { force: true })
+}
+
+/** Removes the reserve, so that a database can start in its room. */
 export function releaseBallast(dir: string): void {
-  rmSync(ballastOf(dir), { force: true })
-  rmSync(`${ballastOf(dir)}.new`, { force: true })
+  rmSync(ballastOf(dir), { recursive: true, force: true })
 }

@@ -27,6 +27,7 @@ import { killInstance, removeInstance } from './browsers/fleet/instance-steps.ts
 import { OpenCalls } from './browsers/open-calls.ts'
 import { placeOf } from './browsers/place.ts'
 import { countOrphans, keptBrowser, poolCounts } from './browsers/pooled-rows.ts'
+import { isFull } from '../store/db.ts'
 import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
 import { closeForRestart, closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
@@ -94,14 +95,16 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const endpoints = storedEndpoints(makeSealer(keys, 'endpoints'))
   const driver = opened.use(await drive(config, paths, scope, log, replica, endpoints))
   const disk = opened.use(makeDisk({ dir: paths.root, reserveMb: config.diskReserveMb, log, relieve: () => driver.relieve() }))
+  using starting = new DisposableStack()
   // If Postgres is already running, another service may be using it. This one then waits for the lock of the data directory.
   if (config.databaseUrl === undefined && !postgresRuns(paths)) {
-    await disk.makeRoomToStart()
+    // Until this function returns: the rest of a start writes as well.
+    starting.use(await disk.makeRoomToStart())
     disk.watch()
   }
-  const store = await openStore(config, paths, scope, log, signal, opened)
+  const store = await openStore(config, paths, scope, log, signal, opened, disk)
   const { db, address, lost } = store
-  disk.watch()
+  disk.watch(() => isFull(db))
   const key = await ownKey(db, scope, config.apiKey, paths.apiKey)
   const { secret: secretKey } = keys.root
   const tokens = sessionTokens(secretKey)
@@ -150,6 +153,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     makeSessionProxies({
       forwarder,
       uses: standby,
+      leases,
       directWays: driver.directWays,
       waysOf: waysOfSession(proxies),
       timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),

@@ -3,6 +3,7 @@ import { setInterval } from 'node:timers/promises'
 import type { Config } from '../base/config.ts'
 import type { Log } from '../base/log.ts'
 import type { DataPaths } from '../base/paths.ts'
+import type { Disk } from './system/disk.ts'
 import { announce } from '../base/presence.ts'
 import { checkDatabaseUrl } from '../store/database-url.ts'
 import { connectDb, upgradeDb, type Db, type DbAddress } from '../store/db.ts'
@@ -25,7 +26,15 @@ export interface Store {
 }
 
 /** Opens the database and makes sure that no other service works with this scope's data, now and later. */
-export async function openStore(config: Config, paths: DataPaths, scope: string, log: Log, signal: AbortSignal, opened: AsyncDisposableStack): Promise<Store> {
+export async function openStore(
+  config: Config,
+  paths: DataPaths,
+  scope: string,
+  log: Log,
+  signal: AbortSignal,
+  opened: AsyncDisposableStack,
+  disk: Pick<Disk, 'makeRoomToStart'>,
+): Promise<Store> {
   if (config.databaseUrl) await checkDatabaseUrl(config.databaseUrl, signal)
   const postgres = config.databaseUrl ? undefined : await startPostgres(paths, log, signal)
   // Until we hold the lock, a Postgres that was running already may belong to another service.
@@ -51,7 +60,7 @@ export async function openStore(config: Config, paths: DataPaths, scope: string,
     })
   const check = async () => {
     if (lost.signal.aborted) return
-    await postgres?.ensure(ended.signal)
+    await postgres?.ensure(ended.signal, () => disk.makeRoomToStart())
     await ensureLock()
     presence.seen()
   }

@@ -30,6 +30,7 @@ beforeAll(async () => {
   const answer = async (incoming: IncomingMessage, reply: ServerResponse) => {
     const body = (await incoming.toArray()).join('')
     seen.push({ method: incoming.method!, url: incoming.url!, headers: incoming.headers, body })
+    if (incoming.url === '/held') return
     if (incoming.url === '/cut') {
       reply.writeHead(200, { 'content-length': 100 }).write('only this')
       return void setTimeout(() => reply.destroy(), 20)
@@ -346,13 +347,30 @@ describe('a list of allowed hosts', () => {
     kept.write(tunnel('site.test'))
     ended.write(tunnel('other.test'))
     for (const socket of [kept, ended]) await expect.poll(() => socket.said()).toMatch(/200 OK/)
-    const { ways } = forwarder.used(agent.id)!
     const closed = once(ended, 'close')
-    forwarder.change(agent.id, { ...ways, allowedHosts: ['site.test'] })
+    expect(await forwarder.allow(agent.id, ['site.test'], signal)).toBe(true)
     await closed
     kept.write(`GET /kept HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n`)
     await expect.poll(() => kept.said()).toMatch(/site$/)
     expect(await answerTo(agent, tunnel('other.test'))).toMatch(REFUSED)
     kept.destroy()
+  })
+  test('that changes ends a request to what it no longer has, also when its connection has had another one since', async () => {
+    await using proxy = await httpProxy({ names: { ...NAMES, 'other.test': '127.0.0.1' } })
+    await using agent = await agentOf()
+    await agent.use({ port: proxy.port }, forwarder, { allowedHosts: ['site.test', 'other.test'] })
+    seen.length = 0
+    const socket = dialTo(agent)
+    // A body that does not end keeps its request open, and the next one needs no answer of it to be read.
+    socket.write(get('/held').replaceAll('site.test', 'other.test') + get('/next'))
+    await expect.poll(() => seen.length).toBe(2)
+    const closed = once(socket, 'close')
+    await forwarder.allow(agent.id, ['site.test'], signal)
+    await closed
+    expect(socket.said()).toBe('')
+  })
+
+  test('of a session that it sends nothing of is no matter of this program', async () => {
+    expect(await forwarder.allow(newId(), ['site.test'], signal)).toBe(false)
   })
 })

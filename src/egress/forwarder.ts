@@ -11,6 +11,9 @@ import type { Ways } from './ways.ts'
 /** Starting it and dialling the first link takes 0.1-0.3 s. */
 const USE_MS = 10_000
 
+/** It takes a list at once, unless it is very busy with the bytes of sessions. */
+const ALLOW_MS = 10_000
+
 /** It has nothing to finish: it ends at once when the pipe to it closes. */
 const END_MS = 2_000
 
@@ -22,8 +25,11 @@ export interface Forwarder extends AsyncDisposable {
   use(exit: Exit, signal: AbortSignal): Promise<void>
   /** What a session uses, if its agent has had a link for it. */
   used(id: string): Exit | undefined
-  /** Changes the ways of a session that uses some; connections to what may still be reached stay. */
-  change(id: string, ways: Ways): void
+  /**
+   * Lets a session reach these hosts only, absent: all. Resolves when that holds, with whether traffic of the session goes through here at all; connections to what may still be
+   * reached stay.
+   */
+  allow(id: string, hosts: Ways['allowedHosts'], signal: AbortSignal): Promise<boolean>
   /** Ends the session's connections and links; with `path`: only if they are those. */
   forget(id: string, path?: string): void
   /** The program's process, if it runs. */
@@ -35,6 +41,9 @@ export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostL
   const exits = new Map<string, { exit: Exit; isLinked: boolean }>()
   /** Who waits for a link, by its path. */
   const waiting = new Map<string, () => void>()
+  /** Who waits until a list holds, by the number of the call. */
+  const allowing = new Map<number, () => void>()
+  let calls = 0
   let child: ChildProcess | undefined
   let again: NodeJS.Timeout | undefined
   let isOver = false
@@ -49,12 +58,21 @@ export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostL
     const { PATH, TZ, NODE_EXTRA_CA_CERTS } = process.env
     // Names are resolved by threads. A name that takes long must not keep others waiting.
     const env = { PATH, TZ, NODE_EXTRA_CA_CERTS, UV_THREADPOOL_SIZE: '16' }
-    const started = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/egress/main.ts')], {
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      env: Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined)),
-    })
+    const started = spawn(
+      process.execPath,
+      [
+        ...process.execArgv.filter((flag) => flag.startsWith('--max-semi-space-size')),
+        '--disable-warning=ExperimentalWarning',
+        join(PACKAGE_DIR, 'src/egress/main.ts'),
+      ],
+      {
+        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+        env: Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined)),
+      },
+    )
     child = started
     started.on('message', (message: FromForwarder) => {
+      if (message.type === 'allowed') return allowing.get(message.call)?.()
       const known = exits.get(message.id)
       const isCurrent = known?.exit.path === message.path
       if (message.type === 'replaced') return void (isCurrent && exits.delete(message.id))
@@ -64,6 +82,7 @@ export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostL
     const ended = (why: object) => {
       if (child !== started) return
       child = undefined
+      for (const done of allowing.values()) done()
       if (isOver) return
       log.error(why, 'the forwarder of proxies ended by itself; starting it again')
       again = setTimeout(() => {
@@ -81,11 +100,22 @@ export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostL
       const known = exits.get(id)
       return known?.isLinked ? known.exit : undefined
     },
-    change(id, ways) {
+    async allow(id, hosts, signal) {
       const known = exits.get(id)
-      if (!known) return
-      known.exit = { ...known.exit, ways }
-      tell({ type: 'change', id, path: known.exit.path, ways })
+      if (!known) return false
+      known.exit = { ...known.exit, ways: { ...known.exit.ways, allowedHosts: hosts } }
+      // One that has ended sends nothing, and the next one begins with this list.
+      if (!child?.connected) return true
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const own = ++calls
+      allowing.set(own, resolve)
+      try {
+        tell({ type: 'allow', id, path: known.exit.path, hosts, call: own })
+        await within('the forwarder of proxies to take a list of hosts', ALLOW_MS, promise, signal)
+        return true
+      } finally {
+        allowing.delete(own)
+      }
     },
     async use(exit, signal) {
       exits.set(exit.id, { exit, isLinked: false })

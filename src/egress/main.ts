@@ -34,10 +34,10 @@ process.on('message', (message: ToForwarder) => {
       void made.ready.then(() => tell({ type: 'used', id: exit.id, path: exit.path }))
       return
     }
-    case 'change': {
+    case 'allow': {
       const made = exits.get(message.id)
-      if (made?.exit.path === message.path) made.change(message.ways)
-      return
+      if (made?.exit.path === message.path) made.allow(message.hosts)
+      return tell({ type: 'allowed', call: message.call })
     }
     case 'forget':
       if (message.path === undefined || exits.get(message.id)?.exit.path === message.path) forget(message.id)

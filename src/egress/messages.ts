@@ -15,12 +15,12 @@ export interface Exit {
   ways: Ways
 }
 
-/** To the forwarder. `use` replaces what the session had; `change` leaves connections to what may still be reached. */
+/** To the forwarder. `use` replaces what the session had; `allow` changes the list of hosts, and leaves connections to those that may still be reached. */
 export type ToForwarder =
   | { type: 'begin'; allowHostLoopback: boolean; logLevel: string }
   | { type: 'use'; exit: Exit }
-  | { type: 'change'; id: string; path: string; ways: Ways }
+  | { type: 'allow'; id: string; path: string; hosts: Ways['allowedHosts']; call: number }
   | { type: 'forget'; id: string; path?: string }
 
-/** From the forwarder: an agent has a link of an exit; an agent takes links of another key now. */
-export type FromForwarder = { type: 'used'; id: string; path: string } | { type: 'replaced'; id: string; path: string }
+/** From the forwarder: an agent has a link of an exit; an agent takes links of another key now; the list of this call holds. */
+export type FromForwarder = { type: 'used'; id: string; path: string } | { type: 'replaced'; id: string; path: string } | { type: 'allowed'; call: number }

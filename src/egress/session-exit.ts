@@ -1,5 +1,5 @@
 // The links of one session: connections that the forwarder has dialled into its agent. The agent gives each connection of the browser a link of its own.
-import type { IncomingMessage, Server } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { Bucket } from '../base/bucket.ts'
 import { createServer } from '../base/node-http.ts'
@@ -37,8 +37,8 @@ export class SessionExit implements Disposable {
   readonly #server: Server
   readonly #stop = new AbortController()
   readonly #links = new Set<Duplex>()
-  /** What the browser's connections were last used for. */
-  readonly #hosts = new Map<Duplex, string>()
+  /** The hosts of the browser's tunnels and of its requests that go on. */
+  readonly #hosts = new Map<Duplex | ServerResponse, string>()
   #ways: Ways
   readonly #ready = Promise.withResolvers<void>()
   readonly #onReplaced: () => void
@@ -53,7 +53,7 @@ export class SessionExit implements Disposable {
     const options = { reach, signal: this.#stop.signal }
     const server = createServer({ maxHeaderSize: MAX_HEAD_BYTES, headersTimeout: HEAD_MS, requestTimeout: 0, keepAliveTimeout: IDLE_MS })
     server.on('request', (incoming, reply) => {
-      this.#note(incoming.socket, incoming)
+      this.#note(reply, incoming)
       void forwardRequest(incoming, reply, this.#ways, options)
     })
     server.on('connect', (incoming, socket, head) => {
@@ -65,17 +65,19 @@ export class SessionExit implements Disposable {
     this.#fill()
   }
 
-  /** From now on these ways hold. Connections to what may not be reached any more end; the others stay. */
-  change(ways: Ways): void {
+  /** From now on these hosts may be reached, absent: all. What goes on with others ends. */
+  allow(hosts: Ways['allowedHosts']): void {
+    const ways: Ways = { ...this.#ways, allowedHosts: hosts }
     this.#ways = ways
-    for (const [socket, host] of this.#hosts) if (wayTo(host, ways) === 'denied') socket.destroy()
+    for (const [exchange, host] of this.#hosts) if (wayTo(host, ways) === 'denied') exchange.destroy()
   }
 
-  #note(socket: Duplex, request: IncomingMessage): void {
+  /** One connection may have several requests at once, to different hosts. */
+  #note(exchange: Duplex | ServerResponse, request: IncomingMessage): void {
     const host = hostOf(request)
     if (host === undefined) return
-    if (!this.#hosts.has(socket)) socket.once('close', () => this.#hosts.delete(socket))
-    this.#hosts.set(socket, host)
+    exchange.once('close', () => this.#hosts.delete(exchange))
+    this.#hosts.set(exchange, host)
   }
 
   /** Resolves when the first link is there. */

@@ -90,11 +90,14 @@ export async function upgradeDb(address: DbAddress, signal?: AbortSignal): Promi
   if (error) throw error
 }
 
+/** Whether the last write of the database found no space. */
+export const isFull = (db: Db): boolean => pools.get(db)?.isFull === true
+
 /** The present state of the database. */
 export async function stateOf(db: Db): Promise<StoreState> {
   try {
     await within('the database', REACH_MS, sql`select 1`.execute(db))
-    return pools.get(db)?.isFull ? 'full' : 'ok'
+    return isFull(db) ? 'full' : 'ok'
   } catch {
     return 'away'
   }

@@ -1,7 +1,21 @@
 // The default database: Cob's own Postgres, a child process on a Unix socket in the data directory. It never listens on TCP.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  readSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import pg from 'pg'
@@ -19,13 +33,15 @@ const INIT_MS = 120_000
 const READY_MS = 60_000
 /** Time between two attempts to start. */
 const RESTART_PAUSE_MS = 200
+/** How much of its log is looked at when it does not start. */
+const LAST_BYTES = 16 * 1024
 /** A fast shutdown only rolls back the running transactions. */
 const STOP_MS = 10_000
 
 export interface EmbeddedPostgres {
   address: DbAddress
-  /** Starts the server again when it has ended (killed, out of memory). Does nothing while it runs. */
-  ensure(signal: AbortSignal): Promise<void>
+  /** Starts the server again when it has ended (killed, out of memory, a full disk). Does nothing while it runs. `makeRoom` makes the disk have room for that until its result is disposed. */
+  ensure(signal: AbortSignal, makeRoom?: () => Promise<Disposable>): Promise<void>
   /** Stops the server; the data stays. */
   stop(): Promise<void>
 }
@@ -39,9 +55,10 @@ export async function startPostgres(paths: DataPaths, log: Log, signal: AbortSig
   let server = await findOrStart(paths, address, log, signal)
   return {
     address,
-    async ensure(during) {
+    async ensure(during, makeRoom) {
       if (isAlive(server)) return
       log.error({ pid: server.pid }, 'Postgres ended by itself; starting it again')
+      using _room = await makeRoom?.()
       server = await findOrStart(paths, address, log, during)
     },
     // SIGINT is Postgres' "fast" shutdown: it ends the connections, writes a checkpoint and exits.
@@ -119,10 +136,29 @@ async function findOrStart(paths: DataPaths, address: Address, log: Log, signal:
     { everyMs: 5, signal },
   ).catch((error: unknown) => {
     child?.kill('SIGINT')
-    throw error instanceof WaitTimeout ? new Error(`${error.message}; see ${logFile}`) : error
+    throw error instanceof WaitTimeout ? new Error(`${error.message}; it said last: ${lastError(logFile)}; see ${logFile}`) : error
   })
   log.info({ pid: server.pid }, 'Postgres started')
   return server
+}
+
+/** The last line of Postgres' log that says why it has ended. */
+function lastError(logFile: string): string {
+  if (!existsSync(logFile)) return 'nothing'
+  const fd = openSync(logFile, 'r')
+  try {
+    const { size } = fstatSync(fd)
+    const end = Buffer.alloc(Math.min(size, LAST_BYTES))
+    readSync(fd, end, 0, end.length, size - end.length)
+    return (
+      end
+        .toString()
+        .split('\n')
+        .findLast((line) => /\b(FATAL|PANIC):/.test(line)) ?? 'nothing'
+    )
+  } finally {
+    closeSync(fd)
+  }
 }
 
 function launch({ file, args }: Command, logFile: string): ChildProcess {

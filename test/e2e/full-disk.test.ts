@@ -1,12 +1,13 @@
 // A disk that fills up, on a small file system of the test: what is refused, which session is ended, and that the service starts on it.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { randomUUID } from 'node:crypto'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { roomOn } from '../../src/base/disk.ts'
 import { isRoot } from '../../src/base/user.ts'
-import { until } from '../../src/base/wait.ts'
+import { sleep, until } from '../../src/base/wait.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { runInside } from '../support/inside.ts'
 
@@ -39,7 +40,7 @@ describe.skipIf(!isRoot())('a full disk', () => {
   const filler = () => join(root, 'filler')
   const fill = () => {
     try {
-      execFileSync('dd', ['if=/dev/zero', `of=${filler()}`, 'bs=1M', `count=${DISK_MB}`], { stdio: 'ignore' })
+      execFileSync('dd', ['if=/dev/zero', `of=${filler()}`, 'bs=4k', 'oflag=append', 'conv=notrunc'], { stdio: 'ignore' })
     } catch {} // loop until no space is left
   }
   const create = async () => (await cloud.client.browsers.create({})).session_id
@@ -52,7 +53,8 @@ describe.skipIf(!isRoot())('a full disk', () => {
   /** The reserve for the database is there, and no file of an ended session goes later and makes room. */
   const isSettled = () => {
     const trash = join(cloud.dataDir, 'trash')
-    return existsSync(join(cloud.dataDir, 'ballast')) && (!existsSync(trash) || readdirSync(trash).length === 0)
+    const ballast = join(cloud.dataDir, 'ballast')
+    return existsSync(ballast) && readdirSync(ballast).length === RESERVE_MB / 4 && (!existsSync(trash) || readdirSync(trash).length === 0)
   }
   const hasRoom = () => until('room on the disk', ENDED_MS, () => roomOn(root, RESERVE_MB).problem === undefined, { everyMs: 50 })
   const kill = async () => {
@@ -84,6 +86,44 @@ describe.skipIf(!isRoot())('a full disk', () => {
     const refused = await cloud.fetch('/browsers', { method: 'POST' })
     expect([refused.status, ((await refused.json()) as { message: string }).message]).toEqual([503, expect.stringMatching(/disk .* is full/)])
     rmSync(filler())
+    await cloud.remove(kept)
+    await cloud.remove(await create())
+  })
+
+  test('does not stop the service from starting if it was full before the service and its database were killed', async () => {
+    await until('the reserve for the database', ENDED_MS, isSettled, { everyMs: 50 })
+    const kept = await create()
+    for (let time = 0; time < 3; time++) {
+      // What the running service gives to its database is taken, too.
+      for (let look = 0; look < 20; look++) {
+        fill()
+        await sleep(50)
+      }
+      expect(roomOn(root, RESERVE_MB).freeBytes).toBeLessThan(1024 * 1024)
+      await kill()
+      fill()
+      await cloud.start()
+    }
+    await cloud.remove(kept)
+    rmSync(filler())
+    await cloud.remove(await create())
+  })
+
+  test('does not stop the service from starting if it has no room for files', async () => {
+    await until('the reserve for the database', ENDED_MS, isSettled, { everyMs: 50 })
+    const kept = await create()
+    const files = join(root, 'files')
+    mkdirSync(files)
+    execFileSync('mount', ['-o', 'remount,nr_inodes=20000', root])
+    for (let time = 0; time < 2; time++) {
+      try {
+        for (;;) writeFileSync(join(files, randomUUID()), '')
+      } catch {} // loop until there is no inode
+      await kill()
+      await cloud.start()
+    }
+    rmSync(files, { recursive: true })
+    execFileSync('mount', ['-o', 'remount,nr_inodes=1000000', root])
     await cloud.remove(kept)
     await cloud.remove(await create())
   })

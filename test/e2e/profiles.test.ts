@@ -5,7 +5,7 @@ import { setTimeout } from 'node:timers/promises'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { chromium, type Browser as Connection, type Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { STORED_AFTER_MS } from '../../src/agent/chromium/flags.ts'
+import { STORED_AFTER_MS, USER_DATA_DIR } from '../../src/agent/chromium/flags.ts'
 import { BYTES_HEADER, profile, WHOLE_HEADER } from '../../src/agent/profile/contract.ts'
 import { session as agent } from '../../src/agent/session/contract.ts'
 import { until } from '../../src/base/wait.ts'
@@ -349,4 +349,21 @@ test('a profile whose cookies nobody can write is saved without them, and not ca
   await using next = await open()
   await load(next, archive)
   expect(await (await pageAt(await connect(next), '/again')).evaluate('localStorage.mark')).toBe('local')
+})
+
+test('what a program has put among the files of a profile is left out; the rest is saved, and the session says so', async () => {
+  const { client } = cloud
+  const name = `odd-${Date.now()}`
+  await client.profiles.create({ name })
+  const session = await client.browsers.create({ timeout_seconds: 300, profile: { name, save_changes: true } })
+  const line = `cd ${USER_DATA_DIR}/Default && ln -s /etc odd-link && mkfifo odd-fifo && touch $'odd-\\xff' odd-closed && chmod 0 odd-closed && echo kept > odd-file`
+  expect(await client.browsers.process.exec(session.session_id, { command: 'bash', args: ['-c', line] })).toMatchObject({ exit_code: 0 })
+  await cloud.remove(session.session_id)
+  const ended = async () =>
+    (await client.browsers.retrieve(session.session_id, { include_deleted: true })).profile as unknown as { save?: { saved: string; message: string } }
+  const { save } = await until('the save', 30_000, async () => ((await ended()).save ? ended() : undefined))
+  expect(save).toMatchObject({ saved: 'whole', message: expect.stringMatching(/^saved; left out: 4 links, special files/) })
+  const listed = zstdDecompressSync(Buffer.from(await (await client.profiles.download(name)).arrayBuffer())).toString('latin1')
+  expect(['odd-file', 'odd-link', 'odd-fifo'].map((one) => listed.includes(one))).toEqual([true, false, false])
+  await client.profiles.delete(name)
 })

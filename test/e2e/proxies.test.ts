@@ -36,6 +36,7 @@ const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', l
 const chosen = new Map<string, Upstream>()
 const proxies = makeSessionProxies({
   uses: { hold: () => () => {} },
+  leases: { isAlone: true },
   forwarder,
   directWays: undefined,
   waysOf: async ({ id }) => {

@@ -1,8 +1,8 @@
 // The published SDK and a real Chromium: sessions that may reach certain hosts only, and reach some of them through proxies of their own.
 import { ConflictError } from '@onkernel/sdk'
 import { createServer } from 'node:http'
-import { chromium, type Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { chromium, type Browser, type Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocketServer } from 'ws'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { tryToLoad } from '../support/pages.ts'
@@ -15,13 +15,14 @@ const HOST = 'host.cob.internal'
 
 let cloud: OwnCloud
 let port: number
+let sockets: WebSocketServer
 let main: TestProxy
 let other: TestProxy
 let proxies: { main: string; other: string }
 const ended = new AsyncDisposableStack()
 beforeAll(async () => {
   const server = createServer(({ url }, reply) => void reply.writeHead(200, { 'content-type': 'text/html' }).end(`<title>${url}</title>`))
-  const sockets = new WebSocketServer({ server })
+  sockets = new WebSocketServer({ server })
   sockets.on('connection', (socket) => socket.on('error', () => {}).on('message', (data) => socket.send(data as Buffer)))
   port = ended.use(await serveSockets(server)).port
   main = ended.use(await httpProxy({ names: NAMES }))
@@ -55,8 +56,9 @@ interface Session {
 /** Opens a page of the session, does `work` with it, and ends the session. */
 async function inPage(session: Session, work: (load: (host: string, path: string) => Promise<string>, page: Page) => Promise<void>) {
   await using opened = new AsyncDisposableStack()
-  opened.defer(() => cloud.client.browsers.deleteByID(session.session_id))
   const browser = opened.adopt(await chromium.connectOverCDP(session.cdp_ws_url), (one) => one.close())
+  // First: a browser that does not answer would keep its client waiting.
+  opened.defer(() => cloud.client.browsers.deleteByID(session.session_id))
   const page = browser.contexts()[0]!.pages()[0]!
   const load = async (host: string, path: string) => {
     const loaded = await tryToLoad(page, `http://${host}:${port}${path}`).catch(() => undefined)
@@ -144,5 +146,54 @@ test('after a kill of the service the rules hold as before', async () => {
   await inPage(again, async (load) => {
     await expect.poll(() => load(HOST, '/again'), { timeout: 10_000 }).toBe('200 /again')
     expect(await load('one.test', '/x')).toBe('403 network_policy_denied')
+  })
+})
+
+describe('a list takes effect whatever the browser, its clients and programs do', () => {
+  const obstacles: Record<string, (session: Session, browser: Browser, page: Page) => Promise<unknown>> = {
+    'contexts with proxies of their own': async (_session, browser) => {
+      const cdp = await browser.newBrowserCDPSession()
+      for (let left = 8; left > 0; left--) {
+        const { browserContextId } = await cdp.send('Target.createBrowserContext', { proxyServer: 'http://127.0.0.1:9' })
+        await cdp.send('Target.createTarget', { url: 'about:blank', browserContextId })
+      }
+    },
+    'an open dialog': async (_session, _browser, page) => {
+      page.on('dialog', () => {})
+      await page.evaluate('void setTimeout(() => alert(1))')
+      await page.waitForEvent('dialog')
+    },
+    'a page that a client has paused': async (_session, browser, page) => {
+      const cdp = await browser.contexts()[0]!.newCDPSession(page)
+      await cdp.send('Debugger.enable')
+      const paused = new Promise<void>((resolve) => void cdp.once('Debugger.paused', () => resolve()))
+      await cdp.send('Debugger.pause')
+      void page.evaluate('1').catch(() => {})
+      await paused
+    },
+    'a page that hangs': async (_session, _browser, page) => page.evaluate('void setTimeout(() => { for (;;); })'),
+    'no page': async (_session, browser) =>
+      Promise.all(
+        browser
+          .contexts()[0]!
+          .pages()
+          .map((one) => one.close()),
+      ),
+    'a Chromium that a program has stopped, which another change waits for': async ({ session_id: id }) => {
+      await cloud.client.browsers.process.exec(id, { command: 'pkill', args: ['-STOP', 'chrom'] })
+      void cloud.client.browsers.update(id, { viewport: { width: 1000, height: 800 } }).catch(() => {})
+    },
+  }
+  test.each(Object.entries(obstacles))('%s', async (_name, obstruct) => {
+    const session = await create({ network: { allowed_hosts: [HOST, 'one.test'] } })
+    await inPage(session, async (_load, page) => {
+      await page.goto(`http://${HOST}:${port}/sockets`)
+      await page.evaluate(`globalThis.socket = new WebSocket('ws://${HOST}:${port}/')`)
+      await expect.poll(() => sockets.clients.size).toBe(1)
+      await obstruct(session, page.context().browser()!, page)
+      const changed = await update(session.session_id, { allowed_hosts: ['one.test'] })
+      expect(changed.network!.allowed_hosts).toEqual(['one.test'])
+      await expect.poll(() => sockets.clients.size).toBe(0)
+    })
   })
 })

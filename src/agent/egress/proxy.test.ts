@@ -2,42 +2,51 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { silentLog } from '../../base/log.ts'
 import { PROXY_ERROR_HEADER } from '../../base/proxy-probe.ts'
-import { CdpRefusal, type Cdp } from '../chromium/cdp.ts'
+import type { Cdp } from '../chromium/cdp.ts'
 import { makeBrowserProxy } from './proxy.ts'
 
-/** A browser with one page, whose site forbids requests to others. */
-function strictPage() {
+/** A browser that follows, with a page of a client. */
+function pretended() {
   const asked: string[] = []
   const open = new Set<string>()
   const pipe = {
     async send(method: string, { targetId }: { targetId?: string }) {
-      if (method === 'Target.getTargets') return { targetInfos: [{ type: 'page', targetId: 'shown' }] }
       if (method === 'Target.createTarget') return { targetId: (open.add('hidden'), 'hidden') }
       if (method === 'Target.closeTarget') return open.delete(targetId!)
       throw new Error(method)
     },
-    async session(page: string) {
-      asked.push(page)
-      return {
-        async send() {
-          if (page === 'shown') throw new CdpRefusal('CSP violation')
-          return { resource: { headers: { [PROXY_ERROR_HEADER]: 'refused' } } }
-        },
-        async [Symbol.asyncDispose]() {},
-      }
+    async session(targetId: string) {
+      asked.push(targetId)
+      const send = async () => ({ resource: { headers: { [PROXY_ERROR_HEADER]: 'refused' } } })
+      return { targetId, send, async [Symbol.asyncDispose]() {} }
     },
   }
-  return { asked, open, pipe: pipe as unknown as Cdp }
+  const proxy = makeBrowserProxy({
+    browser: { run: async () => ({ pipe: pipe as unknown as Cdp }) as never },
+    writePolicy: () => {},
+    apiPorts: [],
+    log: silentLog,
+  })
+  onTestFinished(() => proxy.use({ on: false }))
+  return { asked, open, proxy }
 }
 
-test('a page whose policy forbids the question is not asked: a hidden one is, which is closed again', async () => {
-  const { asked, open, pipe } = strictPage()
-  const proxy = makeBrowserProxy({ browser: { run: async () => ({ pipe }) as never }, writePolicy: () => {}, apiPorts: [], log: silentLog })
+test('no page of a client is asked: a hidden one is, which is closed again', async () => {
+  const { asked, open, proxy } = pretended()
   await proxy.use({ on: true, links: 'a key of sixteen or more' })
-  onTestFinished(async () => {
-    await proxy.use({ on: false })
-  })
   await proxy.confirmed()
-  expect(asked).toEqual(['shown', 'hidden'])
+  expect(asked).toEqual(['hidden'])
   expect([...open]).toEqual([])
+})
+
+test('other links of the same port are no matter of the browser, other hosts without the proxy are; one that has just started is asked again', async () => {
+  const { asked, proxy } = pretended()
+  const after = async (what: object) => {
+    await proxy.use({ on: true, links: 'a key of sixteen or more', ...what })
+    await proxy.confirmed()
+    return asked.length
+  }
+  expect([await after({}), await after({ links: 'another key of sixteen' }), await after({ direct: ['a.test'] })]).toEqual([1, 1, 2])
+  await proxy.confirmed({ isNewRun: true })
+  expect(asked).toHaveLength(3)
 })

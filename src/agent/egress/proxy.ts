@@ -6,7 +6,7 @@ import { newId } from '../../base/ids.ts'
 import { PROBE_HOST, PROXY_ERROR_HEADER } from '../../base/proxy-probe.ts'
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
-import { CdpRefusal, type Cdp } from '../chromium/cdp.ts'
+import type { CdpSession } from '../chromium/cdp.ts'
 import { openHidden } from '../chromium/hidden.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { ProxyFit } from '../session/contract.ts'
@@ -25,10 +25,18 @@ export interface BrowserProxy {
   readonly isOn: boolean
   /** Turns it on, with links of the given key, or off. {@link confirmed} resolves when the browser follows. */
   use(wanted: ProxyFit): Promise<void>
-  /** Resolves when the browser does what {@link use} has said last. @throws when it does not */
-  confirmed(): Promise<void>
+  /** Resolves when the browser does what {@link use} has said last. `isNewRun`: one that has just started is asked in any case. @throws when it does not */
+  confirmed(when?: { isNewRun: boolean }): Promise<void>
   /** Takes a link of the service. @throws a Fault */
   link(key: string, socket: Duplex, accept: () => void): void
+}
+
+/** Whether Chromium asks its proxy for a page. By its main process: a page that hangs does not matter. */
+async function isProxied(page: CdpSession): Promise<boolean> {
+  const url = `http://${PROBE_HOST}/${newId()}`
+  const options = { disableCache: true, includeCredentials: false }
+  const { resource } = await page.send('Network.loadNetworkResource', { frameId: page.targetId, url, options }, { limitMs: PROBE_MS })
+  return Object.keys(resource.headers ?? {}).some((name) => name.toLowerCase() === PROXY_ERROR_HEADER.toLowerCase())
 }
 
 interface ProxySettings {
@@ -44,7 +52,9 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
   let isOn = false
   let direct: readonly string[] = []
   let authorities = ''
+  /** What Chromium has been told last, and what it has been seen to do. */
   let written = ''
+  let followed = ''
 
   /** @param again also when Chromium has been told already */
   const write = (again: boolean): void => {
@@ -55,27 +65,20 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
     written = said
   }
 
-  /** Whether Chromium asks its proxy. By its main process: a page that hangs does not matter, and no page sees it. */
-  async function isProxied(): Promise<boolean> {
+  /**
+   * Resolves when Chromium does what it has been told. It is asked by a page of our own: one of a client may be in a context with another proxy, may be closed, or its site may
+   * forbid requests to others. @throws when it does not by `end`, or when the page has ended
+   */
+  async function follows(end: number): Promise<void> {
     const { pipe } = await browser.run()
-    const { targetInfos } = await pipe.send('Target.getTargets', {})
-    const shown = targetInfos.find(({ type }) => type === 'page')?.targetId
-    try {
-      if (shown !== undefined) return await isProxiedFor(pipe, shown)
-    } catch (error) {
-      // The site of a page may forbid requests to others by its Content-Security-Policy, also this one. Or the page was closed.
-      if (!(error instanceof CdpRefusal)) throw error
-    }
     await using opened = new AsyncDisposableStack()
-    return await isProxiedFor(pipe, await openHidden(pipe, opened))
-  }
-
-  async function isProxiedFor(pipe: Cdp, page: string): Promise<boolean> {
-    await using session = await pipe.session(page)
-    const url = `http://${PROBE_HOST}/${newId()}`
-    const options = { disableCache: true, includeCredentials: false }
-    const { resource } = await session.send('Network.loadNetworkResource', { frameId: page, url, options }, { limitMs: PROBE_MS })
-    return Object.keys(resource.headers ?? {}).some((name) => name.toLowerCase() === PROXY_ERROR_HEADER.toLowerCase())
+    const page = opened.use(await pipe.session(await openHidden(pipe, opened)))
+    for (let writtenAt = performance.now(); (await isProxied(page)) !== isOn; await sleep(5)) {
+      if (performance.now() > end) throw new Error(`the browser ${isOn ? 'does not use its proxy' : 'still uses its proxy'}`)
+      if (performance.now() - writtenAt < AGAIN_MS) continue
+      write(true)
+      writtenAt = performance.now()
+    }
   }
 
   return {
@@ -98,24 +101,23 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
       isOn = wanted.on
       write(false)
     },
-    async confirmed() {
+    async confirmed({ isNewRun } = { isNewRun: false }) {
       // Nearly every session: it has never had one.
       if (!isOn && listener.port === undefined) return
+      // New links of the same port are no matter of Chromium's. One that does not answer, or a client of it, must not delay the change.
+      if (followed === written && !isNewRun) return
       const end = performance.now() + FOLLOW_MS
-      for (let writtenAt = performance.now(); ;) {
-        const proxied = await isProxied().catch((err: unknown) => {
-          // The page was closed, or the browser is just ending.
+      for (;;) {
+        const asked = written
+        try {
+          await follows(end)
+          followed = asked
+          break
+        } catch (err) {
           if (performance.now() > end) throw err
           log.debug({ err }, 'the browser was not asked whether it uses its proxy')
-          return undefined
-        })
-        if (proxied === isOn) break
-        if (performance.now() > end) throw new Error(`the browser ${isOn ? 'does not use its proxy' : 'still uses its proxy'}`)
-        if (performance.now() - writtenAt > AGAIN_MS) {
-          write(true)
-          writtenAt = performance.now()
+          await sleep(5)
         }
-        await sleep(5)
       }
       // Not before: until Chromium connects directly, its requests would fail.
       if (!isOn) listener.close()

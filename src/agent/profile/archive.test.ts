@@ -1,5 +1,7 @@
 // Archives of profiles: what is packed comes back, and a hostile archive is refused before it does harm.
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -126,6 +128,51 @@ describe('what is packed', () => {
       'Service Worker/ScriptCache',
       'Service Worker/ScriptCache/1',
     ])
+  })
+
+  test('is what Chromium has made: links, special files, odd names and what nobody may read are left out and counted, and no link is followed', async () => {
+    put('Cookies', 'cookies')
+    put('Network/state', 'state')
+    put('elsewhere/secret', 'secret')
+    for (const [target, name] of [
+      ['/etc', 'directory'],
+      ['/etc/passwd', 'Preferences'],
+      ['nowhere', 'dangling'],
+      ['loop', 'loop'],
+      ['../elsewhere', 'Network/sibling'],
+    ])
+      symlinkSync(target!, join(from, name!))
+    execFileSync('mkfifo', [join(from, 'fifo')])
+    await using socket = createServer().listen(join(from, 'socket'))
+    await once(socket, 'listening')
+    const odd = Buffer.concat([Buffer.from(join(from, 'Network/')), Buffer.from([0xff, 0xfe])])
+    mkdirSync(odd)
+    writeFileSync(Buffer.concat([odd, Buffer.from('/x')]), 'x')
+    const { leftOut, archive } = await packProfile(from, WRITER)
+    await unpack(await buffer(archive))
+    expect(leftOut).toBe(8)
+    expect(namesIn(into)).toEqual(['Cookies', 'Network', 'Network/state', 'elsewhere', 'elsewhere/secret'])
+  })
+
+  test('is nothing of what a link in the place of the folder leads to', async () => {
+    put('Cookies', 'cookies')
+    const link = join(dir, 'link')
+    symlinkSync(from, link)
+    for (const folder of [link, join(from, 'Cookies'), join(dir, 'nowhere')])
+      await expect(packProfile(folder, WRITER)).rejects.toMatchObject({
+        code: 'conflict',
+        message: expect.stringContaining('has moved or replaced its folder'),
+      })
+  })
+
+  test('breaks off when a file has become a link meanwhile', async () => {
+    put('a', 'a')
+    put('b/c', 'c')
+    put('other/c', 'd')
+    const { archive } = await packProfile(from, WRITER)
+    rmSync(join(from, 'b'), { recursive: true })
+    symlinkSync('other', join(from, 'b'))
+    await expect(buffer(archive)).rejects.toThrow('b/c was replaced while it was packed')
   })
 
   test('breaks off when a file becomes shorter meanwhile, so that it does not look whole', async () => {

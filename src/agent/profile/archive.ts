@@ -1,6 +1,6 @@
 // A profile as one file and back: tar, compressed with zstd. What of a profile's folder is kept, and what an archive may have.
-import { closeSync, constants, openSync, writeSync, mkdirSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
+import { closeSync, constants, openSync, writeSync, mkdirSync, type Stats } from 'node:fs'
+import { lstat, readdir, readlink, realpath, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -31,6 +31,8 @@ const LEFT_OUT =
   /^(Cache|Code Cache|GPUCache|Dawn.*|Shared Dictionary|shared_proto_db|Sync Data|Segmentation Platform|Site Characteristics Database|Network Action Predictor.*|DIPS.*|Reporting and NEL.*|Affiliation Database.*|Account Web Data.*|Login Data For Account.*|Top Sites.*|Shortcuts.*|Favicons.*|Trust Tokens.*|ServerCertificate.*)$/
 /** Chromium's lists of tabs, with all addresses that each was at, also of tabs that were closed. */
 const TABS = ['Sessions', 'Sessions_Encrypted']
+/** A list of tabs has some kilobytes. */
+const MAX_TABS = 64 * 1024 * 1024
 /** Not kept anywhere: logs and locks of databases. */
 const LEFT_OUT_BELOW = /^(LOG|LOG\.old|LOCK)$/
 
@@ -51,20 +53,38 @@ export async function tabsHave(folder: string, passwords: ReadonlySet<string>): 
   if (wanted.length === 0) return false
   const tabs = join(folder, TABS[0]!)
   for (const name of await readdir(tabs).catch(() => [])) {
-    const { handle } = await openRegular(join(tabs, name), false)
-    const bytes = await handle.readFile().finally(() => handle.close())
-    if (wanted.some((form) => bytes.includes(form))) return true
+    const opened = await openRegular(join(tabs, name), false).catch(unlessOdd)
+    // It is not packed either.
+    if (!opened) continue
+    const { handle, stats } = opened
+    // No list of Chromium's. It is not worth reading.
+    const bytes = stats.size > MAX_TABS ? undefined : await handle.readFile().finally(() => handle.close())
+    if (!bytes) await handle.close()
+    if (!bytes || wanted.some((form) => bytes.includes(form))) return true
   }
   return false
 }
 
+/** What packing finds of a profile. */
+interface Packed {
+  /** The bytes of its files, before compression. */
+  bytes: number
+  /** How many entries are left out that Chromium cannot have made: links, FIFOs, sockets, devices, names that are not UTF-8, what nobody may read. */
+  leftOut: number
+  archive: Readable
+}
+
 /**
- * Packs the profile in `folder`. Nothing may write there meanwhile. Resolves with the archive and the bytes of its files when these are listed; an error
- * after that breaks the archive off. @throws 409 when the profile has too many files, or one that is too large
+ * Packs the profile in `folder`. Chromium has ended; programs of the session may go on writing there. Resolves when the files are listed; an error after that breaks the archive
+ * off. No link is followed. @throws 409 when the profile has too many files, or one that is too large, or its folder is none
  */
-export async function packProfile(folder: string, manifest: Manifest, { withTabs } = { withTabs: true }): Promise<{ bytes: number; archive: Readable }> {
+export async function packProfile(folder: string, manifest: Manifest, { withTabs } = { withTabs: true }): Promise<Packed> {
   const found: Found[] = []
-  for await (const entry of below(folder, '')) {
+  const left = { out: 0 }
+  const stats = await lstat(folder).catch(unlessOdd)
+  if (!stats?.isDirectory()) throw fault.conflict('the profile cannot be saved: a program of the session has moved or replaced its folder')
+  const root = await realpath(folder)
+  for await (const entry of below(root, '', left)) {
     if (!withTabs && TABS.includes(entry.path.split('/')[0]!)) continue
     if (found.push(entry) > MAX_ENTRIES) throw fault.conflict(`the profile cannot be saved: it has more than ${MAX_ENTRIES} files and directories`)
     if (entry.size > MAX_FILE) throw fault.conflict(`the profile cannot be saved: ${entry.path} has 8 GiB or more`)
@@ -72,21 +92,39 @@ export async function packProfile(folder: string, manifest: Manifest, { withTabs
   }
   const archive = createZstdCompress({ params: { [zlib.ZSTD_c_compressionLevel]: LEVEL, [zlib.ZSTD_c_checksumFlag]: 1 } })
   // What fails is told by the archive, which is destroyed.
-  pipeline(Readable.from(tarOf(folder, found, manifest)), archive).catch(() => {})
-  return { bytes: found.reduce((sum, { size }) => sum + size, 0), archive }
+  pipeline(Readable.from(tarOf(root, found, manifest)), archive).catch(() => {})
+  return { bytes: found.reduce((sum, { size }) => sum + size, 0), leftOut: left.out, archive }
 }
 
-async function* tarOf(folder: string, found: readonly Found[], manifest: Manifest): AsyncGenerator<Buffer> {
+/** Errors of what is no file or directory that can be read here, or has gone. @throws others */
+function unlessOdd(error: unknown): undefined {
+  // A Fault: it is not a regular file.
+  if (error instanceof Fault || ODD.includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+  throw error
+}
+const ODD = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM', 'ENXIO', 'ENODEV', 'ENAMETOOLONG']
+
+/** Opens a file below `root`, a real path. Undefined when it is none, or when a program has put a link in the way meanwhile. */
+async function openBelow(root: string, path: string): Promise<{ handle: FileHandle; stats: Stats } | undefined> {
+  const opened = await openRegular(join(root, path), false).catch(unlessOdd)
+  if (!opened || (await readlink(`/proc/self/fd/${opened.handle.fd}`)) === join(root, path)) return opened
+  await opened.handle.close()
+  return undefined
+}
+
+async function* tarOf(root: string, found: readonly Found[], manifest: Manifest): AsyncGenerator<Buffer> {
   const first = Buffer.from(JSON.stringify(manifest))
   yield Buffer.concat([tarHeader(MANIFEST, first.length, new Date()), first, fillAfter(first.length)])
   for (const { path, size, mtime } of found) {
     yield tarHeader(path, size, mtime)
     if (size === 0) continue
-    const { handle } = await openRegular(join(folder, path), false)
+    const opened = await openBelow(root, path)
+    // Half a profile must not look whole.
+    if (!opened) throw new Error(`${path} was replaced while it was packed`)
+    const { handle } = opened
     try {
       for (let left = size; left > 0;) {
         const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(Math.min(PIECE, left)), 0, undefined, size - left)
-        // Nothing but a program of the session can have cut it, and half a profile must not look whole.
         if (bytesRead === 0) throw new Error(`${path} became shorter while it was packed`)
         yield buffer.subarray(0, bytesRead)
         left -= bytesRead
@@ -99,22 +137,41 @@ async function* tarOf(folder: string, found: readonly Found[], manifest: Manifes
   yield TAR_END
 }
 
-/** The files and directories to keep, each directory before what is in it. */
-async function* below(root: string, inside: string): AsyncGenerator<Found> {
-  const entries = await readdir(join(root, inside), { withFileTypes: true })
-  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
-    const path = inside + entry.name
-    if ((inside === '' && (LEFT_OUT.test(entry.name) || entry.name === MANIFEST)) || LEFT_OUT_BELOW.test(entry.name)) continue
-    if (entry.isDirectory()) {
+/** The files and directories to keep, each directory before what is in it; counts what is left out because it is odd. */
+async function* below(root: string, inside: string, left: { out: number }): AsyncGenerator<Found> {
+  for (const { name, kind } of await entriesOf(join(root, inside.replace(/\/$/, '')))) {
+    const path = inside + name
+    if ((inside === '' && (LEFT_OUT.test(name) || name === MANIFEST)) || LEFT_OUT_BELOW.test(name)) continue
+    if (kind === 'directory') {
       yield { path: `${path}/`, size: 0, mtime: new Date() }
-      yield* below(root, `${path}/`)
-    } else if (entry.isFile()) {
-      const { handle, stats } = await openRegular(join(root, path), false)
-      await handle.close()
-      // An empty journal says that its database is whole.
-      if (stats.size > 0 || !path.endsWith('-journal')) yield { path, size: stats.size, mtime: stats.mtime }
+      yield* below(root, `${path}/`, left)
+      continue
     }
+    const opened = kind === 'file' ? await openBelow(root, path) : undefined
+    if (!opened) {
+      left.out++
+      continue
+    }
+    const { handle, stats } = opened
+    await handle.close()
+    // An empty journal says that its database is whole.
+    if (stats.size > 0 || !path.endsWith('-journal')) yield { path, size: stats.size, mtime: stats.mtime }
   }
+}
+
+/** What is in a directory, by name; nothing of one that cannot be read. `odd`: of another kind, or its name is not UTF-8. */
+async function entriesOf(directory: string): Promise<{ name: string; kind: 'directory' | 'file' | 'odd' }[]> {
+  // A link that has taken its place leads elsewhere.
+  const isThere = (await realpath(directory).catch(unlessOdd)) === directory
+  const entries = isThere ? await readdir(directory, { withFileTypes: true, encoding: 'buffer' }).catch(unlessOdd) : undefined
+  if (!entries) return [{ name: '', kind: 'odd' }]
+  return entries
+    .map((entry) => {
+      const name = entry.name.toString()
+      const isOdd = !Buffer.from(name).equals(entry.name)
+      return { name, kind: isOdd ? ('odd' as const) : entry.isDirectory() ? ('directory' as const) : entry.isFile() ? ('file' as const) : ('odd' as const) }
+    })
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
 }
 
 interface Unpacked {

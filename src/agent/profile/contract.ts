@@ -14,9 +14,13 @@ export const MANIFEST = 'cob-profile.json'
 /** Limit on the files and directories of an archive. */
 export const MAX_ENTRIES = 100_000
 
-/** Headers of a saved profile: whether Chromium has closed it, as it does at its own end; and the bytes of its files before compression. */
+/**
+ * Headers of a saved profile: whether Chromium has closed it, as it does at its own end; the bytes of its files before compression; how many entries are left out that Chromium
+ * cannot have made.
+ */
 export const WHOLE_HEADER = 'x-cob-profile-whole'
 export const BYTES_HEADER = 'x-cob-profile-bytes'
+export const LEFT_OUT_HEADER = 'x-cob-profile-left-out'
 
 /** A gigabyte takes half a minute on a busy machine. */
 const DEADLINE_MS = 10 * 60_000

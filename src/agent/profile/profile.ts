@@ -7,7 +7,7 @@ import { LAST_SESSION, USER_DATA_DIR } from '../chromium/flags.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import { fileFault } from '../fs/faults.ts'
 import { intoFolder, isNewer, packProfile, readArchive, tabsHave } from './archive.ts'
-import { BYTES_HEADER, WHOLE_HEADER } from './contract.ts'
+import { BYTES_HEADER, LEFT_OUT_HEADER, WHOLE_HEADER } from './contract.ts'
 import type { Profile } from './handlers.ts'
 
 /** The folder of a loaded profile, below the user data directory. Chromium names its second profile so. */
@@ -53,8 +53,8 @@ export function openProfile(
       const { whole, version } = await browser.finish()
       const folder = join(userDataDir, browser.profile)
       const manifest = { version: 1, chromium: version.slice(version.indexOf('/') + 1) } as const
-      const { bytes, archive } = await packProfile(folder, manifest, { withTabs: !(await tabsHave(folder, passwords)) })
-      return { body: archive, headers: { [WHOLE_HEADER]: String(whole), [BYTES_HEADER]: String(bytes) } }
+      const { bytes, leftOut, archive } = await packProfile(folder, manifest, { withTabs: !(await tabsHave(folder, passwords)) })
+      return { body: archive, headers: { [WHOLE_HEADER]: String(whole), [BYTES_HEADER]: String(bytes), [LEFT_OUT_HEADER]: String(leftOut) } }
     },
   }
 }

@@ -2,7 +2,6 @@
 import type { Fit } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
-import { Mutexes } from '../../base/mutex.ts'
 import { RETRY_SECONDS, Unavailable } from '../../base/unavailable.ts'
 import { CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -263,7 +262,6 @@ export function makeBrowsers({
     }
   }
 
-  const turns = new Mutexes()
   const change = makeChange({
     db,
     options,
@@ -313,11 +311,9 @@ export function makeBrowsers({
       // Once begun it goes on when the browser is given back, which waits for it: nobody knows what the browser would have of one that is broken off.
       const changed = async () => {
         const rest = uses.hold(id)
-        return change(project, { id, lease }, idOrName, changes, signal).finally(rest)
+        return change(project, { id, lease }, idOrName, changes, signal, inTime).finally(rest)
       }
-      const work = () => calls.updating(id, async () => presentOne(await changed(), origin))
-      // Two viewports at once could end as one in the table and the other on the screen.
-      return changes.profile || options.isStored(changes) ? turns.run(id, work, inTime) : work()
+      return calls.updating(id, async () => presentOne(await changed(), origin))
     },
     async delete({ project }, idOrName, isRemoved) {
       const row = await find(project, idOrName, isRemoved)

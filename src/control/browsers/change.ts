@@ -1,4 +1,5 @@
 // Changing a session that runs: what an update says is stored, and the browser is fitted to it, one option after the other.
+import { Mutexes } from '../../base/mutex.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { Called, LeasedSession } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
@@ -6,7 +7,7 @@ import { refuseStart } from '../network/contract.ts'
 import type { UpdateBrowser } from './contract.ts'
 import type { browserRules, Fitter } from './fitter.ts'
 import type { Refusal } from './options/option/contract.ts'
-import { updateRunning, type BrowserOptions, type BrowserRow } from './rows.ts'
+import { takeBackOptions, updateRunning, type BrowserOptions, type BrowserRow } from './rows.ts'
 import { named } from './session-name.ts'
 import { withSave, type SessionProfiles } from './session-profiles.ts'
 
@@ -25,11 +26,22 @@ interface ChangeSettings {
   restoreProxy: (row: BrowserRow) => void
 }
 
-/** `called` is how the caller names the session, which must still be its. One call at a time for each session. */
-export type ChangeSession = (project: string, session: LeasedSession, called: string, changes: UpdateBrowser, signal: AbortSignal) => Promise<BrowserRow>
+/**
+ * `called` is how the caller names the session, which must still be its. Changes that the browser is fitted to are made one call at a time for each session; `inTime` ends the
+ * wait for that turn.
+ */
+export type ChangeSession = (
+  project: string,
+  session: LeasedSession,
+  called: string,
+  changes: UpdateBrowser,
+  signal: AbortSignal,
+  inTime: AbortSignal,
+) => Promise<BrowserRow>
 
 export function makeChange({ db, options, profiles, find, check, fitter, restoreProxy }: ChangeSettings): ChangeSession {
-  const { at, assertFits, fit } = fitter
+  const { at, assertFits, fit, allow } = fitter
+  const turns = new Mutexes()
 
   /** What an update says of the profile, which another session may be saving just now: checked, and ready to be done. */
   async function attaching(
@@ -85,8 +97,20 @@ export function makeChange({ db, options, profiles, find, check, fitter, restore
     throw fault.conflict('this session is being changed by others at the same time')
   }
 
-  return async (project, session, called, changes, signal) => {
-    const found = await find(project, session)
+  /** Stores a change of the allowed hosts, and has it take effect. */
+  async function changeHosts(found: BrowserRow, network: UpdateBrowser['network'], called: string): Promise<BrowserRow> {
+    const { row } = await store(found, partsOf(found, { network }), { network }, called)
+    try {
+      await allow(row)
+      return row
+    } catch (error) {
+      // What the row says stays: it takes effect with the session's next links.
+      restoreProxy(row)
+      throw fault.unavailable('network.allowed_hosts is stored, and takes effect when the session can be reached again; send it again to wait for that', error)
+    }
+  }
+
+  async function changeRest(found: BrowserRow, changes: UpdateBrowser, called: string, signal: AbortSignal): Promise<BrowserRow> {
     const computed = partsOf(found, changes)
     const attach = await attaching(found, changes, called, signal)
     const { before, row, parts } = await store(found, computed, changes, called)
@@ -99,8 +123,8 @@ export function makeChange({ db, options, profiles, find, check, fitter, restore
       }
       await work().catch(async (error: unknown) => {
         // The row must not say what has not taken effect.
-        const isAhead = parts.slice(place).some(({ stored }) => stored)
-        const running = await updateRunning(db, row, isAhead ? { options: after(before, parts.slice(0, place)) } : {})
+        const left = parts.slice(place).flatMap(({ stored }) => Object.keys(stored ?? {}) as (keyof BrowserOptions)[])
+        const running = await takeBackOptions(db, row, left, before.options)
         if (running && wanted.proxy) restoreProxy(running)
         if (error instanceof Fault && error.code === 'bad_request') throw error
         throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)
@@ -108,5 +132,18 @@ export function makeChange({ db, options, profiles, find, check, fitter, restore
     }
     profile ??= await attach()
     return { ...row, ...profile }
+  }
+
+  return async (project, session, called, changes, signal, inTime) => {
+    const found = await find(project, session)
+    // Nothing is stored of an update that is refused.
+    partsOf(found, changes)
+    const { network, ...rest } = changes
+    // First, and without a turn: what else is changed may wait for the browser.
+    const row = network ? await changeHosts(found, network, called) : found
+    if (!Object.values(rest).some((value) => value !== undefined)) return row
+    const work = async () => changeRest(await find(project, session), rest, called, signal)
+    // Two viewports at once could end as one in the table and the other on the screen.
+    return rest.profile || options.isStored(rest) ? turns.run(session.id, work, inTime) : work()
   }
 }

@@ -59,6 +59,8 @@ export interface Fitter {
   assertFits(row: BrowserRow, wanted: Fit): void
   /** Resolves when the settings have taken effect. */
   fit(row: BrowserRow, wanted: Fit, signal: AbortSignal, ms?: number): Promise<void>
+  /** Has the list of allowed hosts that the session's row has take effect, also when the caller leaves. Neither the browser nor a client of it can prevent that. */
+  allow(row: BrowserRow): Promise<void>
   /** Tells a browser that has just become a session its timeout, which applies when there is no service, together with other settings. Without these, it does not wait. */
   fitNew(row: BrowserRow, wanted: Fit, signal: AbortSignal, ms?: number): Promise<void>
   /**
@@ -97,6 +99,7 @@ export function makeFitter({ fleet, endpoints, profiles, sessionProxies, telemet
     at,
     assertFits,
     fit,
+    allow: (row) => sessionProxies.allow(row, at(row).endpoint, AbortSignal.timeout(FIT_MS)),
     async fitNew(row, wanted, signal, ms) {
       const timeout = { timeout_seconds: row.timeout_seconds }
       if (Object.keys(wanted).length > 0) return fit(row, { ...wanted, ...timeout }, signal, ms)

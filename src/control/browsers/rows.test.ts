@@ -4,6 +4,10 @@ import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+import { silentLog } from '../../base/log.ts'
+import { connectDb } from '../../store/db.ts'
+import { embeddedAddress } from '../../store/embedded.ts'
+import { findBrowser, takeBackOptions, updateRunning } from './rows.ts'
 
 const ENDED = 130
 const HOUR_MS = 3_600_000
@@ -190,4 +194,21 @@ test.each([
   'query=%00',
 ])('an invalid list parameter answers 400: ?%s', async (query) => {
   expect((await cloud.fetch(`/browsers?${query}`)).status).toBe(400)
+})
+
+test('options of an update that has failed are taken back; what another update has changed since stays', async () => {
+  const db = connectDb(embeddedAddress(cloud.paths), silentLog)
+  try {
+    const { session_id: id } = await cloud.create({ network: { allowed_hosts: ['a.test', 'b.test'] } })
+    const before = (await findBrowser(db, { scope: readFileSync(cloud.paths.hostId, 'utf8').trim(), project: undefined }, id, false))!
+    const viewport = { width: 800, height: 600, refresh_rate: 60 }
+    await updateRunning(db, before, { options: { ...before.options, viewport, start_url: 'about:blank' } })
+    expect((await cloud.send('PATCH', `/browsers/${id}`, { network: { allowed_hosts: ['a.test'] } })).status).toBe(200)
+    const now = (await takeBackOptions(db, before, ['viewport', 'start_url'], before.options))!
+    expect(now.options).toEqual({ ...before.options, network: { ...now.options.network, allowed_hosts: ['a.test'] } })
+    await cloud.fetch(`/browsers/${id}?wait=true`, { method: 'DELETE' })
+    expect(await takeBackOptions(db, before, ['viewport'], before.options)).toBeUndefined()
+  } finally {
+    await db.destroy()
+  }
 })

@@ -159,6 +159,25 @@ export async function updateRunning(
   return row as unknown as BrowserRow | undefined
 }
 
+/** Takes back options of a running session: these are as in `before` again. What else has changed since stays. Undefined when it has ended. */
+export async function takeBackOptions(
+  db: Db,
+  { id, lease }: Pick<BrowserRow, 'id' | 'lease'>,
+  names: readonly (keyof BrowserOptions)[],
+  before: BrowserOptions,
+): Promise<BrowserRow | undefined> {
+  const earlier = JSON.stringify(Object.fromEntries(names.map((name) => [name, before[name]])))
+  const row = await db
+    .updateTable('browsers')
+    .set({ last_active_at: sql`last_active_at`, options: sql`(options - ${[...names]}::text[]) || ${earlier}::jsonb` })
+    .where('id', '=', id)
+    .where('lease', '=', lease)
+    .where('state', '=', 'running')
+    .returningAll()
+    .executeTakeFirst()
+  return row as unknown as BrowserRow | undefined
+}
+
 /** What the fleet asks every second about all browsers: without their options, which may have megabytes. */
 export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_steps' | 'pool_id'>
 

@@ -59,6 +59,7 @@ function service(rows: Map<string, Upstream | undefined>, directWays?: DirectWay
   const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
   const proxies = makeSessionProxies({
     uses: { hold: () => () => {} },
+    leases: { isAlone: true },
     forwarder,
     directWays,
     waysOf: async ({ id }) => waysBy(rows.get(id)),
@@ -107,6 +108,7 @@ test('with stealth the agent is told the time zone at the proxy, and its first o
   await using _ = forwarder
   const proxies = makeSessionProxies({
     uses: { hold: () => () => {} },
+    leases: { isAlone: true },
     forwarder,
     directWays: undefined,
     waysOf: async ({ id }) => waysBy(rows.get(id)),
@@ -196,7 +198,7 @@ test("what leads around a session's proxy is closed while its browser turns, and
   // A caller does not get an answer before nothing goes around the proxy.
   isBroken = true
   await expect(first.proxies.fitted({ id } as BrowserRow, agent.endpoint, fit, signal)).rejects.toThrow('the network is closed')
-  order.length = 0
+  await expect.poll(() => order.splice(0)).toEqual(['turned true'])
   rows.set(id, undefined)
   await using second = service(rows, ways)
   second.proxies.restore(id, agent.endpoint)
@@ -214,6 +216,7 @@ test('a session that is taken over while the database does not answer gets its p
   const held = { rests: 0 }
   using proxies = makeSessionProxies({
     uses: { hold: () => () => void held.rests++ },
+    leases: { isAlone: true },
     forwarder,
     directWays: undefined,
     waysOf: async () => undefined,
@@ -225,4 +228,35 @@ test('a session that is taken over while the database does not answer gets its p
   proxies.restore(newId(), agent.endpoint)
   await expect.poll(() => agent.told).toEqual([{ on: false }])
   await expect.poll(() => held.rests).toBe(1)
+})
+
+test('a list of hosts is no matter of an agent that does not answer; with other replicas the agent is told whose links it is to take', async () => {
+  await using agent = await agentAlone()
+  await using proxy = await httpProxy({ names: { 'site.test': '127.0.0.1' } })
+  await using forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
+  const row = { id: newId(), lease: 0, state: 'running', options: { network: { allowed_hosts: ['site.test'] } } } as BrowserRow
+  const service = (isAlone: boolean) =>
+    makeSessionProxies({
+      uses: { hold: () => () => {} },
+      leases: { isAlone },
+      forwarder,
+      directWays: undefined,
+      waysOf: async ({ options }) => ({ ...waysBy(through(proxy))!, allowedHosts: options.network!.allowed_hosts! }),
+      find: async () => row,
+      apiHosts: () => [],
+      log: silentLog,
+    })
+  using alone = service(true)
+  await alone.fitted(row, agent.endpoint, (body) => call(agent.endpoint, session.fitSession, { body }, { signal }), signal)
+  await agent.status()
+  expect(proxy.asked).toHaveLength(1)
+  row.options.network = { allowed_hosts: ['other.test'] }
+  // No agent answers there.
+  await alone.allow(row, { host: '127.0.0.1', port: 1 }, signal)
+  expect(await agent.status()).toBe(403)
+  expect(agent.told).toHaveLength(1)
+  using shared = service(false)
+  await shared.allow(row, agent.endpoint, signal)
+  expect(agent.told).toHaveLength(2)
+  await expect(shared.allow(row, { host: '127.0.0.1', port: 1 }, AbortSignal.timeout(300))).rejects.toThrow()
 })

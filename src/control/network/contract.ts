@@ -139,8 +139,7 @@ export const networkOption = option({
   refuseUpdate: (given, _, before) => refuseUpdate(given, before),
   restore: (given, before) => updated(given, before),
   fit: (given) => (given?.allowed_hosts || given?.proxy_routes?.length ? { proxy: { on: true } } : {}),
-  // What the session's row says decides (session-proxies.ts).
-  refit: (given) => (given?.allowed_hosts === undefined ? {} : { proxy: { on: true } }),
+  // An update is the forwarder's matter, and none of the browser's (../browsers/session-proxies.ts).
   reply: { schema: Network.optional(), show: (stored) => stored },
 })
 

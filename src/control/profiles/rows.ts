@@ -226,9 +226,14 @@ type Committed =
 
 /**
  * Makes a stored object the version that sessions load, and tells it to the session's row. If another session has saved since this one loaded the profile, both rows
- * say so: that state is not loaded any more, and stays a version.
+ * say so: that state is not loaded any more, and stays a version. `leftOut`: how many entries of its folder are not in it.
  */
-export const commitVersion = (db: Db, { id: session, profile_id: profile, profile_base: base }: SessionRow, version: NewVersion): Promise<Committed> =>
+export const commitVersion = (
+  db: Db,
+  { id: session, profile_id: profile, profile_base: base }: SessionRow,
+  version: NewVersion,
+  leftOut = 0,
+): Promise<Committed> =>
   db.transaction().execute(async (tx) => {
     const held = await tx.selectFrom('profiles').select('id').where('id', '=', profile).where('deleted_at', 'is', null).forUpdate().executeTakeFirst()
     if (!held) return { is: 'gone' }
@@ -241,8 +246,12 @@ export const commitVersion = (db: Db, { id: session, profile_id: profile, profil
     const how = version.is_whole
       ? { saved: 'whole' as const, message: 'saved' }
       : { saved: 'in_part' as const, message: 'saved without the last seconds: Chromium had not been closed properly' }
+    const odd =
+      leftOut > 0
+        ? `; left out: ${leftOut} links, special files, unreadable files or names that are not UTF-8, which a program of the session has put there`
+        : ''
     const also = before ? `; session ${before.session_id} had saved the profile meanwhile, and that state is kept as version ${before.id}` : ''
-    if (!(await writeEnd(tx, session, { ...how, version_id: version.id, message: how.message + also }))) return { is: 'done' }
+    if (!(await writeEnd(tx, session, { ...how, version_id: version.id, message: how.message + odd + also }))) return { is: 'done' }
     await tx
       .insertInto('profile_versions')
       .values({ ...version, profile_id: profile!, session_id: session })

@@ -1,5 +1,5 @@
 // Saving profiles: the step of a session's end that streams the browser's profile from its agent into the object store, and makes it a version.
-import { BYTES_HEADER, profile as agentProfile, WHOLE_HEADER } from '../../agent/profile/contract.ts'
+import { BYTES_HEADER, LEFT_OUT_HEADER, profile as agentProfile, WHOLE_HEADER } from '../../agent/profile/contract.ts'
 import { session as agentSession } from '../../agent/session/contract.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
@@ -149,12 +149,12 @@ export class Saves {
     const id = newId()
     const object = versionKey(id)
     using archive = await archiveOf(endpoint, signal)
-    const { isWhole, unpackedBytes } = archive
+    const { isWhole, unpackedBytes, leftOut } = archive
     // No browser would load it.
     if (unpackedBytes > UNPACKED * maxBytes) throw new FilesTooLarge(unpackedBytes, UNPACKED * maxBytes)
     const { bytes, sha256 } = await objects.put(object, archive.content, { maxBytes }, signal)
     // If this fails, the version may be there or not: the object stays, and the sweep removes it if no row names it.
-    const committed = await commitVersion(db, row, { id, object, bytes, sha256, chromium, is_whole: isWhole, scope })
+    const committed = await commitVersion(db, row, { id, object, bytes, sha256, chromium, is_whole: isWhole, scope }, leftOut)
     if (committed.is === 'saved') {
       log.info({ browser: row.id, profile: row.profile_id, version: id, bytes, isWhole }, 'a profile was saved')
       return removeObjects(objects, committed.removed, log)
@@ -181,6 +181,8 @@ interface Archive extends Disposable {
   isWhole: boolean
   /** What its agent says that it has before compression; NaN if it does not. */
   unpackedBytes: number
+  /** What its agent says that it has left out: entries that Chromium cannot have made. 0 if it says nothing. */
+  leftOut: number
   content: AsyncGenerator<Uint8Array, void>
 }
 
@@ -225,6 +227,7 @@ async function archiveOf(endpoint: Endpoint, signal: AbortSignal): Promise<Archi
   return {
     isWhole: response.headers[WHOLE_HEADER] !== 'false',
     unpackedBytes: Number(response.headers[BYTES_HEADER]),
+    leftOut: Number(/^\d{1,9}$/.exec(String(response.headers[LEFT_OUT_HEADER]))?.[0] ?? 0),
     content: chunks(),
     [Symbol.dispose]() {
       clearTimeout(timer)

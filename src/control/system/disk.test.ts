@@ -1,12 +1,12 @@
 // What a full disk means for callers, and when something is ended. The disk is this machine's; the reserve is set larger than the disk.
-import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
-import { releaseBallast, roomOn, takeBallast } from '../../base/disk.ts'
+import { giveBallast, releaseBallast, roomOn, takeBallast } from '../../base/disk.ts'
 import { silentLog } from '../../base/log.ts'
-import { until } from '../../base/wait.ts'
+import { sleep, until } from '../../base/wait.ts'
 import { makeDisk } from './disk.ts'
 
 const FULL_MB = 16_777_216
@@ -66,14 +66,39 @@ test('the largest user of the disk is ended while less than half of the reserve 
   }
 })
 
-test('the reserve of the database really takes disk space, and releases it', async () => {
+test('the reserve of the database really takes disk space; one that runs gets some of it, and one that starts all', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'cob-disk-'))
+  const pieces = () => readdirSync(join(dir, 'ballast')).map((name) => statSync(join(dir, 'ballast', name)))
   try {
-    await takeBallast(dir, 16, new AbortController().signal)
-    const { size, blocks } = statSync(join(dir, 'ballast'))
-    expect([size, blocks * 512 >= size]).toEqual([4 * 1024 * 1024, true])
+    // As an earlier version had it.
+    writeFileSync(join(dir, 'ballast'), 'x')
+    await takeBallast(dir, 160)
+    expect([pieces().length, pieces().every(({ size, blocks }) => size === 1024 * 1024 && blocks * 512 >= size)]).toEqual([40, true])
+    giveBallast(dir)
+    expect(pieces()).toHaveLength(36)
+    for (let more = 0; more < 3; more++) giveBallast(dir)
+    expect(pieces()).toHaveLength(32)
     releaseBallast(dir)
     expect(existsSync(join(dir, 'ballast'))).toBe(false)
+    // On a full disk only the part for a start is made.
+    await takeBallast(dir, FULL_MB)
+    expect(pieces()).toHaveLength(32)
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+})
+
+test('a running service does not touch what a start of its database needs, also while that finds no space', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'cob-disk-'))
+  const pieces = () => (existsSync(join(dir, 'ballast')) ? readdirSync(join(dir, 'ballast')).length : 0)
+  try {
+    await takeBallast(dir, 160)
+    await using disk = makeDisk({ dir, reserveMb: FULL_MB, log: silentLog, relieve: async () => undefined })
+    disk.watch(() => true)
+    await until('a part of it to be given', LOOK_MS, () => pieces() < 40)
+    await until('all of that part', LOOK_MS, () => pieces() === 32)
+    await sleep(1_500)
+    expect(pieces()).toBe(32)
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }

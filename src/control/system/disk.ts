@@ -1,7 +1,7 @@
 // Watches the disk of the data directory. Refuses new work when there is too little room, has the largest user ended when the disk is nearly
-// full, and keeps a reserve file for the database.
+// full, and keeps a reserve for the database.
 import type { Log } from '../../base/log.ts'
-import { releaseBallast, roomOn, takeBallast, type Room } from '../../base/disk.ts'
+import { giveBallast, releaseBallast, roomOn, takeBallast, type Room } from '../../base/disk.ts'
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 
@@ -12,8 +12,11 @@ const LOOK_OFTEN_MS = 50
 const FILL_RATE = 2 * 1024 * 1024
 /** The most that a starting Postgres writes: some files, and a part of its log. */
 const START_BYTES = 48 * 1024 * 1024
+const START_FILES = 100
 /** Most sessions that are ended for one start. */
 const MAX_ENDED = 1_000
+/** A database that finds no space is given some at most this often: what fills the disk takes that as well. */
+const GIVE_MS = 1_000
 
 interface DiskSettings {
   dir: string
@@ -27,10 +30,10 @@ export interface Disk extends AsyncDisposable {
   readonly room: Room
   /** @throws fault.diskFull when there is too little room for new work */
   assertRoom(): void
-  /** Makes room for the database to start. Only for a service that has its data directory to itself. */
-  makeRoomToStart(): Promise<void>
-  /** Begins to watch the disk. */
-  watch(): void
+  /** Makes room for the database to start, which it keeps until this is disposed. Only for a service that has its data directory to itself. */
+  makeRoomToStart(): Promise<Disposable>
+  /** Begins to watch the disk. `isStoreFull`: whether the database finds no space. */
+  watch(isStoreFull?: () => boolean): void
 }
 
 export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
@@ -38,6 +41,10 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
   let room = roomOn(dir, reserveMb)
   let told: string | undefined
   let running: Promise<void> | undefined
+  let isStoreFull: () => boolean = () => false
+  /** Starts of the database that go on. */
+  let starts = 0
+  let givenAt = -Infinity
 
   async function endLargest(): Promise<boolean> {
     const id = await relieve()
@@ -52,8 +59,13 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
     if (room.problem === undefined && told !== undefined) log.info(figures(room), 'there is room on the disk again')
     told = room.problem
     if (room.isCritical) await endLargest()
-    if (room.freeBytes < START_BYTES && reserveMb > 0) releaseBallast(dir)
-    else if (room.problem === undefined) await takeBallast(dir, reserveMb, stop.signal)
+    if (starts > 0) return
+    // Not before: what fills the disk would take it, and nothing would be left for a start.
+    if (isStoreFull() && performance.now() - givenAt > GIVE_MS) {
+      giveBallast(dir)
+      givenAt = performance.now()
+    }
+    await takeBallast(dir, reserveMb)
   }
 
   async function run(): Promise<void> {
@@ -62,6 +74,11 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
       const lasts = (room.freeBytes - (reserveMb * 1024 * 1024) / 2) / FILL_RATE
       await sleep(Math.max(LOOK_OFTEN_MS, Math.min(LOOK_MS, lasts)), stop.signal).catch(() => {})
     }
+  }
+
+  function isFull(): boolean {
+    const { freeBytes, freeInodes = Infinity } = roomOn(dir, reserveMb)
+    return freeBytes < START_BYTES || freeInodes < START_FILES
   }
 
   return {
@@ -74,12 +91,18 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
       if (room.problem !== undefined) throw fault.diskFull(room.problem)
     },
     async makeRoomToStart() {
-      if (roomOn(dir, reserveMb).freeBytes >= START_BYTES) return
-      log.error(figures(room), 'the disk is full; making room for the database to start')
-      for (let ended = 0; ended < MAX_ENDED && roomOn(dir, reserveMb).freeBytes < START_BYTES; ended++) if (!(await endLargest())) break
-      releaseBallast(dir)
+      starts++
+      using failed = new DisposableStack()
+      failed.defer(() => void starts--)
+      if (isFull()) {
+        log.error(figures(roomOn(dir, reserveMb)), 'the disk is full; making room for the database to start')
+        for (let ended = 0; ended < MAX_ENDED && isFull(); ended++) if (!(await endLargest())) break
+        releaseBallast(dir)
+      }
+      return failed.move()
     },
-    watch() {
+    watch(found = isStoreFull) {
+      isStoreFull = found
       running ??= run()
     },
     async [Symbol.asyncDispose]() {

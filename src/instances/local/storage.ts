@@ -1,7 +1,7 @@
 // What a sandbox may write: its disk, its folders in memory, and its log. Each is limited in bytes and in files. The disk is an image with its
 // own file system where root can mount one, else a folder that usage.ts counts.
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, truncateSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs'
 import { mkdir, rm, truncate, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -80,7 +80,8 @@ export async function makeDisk(dir: string, quota: Quota, image: boolean): Promi
 
 /** Removes the disk of a sandbox whose processes have ended. Resolves when its space is free. */
 export async function emptyDisk(dir: string, trash: Trash): Promise<void> {
-  if (existsSync(imageOf(dir))) truncateSync(imageOf(dir), 0)
+  // Not `truncateSync`: a gigabyte takes the file system a second on a busy disk, and every caller of the service would wait for it.
+  if (existsSync(imageOf(dir))) await truncate(imageOf(dir), 0)
   else await trash.remove(diskOf(dir))
 }
 

@@ -8,5 +8,5 @@ export const proxy = ({ proxy: browserProxy }: Pick<FitParts, 'proxy'>): Step =>
     await browserProxy.use(wanted!)
     return () => browserProxy.confirmed()
   },
-  afterRestart: async () => (browserProxy.isOn ? () => browserProxy.confirmed() : atOnce),
+  afterRestart: async () => (browserProxy.isOn ? () => browserProxy.confirmed({ isNewRun: true }) : atOnce),
 })
