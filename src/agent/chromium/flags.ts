@@ -49,6 +49,9 @@ const FEATURES_ON = [
   'ImprovedStartupBestEffortDelay:StartupDelayVisibleTabTimeout/0s/StartupDelayFailsafeTimeout/500ms/StartupDelayIncludesSessionRestore/false',
 ]
 
+/** The tabs that were open last; an empty page if there were none. */
+export const RESTORE = '--restore-last-session'
+
 /** Pages in the background keep their timers and frames: an agent works in several tabs. A page can notice. */
 const AWAKE = ['--disable-background-timer-throttling', '--disable-backgrounding-occluded-windows', '--disable-renderer-backgrounding']
 
@@ -92,6 +95,7 @@ export function chromiumFlags(size: { width: number; height: number }, asPerson:
     `--window-size=${size.width},${size.height}`,
     '--start-maximized',
     ...extra,
-    'about:blank',
+    // It would be one more tab.
+    ...(extra.includes(RESTORE) ? [] : ['about:blank']),
   ]
 }
