@@ -10,7 +10,9 @@ import type { Point } from './path.ts'
  */
 const TOLD = 4
 /** And at most: a target that moves changes its answer all the time. */
-const TOLD_AT_MOST = 12
+const TOLD_AT_MOST = 20
+/** And so long at least: pages move targets aside, or into place, when something is dragged over them. */
+const TOLD_MS = 300
 /** No more after this long: a page that is busy answers late. */
 const READY_MS = 10_000
 /** What {@link DropTools.settled} waits for ends by itself within 5 s. */
@@ -41,12 +43,12 @@ export function makeDrop({ drags, settled }: DropTools): Drop {
     async ready(grip, at, signal) {
       // A drag begins when the page has handled a movement.
       await handled(signal)
-      const end = performance.now() + READY_MS
-      for (let told = 1; drags.isOn && told <= TOLD_AT_MOST && performance.now() < end; told++) {
+      const start = performance.now()
+      for (let told = 1; drags.isOn && told <= TOLD_AT_MOST && performance.now() < start + READY_MS; told++) {
         const { cursors } = drags
         grip.input.move(...at)
         await handled(signal)
-        if (told >= TOLD && drags.cursors === cursors) return
+        if (told >= TOLD && performance.now() >= start + TOLD_MS && drags.cursors === cursors) return
       }
     },
     async done(signal) {

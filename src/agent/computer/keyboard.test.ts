@@ -146,7 +146,8 @@ function makeDisplay(spares: number, keyboards = ['Virtual core XTEST keyboard',
             Array.from({ length: count }, (_, index) => [...(map.get(first + index) ?? [0, 0])]),
           )
         },
-        QueryPointer: (_: number, done: (error: null, reply: object) => void) => done(null, { rootX: 0, rootY: 0, keyMask: (display.capsLock ? 2 : 0) | 0x10 | (display.group << 13) }),
+        QueryPointer: (_: number, done: (error: null, reply: object) => void) =>
+          done(null, { rootX: 0, rootY: 0, keyMask: (display.capsLock ? 2 : 0) | 0x10 | (display.group << 13) }),
         ChangeKeyboardMapping(code: number, keysymsPerKey: number, keysyms: number[]) {
           expect(keysyms).toHaveLength(keysymsPerKey)
           display.events.push(`changed ${code}`)

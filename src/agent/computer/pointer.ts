@@ -21,6 +21,9 @@ const WHEEL = { up: 4, down: 5, left: 6, right: 7 } as const
 
 /** Time between the clicks of a double click, by the clock of the display. Chromium distinguishes clicks by their millisecond, and counts those within 500 ms. */
 const BETWEEN_CLICKS_MS = 20
+/** Chromium takes a press so soon after another one, and so near, for the second of a double click. With that no drag begins. */
+const DOUBLE_CLICK_MS = 500
+const DOUBLE_CLICK_PX = 4
 
 /** A triple click is the longest that means something; after it, check whether the caller is still there. */
 const CLICKS_AT_ONCE = 3
@@ -100,6 +103,19 @@ export function pointerPlans(tools: PointerTools) {
   const drop = makeDrop(tools)
   /** Where a button was left down. */
   let downAt: Point | undefined
+  /** The last press. */
+  let last: { at: Point; time: number } | undefined
+  const press = (grip: Grip, button: number, at: Point, afterMs = 0) => {
+    grip.buttonDown(button, afterMs)
+    last = { at, time: performance.now() + afterMs }
+  }
+
+  /** Resolves when a press there is a first one. */
+  async function singleClick([x, y]: Point, signal: AbortSignal): Promise<void> {
+    if (!last || Math.abs(last.at[0] - x) > DOUBLE_CLICK_PX || Math.abs(last.at[1] - y) > DOUBLE_CLICK_PX) return
+    const left = last.time + DOUBLE_CLICK_MS - performance.now()
+    if (left > -BETWEEN_CLICKS_MS) await sleep(Math.ceil(left) + BETWEEN_CLICKS_MS, signal)
+  }
 
   function click(wanted: ClickMouse, at = ''): Planned {
     const point = [wanted.x, wanted.y] as const
@@ -116,7 +132,7 @@ export function pointerPlans(tools: PointerTools) {
         else grip.input.move(...point)
         const release = await grip.hold(keys)
         if (wanted.click_type === 'down') {
-          grip.buttonDown(button) // stays down if the turn succeeds
+          press(grip, button, point) // stays down if the turn succeeds
           downAt = point
         } else if (wanted.click_type === 'up') {
           const isCarried = drop.isDragging || (downAt !== undefined && String(downAt) !== String(point))
@@ -129,7 +145,7 @@ export function pointerPlans(tools: PointerTools) {
           for (let count = 0; count < wanted.num_clicks; count++) {
             if (count > 0 && count % CLICKS_AT_ONCE === 0) await grip.settle()
             signal.throwIfAborted()
-            grip.buttonDown(button, count > 0 ? BETWEEN_CLICKS_MS : 0)
+            press(grip, button, point, count > 0 ? BETWEEN_CLICKS_MS : 0)
             grip.buttonUp(button, holdMs(tools))
           }
         }
@@ -163,7 +179,7 @@ export function pointerPlans(tools: PointerTools) {
       throw fault.field(`${at}steps_per_segment`, `the drag would take longer than ${MAX_ACTION_MS} ms`)
     const pathMs = wanted.smooth ? (wanted.duration_ms ?? naturalTotal(wanted.path)) : (count - 1) * (wanted.step_delay_ms || STEP_MS)
     return {
-      ms: wanted.delay + pathMs + FRAME_MS + DROP_MS,
+      ms: wanted.delay + pathMs + FRAME_MS + DROP_MS, // and half a second after a click there
       async run(grip, signal) {
         all()
         // Only now: the steps of a batch that is about to be refused would not fit into memory.
@@ -174,8 +190,9 @@ export function pointerPlans(tools: PointerTools) {
         // The page must get the movement before the press. Otherwise the press would hit the element that was there before.
         await grip.settle()
         await sleep(FRAME_MS, signal)
+        await singleClick(wanted.path[0]!, signal)
         const release = await grip.hold(keys)
-        grip.buttonDown(BUTTONS[wanted.button])
+        press(grip, BUTTONS[wanted.button], wanted.path[0]!)
         await sleep(wanted.delay, signal)
         await follow(grip, steps, signal)
         await grip.settle()
