@@ -50,6 +50,7 @@ const [
   { openKeyboard },
   { openInput },
   { openClipboard },
+  { watchDrags },
   { makeCurl },
   { makeBrowserProxy },
   { makeDownloads, openFiles },
@@ -80,6 +81,7 @@ const [
   import('./computer/keyboard.ts'),
   import('./computer/grip.ts'),
   import('./display/clipboard.ts'),
+  import('./display/drags.ts'),
   import('./curl/curl.ts'),
   import('./egress/proxy.ts'),
   import('./fs/files.ts'),
@@ -110,10 +112,12 @@ const desk = {
   keyboard: await openKeyboard(connection, windows.caughtUp),
   clipboard: await openClipboard(connection),
   caughtUp: windows.caughtUp,
+  answers: windows.answers,
+  drags: await watchDrags(connection),
   asPerson: () => keeper.asPerson,
   async settled() {
-    // Three waits: the windows have received the keys, the pages have handled them, and Chromium's own windows have changed.
-    // A browser that hangs has received its keys all the same.
+    // Three waits: the windows have received the input, the pages have handled it, and Chromium's own windows have changed.
+    // A browser that hangs has received its input all the same.
     if (!(await windows.answers())) return
     await handled()
     await windows.answers()

@@ -271,3 +271,30 @@ describe('concurrent callers', () => {
     }
   })
 })
+
+describe('what closes the last tab', () => {
+  /** A key or click closes the tab; the browser is started again. */
+  const closing: [name: string, actions: Action[]][] = [
+    ['ctrl+w', [press('ctrl+w')]],
+    ['ctrl+F4', [press('ctrl+F4')]],
+    ['ctrl+shift+w', [press('ctrl+shift+w')]],
+    ['alt+F4', [press('alt+F4')]],
+    ['ctrl+w twice in a row', [press('ctrl+t', 'ctrl+w', 'ctrl+w')]],
+    // Of the only tab of a window that is 1280 wide.
+    ['the cross of the tab', [click(256, 20)]],
+  ]
+  test.each(closing)('is no error, and neither is what follows: %s', async (_name, actions) => {
+    const { client } = cloud
+    const { session_id } = await client.browsers.create({ viewport: { width: 1280, height: 800 }, timeout_seconds: 300 })
+    try {
+      const { success, error } = await client.browsers.playwright.execute(session_id, { code: 'await page.waitForLoadState()' })
+      expect([success, error]).toEqual([true, undefined])
+      await client.browsers.computer.batch(session_id, { actions: [...actions, pause(50), click(300, 300), write('x'), press('ctrl+l', 'Return')] })
+      await client.browsers.computer.clickMouse(session_id, { x: 300, y: 300 })
+      const one = async () => (await client.browsers.playwright.execute(session_id, { code: 'return context.pages().length' })).result === 1
+      await until('one page', 30_000, one, { everyMs: 100 })
+    } finally {
+      await client.browsers.deleteByID(session_id)
+    }
+  })
+})

@@ -334,6 +334,51 @@ describe('type_text', () => {
     )
   })
 
+  describe('a layout that a program of the session has set', () => {
+    const program = async (...args: string[]) => {
+      const { exit_code, stderr_b64 = '' } = await cloud.client.browsers.process.exec(id, { command: 'setxkbmap', args, timeout_sec: 20 })
+      expect([exit_code, Buffer.from(stderr_b64, 'base64').toString()]).toEqual([0, ''])
+    }
+    const words = 'Azerty, qwerty: 1234567890 !@#$%^&*() <a@b.c> [zm] "Été" ñ 東京'
+    afterAll(() => program('us'))
+
+    test.each([['fr'], ['de'], ['ru'], ['us', '-variant', 'dvorak'], ['us']])('types the same text, and presses the same keys: %s', async (...layout) => {
+      await program(...layout)
+      const record = await seen('text', async () => {
+        await computer.typeText(id, { text: words })
+        await computer.pressKey(id, { keys: ['a', 'A', 'm', '1', 'ctrl+a'] })
+      })
+      expect(await content('text')).toBe(`${words}aAm1`)
+      expect(of(record, 'keydown').at(-1)).toMatchObject({ key: 'a', ctrl: true })
+      const selected = await session.page.evaluate('document.activeElement.selectionEnd - document.activeElement.selectionStart')
+      expect(selected).toBe(`${words}aAm1`.length)
+    })
+
+    test('types the same text when it is changed between two calls, and by lent keys', async () => {
+      await seen('text', async () => {
+        for (const layout of ['fr', 'us', 'de']) {
+          await computer.typeText(id, { text: 'Zay é東 ' })
+          await program(layout)
+          await computer.typeText(id, { text: 'Zay é東 ' })
+        }
+      })
+      expect(await content('text')).toBe('Zay é東 '.repeat(6))
+    })
+
+    test('may be the second of two', async () => {
+      await program('us,fr', '-option', 'grp:menu_toggle')
+      await seen('text', async () => {
+        await computer.typeText(id, { text: 'azq ' })
+        await computer.pressKey(id, { keys: ['Menu'] })
+        await computer.typeText(id, { text: 'azq! ' })
+        await computer.pressKey(id, { keys: ['Menu'] })
+        await computer.typeText(id, { text: 'azq' })
+      })
+      expect(await content('text')).toBe('azq azq! azq')
+      await program('us', '-option', '')
+    })
+  })
+
   test.each([
     ['slow text', { text: 'abcdefghijklmnopqrstuvwxyz'.repeat(20), delay: 100 }, 'type'],
     ['smooth text', { text: 'Some Words '.repeat(50), smooth: true }, 'type'],

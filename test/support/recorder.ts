@@ -71,6 +71,7 @@ function makeRecorder(): Recorder {
     },
     keyboard: {
       spares: 8,
+      refresh: async () => {},
       has: (keysym) => keysym < 0x100_0000,
       capsLock: async () => false,
       setCapsLock() {},
@@ -96,7 +97,16 @@ export function makeBench(caughtUp: () => Promise<void> = async () => {}): Bench
   const recorder = makeRecorder()
   const screen = { viewport: BIG }
   const cursor = { hidden: false, hide: (hidden: boolean) => void recorder.log.push(`cursor ${hidden ? 'hidden' : 'shown'}`) }
-  const actions = makeActions({ screen, keyboard: recorder.keyboard, caughtUp, settled: caughtUp, cursor, random: seeded(1) })
+  const actions = makeActions({
+    screen,
+    keyboard: recorder.keyboard,
+    caughtUp,
+    answers: async () => (await caughtUp(), true),
+    drags: { isOn: false, cursors: 0, ended: async () => {} },
+    settled: caughtUp,
+    cursor,
+    random: seeded(1),
+  })
   return Object.assign(recorder, {
     hands: makeHands(recorder.input, recorder.keyboard),
     screen,

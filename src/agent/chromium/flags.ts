@@ -77,6 +77,9 @@ const FEATURES_OFF_FOR_PROGRAMS = [
   'PaintHolding', // no screenshot of the page before
 ]
 
+/** The tabs that were open last; an empty page if there were none. */
+export const RESTORE = '--restore-last-session'
+
 /**
  * The command line for a session's browser; `asPerson`: without what a page could notice and only programs need. What the launches of Playwright, Puppeteer and
  * ChromeDriver have, and this has not: test/data/launches.ts. `extra` comes last, so its flags override ours.
@@ -122,6 +125,7 @@ export function chromiumFlags(size: { width: number; height: number }, asPerson:
     `--window-size=${size.width},${size.height}`,
     '--start-maximized',
     ...extra,
-    'about:blank',
+    // It would be one more tab.
+    ...(extra.includes(RESTORE) ? [] : ['about:blank']),
   ]
 }

@@ -25,9 +25,9 @@ export function pagesHandled(browser: Pick<Browser, 'run'>, log: Log): () => Pro
       // The key itself may close the page.
       await Promise.all(asked.map((target) => handled(pipe, target).catch((err: unknown) => log.debug({ err }, 'a page could not be asked about its input'))))
     }
-    await within('pages to handle keys', HANDLED_MS, work()).catch((err: unknown) => {
-      if (!(err instanceof WaitTimeout)) throw err
-      log.debug({ err }, 'a page is busy')
+    // The input itself may close the last page, and the browser with it. Then nothing is left that could handle it.
+    await within('pages to handle input', HANDLED_MS, work()).catch((err: unknown) => {
+      log.debug({ err }, err instanceof WaitTimeout ? 'a page is busy' : 'the browser is gone')
     })
   }
 }

@@ -12,7 +12,7 @@ import type { Cdp, CdpSession } from './cdp.ts'
 import { CurrentDownloads, mirrorDownloads } from './downloads.ts'
 import { knownCookies, writeMissing, type KnownCookies } from './cookies.ts'
 import { moveToProfile } from './hand-over.ts'
-import { chromiumFlags, DOWNLOADS_DIR, STORED_AFTER_MS, USER_DATA_DIR } from './flags.ts'
+import { chromiumFlags, DOWNLOADS_DIR, RESTORE, STORED_AFTER_MS, USER_DATA_DIR } from './flags.ts'
 import { drawn, watchPaints } from './painted.ts'
 import { writeBasePolicy } from './policies.ts'
 import { startChromium, type ChromiumRun } from './process.ts'
@@ -23,9 +23,6 @@ const CRASH_WINDOW_MS = 60_000
 
 /** The first frame of a new browser. Six that started at once on two busy cores needed 3 s. */
 const DRAWN_MS = 10_000
-
-/** After a crash, restore the tabs. */
-const RESTORE = ['--restore-last-session']
 
 /** The folder of the profile that a new Chromium has, below the user data directory. */
 const FIRST_PROFILE = 'Default'
@@ -118,7 +115,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   /** The running browser. Waits for a start or restart in progress, and for what a new profile closes. */
   async run(): Promise<ChromiumRun> {
     await this.#settled
-    return this.#run ?? (await this.#turns.run(async () => this.#run ?? (await this.#start(this.#crashes.length > 0 ? RESTORE : []))))
+    return this.#run ?? (await this.#turns.run(async () => this.#run ?? (await this.#start(this.#crashes.length > 0 ? [RESTORE] : []))))
   }
 
   /** Whether Chromium still is in this run. */
@@ -324,7 +321,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     while (this.#mayRestart()) {
       try {
         // A caller may have restarted it already.
-        const { pid } = await this.#turns.run(async () => this.#run ?? (await this.#start(RESTORE)))
+        const { pid } = await this.#turns.run(async () => this.#run ?? (await this.#start([RESTORE])))
         this.restarts++
         await this.#restarted()
         this.#recovering = false

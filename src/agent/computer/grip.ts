@@ -9,8 +9,8 @@ import type { Point } from './path.ts'
 export interface Input {
   move(x: number, y: number): void
   key(code: number, down: boolean): void
-  /** Buttons by their X number. */
-  button(number: number, down: boolean): void
+  /** Buttons by their X number. `afterMs`: the display waits this long before it; later input waits, too. */
+  button(number: number, down: boolean, afterMs?: number): void
   /** Where the pointer is. The answer comes after all earlier input has been processed. */
   pointer(): Promise<Point>
   /** What is down now: keys by their codes, buttons by their X number. */
@@ -27,7 +27,7 @@ export function openInput({ x, root, xtest, ask }: XConnection): Input {
   return {
     move: (toX, toY) => xtest.FakeInput(xtest.MotionNotify, 0, 0, root, toX, toY),
     key: (code, down) => xtest.FakeInput(down ? xtest.KeyPress : xtest.KeyRelease, code, 0, 0, 0, 0),
-    button: (number, down) => xtest.FakeInput(down ? xtest.ButtonPress : xtest.ButtonRelease, number, 0, 0, 0, 0),
+    button: (number, down, afterMs = 0) => xtest.FakeInput(down ? xtest.ButtonPress : xtest.ButtonRelease, number, afterMs, 0, 0, 0),
     async pointer() {
       const { rootX, rootY } = await ask<{ rootX: number; rootY: number }>((done) => x.QueryPointer(root, done))
       return [rootX, rootY]
@@ -71,13 +71,13 @@ export class Grip {
     this.#keys = this.#keys.filter((held) => held !== code)
   }
 
-  buttonDown(number: number): void {
-    this.input.button(number, true)
+  buttonDown(number: number, afterMs = 0): void {
+    this.input.button(number, true, afterMs)
     this.#buttons.push(number)
   }
 
-  buttonUp(number: number): void {
-    this.input.button(number, false)
+  buttonUp(number: number, afterMs = 0): void {
+    this.input.button(number, false, afterMs)
     this.#buttons = this.#buttons.filter((held) => held !== number)
   }
 

@@ -1,6 +1,7 @@
 // The computer contract, answered by the screen and the hands.
 import type { Bytes, Handlers } from '../../http/route.ts'
 import type { Clipboard } from '../display/clipboard.ts'
+import type { Drags } from '../display/drags.ts'
 import type { Screen } from '../display/screen.ts'
 import { makeActions } from './actions.ts'
 import type { computer } from './contract.ts'
@@ -17,6 +18,9 @@ export interface Computer {
   clipboard: Clipboard
   /** Resolves when the program in front has handled all input sent to it. */
   caughtUp: () => Promise<void>
+  /** The same, and also when that program hangs; whether it has. */
+  answers: () => Promise<boolean>
+  drags: Drags
   /** Resolves when the browser has done what the last keys asked for. */
   settled: () => Promise<void>
   /** Whether the session has stealth. */
@@ -28,11 +32,11 @@ const COPY_MS = 250
 
 /** `random` gives the paths and rhythms of a hand; a seeded one makes them repeatable. */
 export function computerHandlers(
-  { screen, input, keyboard, clipboard, caughtUp, settled, asPerson }: Computer,
+  { screen, input, keyboard, clipboard, caughtUp, answers, drags, settled, asPerson }: Computer,
   random: () => number = Math.random,
   hands: Hands = makeHands(input, keyboard),
 ): Handlers<typeof computer> {
-  const actions = makeActions({ screen, keyboard, caughtUp, settled, cursor: screen.cursor, random, asPerson })
+  const actions = makeActions({ screen, keyboard, caughtUp, answers, drags, settled, cursor: screen.cursor, random, asPerson })
   const screenshots = new Screenshots(screen)
   return {
     batchActions: ({ body, signal }) => hands.performAll(actions.batch(body.actions), signal),

@@ -71,7 +71,7 @@ describe('an action whose caller has left', () => {
     ['a text stops at once', 'type_text', { text: 'x'.repeat(5_000) }, 0],
     ['a straight drag stops at once', 'drag_mouse', { path: [from, to], smooth: false, steps_per_segment: 5_000, step_delay_ms: 0 }, 0],
     ['a smooth move stops at once', 'move_mouse', { x: 900, y: 600, duration_ms: 1_000 }, 0],
-    ['clicks stop at once', 'click_mouse', { x: 1, y: 1, num_clicks: 30 }, 0],
+    ['clicks stop within a triple click', 'click_mouse', { x: 1, y: 1, num_clicks: 30 }, 2],
     ['keys stop at the next', 'press_key', { keys: Array.from({ length: 256 }, () => 'a') }, 1],
     ['the wheel stops within a hundred notches', 'scroll', { x: 1, y: 1, delta_y: 5_000 }, 100],
   ])('stops: %s', async (_, type, body, more) => {

@@ -55,6 +55,12 @@ interface Display {
   /** Keys that were remapped while they were down, or before the program had handled them. */
   hurried: number[]
   capsLock: boolean
+  /** Another program gives keys other keysyms, and the program in front reads them. */
+  relay(keys: Iterable<readonly [code: number, keysyms: readonly number[]]>): void
+  /** Which half of the map is in use. */
+  group: number
+  /** How often the whole map was read. */
+  reads: number
 }
 
 /** A display with this many spare keys. */
@@ -72,13 +78,16 @@ function makeDisplay(spares: number, keyboards = ['Virtual core XTEST keyboard',
   /** Keys that are down. */
   const down = new Set<number>()
   let shift = false
+  const listeners: ((event: object) => void)[] = []
+  const tell = () => listeners.forEach((listener) => listener({ name: 'XkbEvent', xkbType: 1 }))
   /** The map that the program uses, and the one that it is about to use. */
   let known = new Map(map)
   let coming: Map<number, readonly number[]> | undefined
 
   function receive(code: number): void {
     if (coming) return void field.push('?')
-    const [plain = 0, shifted = plain] = known.get(code) ?? []
+    const row = known.get(code) ?? []
+    const [plain = 0, shifted = plain] = row.length > 2 * display.group ? row.slice(2 * display.group) : row
     const isLetter = plain !== shifted && /^[a-z]$/.test(String.fromCharCode(plain))
     const keysym = (isLetter ? shift !== display.capsLock : shift) ? shifted : plain
     if (keysym === BACKSPACE) field.pop()
@@ -95,6 +104,13 @@ function makeDisplay(spares: number, keyboards = ['Virtual core XTEST keyboard',
     events: [],
     hurried: [],
     capsLock: false,
+    group: 0,
+    reads: 0,
+    relay(keys) {
+      for (const [code, keysyms] of keys) map.set(code, keysyms)
+      known = new Map(map)
+      tell()
+    },
     text: () => field.join(''),
     async caughtUp() {
       await Promise.resolve()
@@ -122,22 +138,28 @@ function makeDisplay(spares: number, keyboards = ['Virtual core XTEST keyboard',
           },
           submit() {},
         },
-        GetKeyboardMapping: (first: number, count: number, done: (error: null, rows: number[][]) => void) =>
+        on: (_: string, listener: (event: object) => void) => void listeners.push(listener),
+        GetKeyboardMapping(first: number, count: number, done: (error: null, rows: number[][]) => void) {
+          display.reads++
           done(
             null,
             Array.from({ length: count }, (_, index) => [...(map.get(first + index) ?? [0, 0])]),
-          ),
-        QueryPointer: (_: number, done: (error: null, reply: object) => void) => done(null, { rootX: 0, rootY: 0, keyMask: (display.capsLock ? 2 : 0) | 0x10 }),
+          )
+        },
+        QueryPointer: (_: number, done: (error: null, reply: object) => void) =>
+          done(null, { rootX: 0, rootY: 0, keyMask: (display.capsLock ? 2 : 0) | 0x10 | (display.group << 13) }),
         ChangeKeyboardMapping(code: number, keysymsPerKey: number, keysyms: number[]) {
           expect(keysyms).toHaveLength(keysymsPerKey)
           display.events.push(`changed ${code}`)
           display.changes.push({ code, keysyms })
           if (down.has(code) || sent.some((event) => event !== 'another map' && event.code === code)) display.hurried.push(code)
           map.set(code, keysyms)
+          tell()
         },
       },
       xkb: {
         UseCoreKbd: 0x100,
+        SelectEvents() {},
         ModMask: { Lock: 2 },
         LatchLockState: (_device: number, affected: number, locks: number) => void (display.capsLock = affected === 2 && locks === 2),
       },
@@ -350,11 +372,73 @@ describe('typed text', () => {
 function hands({ connection, caughtUp, keyboard }: Display & { keyboard: Keyboard }) {
   const input = openInput(connection)
   const screen = { viewport: { width: 1000, height: 700, refresh_rate: 60 } }
-  const actions = makeActions({ screen, keyboard, caughtUp, settled: caughtUp, cursor: { hidden: false, hide() {} }, random: seeded(1) })
+  const actions = makeActions({
+    screen,
+    keyboard,
+    caughtUp,
+    answers: async () => true,
+    drags: { isOn: false, cursors: 0, ended: async () => {} },
+    settled: caughtUp,
+    cursor: { hidden: false, hide() {} },
+    random: seeded(1),
+  })
   const turns = makeHands(input, keyboard)
   const act = (kind: string, body: object) => turns.performAll(actions.batch(BatchBody.parse({ actions: [{ type: kind, [kind]: body }] }).actions), never)
   return { act }
 }
+
+describe('a key map that another program has changed', () => {
+  /** Each letter on the key of the one after it. */
+  const moved = LETTERS.map((_, index) => [100 + US.length + index, LETTERS[(index + 25) % LETTERS.length]!] as const)
+
+  test('is the one by which text is typed and keys are pressed, from the next action on', async () => {
+    const display = await open(3)
+    const { act } = hands(display)
+    await act('type_text', { text: 'Abc é' })
+    display.relay(moved)
+    await act('type_text', { text: 'Abc éö' })
+    await act('press_key', { keys: ['a', 'Z'] })
+    await display.caughtUp()
+    expect(display.text()).toBe('Abc éAbc éöaZ')
+  })
+
+  test('may have taken the spare keys and the characters that were lent', async () => {
+    const display = await open(4)
+    const { act } = hands(display)
+    await act('type_text', { text: 'αβγδ' })
+    display.relay([
+      [MAX_KEYCODE, [0, 0]],
+      [MAX_KEYCODE - 1, [0x1008_ff01, 0]],
+      [MAX_KEYCODE - 2, [0x1008_ff02, 0]],
+    ])
+    expect((await display.keyboard.refresh(), display.keyboard.spares)).toBe(2)
+    await act('type_text', { text: 'αβγδ αδ' })
+    await display.caughtUp()
+    expect(display.text()).toBe('αβγδαβγδ αδ')
+  })
+
+  test('may have two layouts, of which either is in use', async () => {
+    const display = await open(3)
+    const { act } = hands(display)
+    display.relay(LETTERS.map((pair, index) => [100 + US.length + index, [...pair, ...LETTERS[(index + 5) % LETTERS.length]!]] as const))
+    for (const group of [0, 1, 0]) {
+      display.group = group
+      await act('type_text', { text: 'Hello ß' })
+      await display.caughtUp()
+    }
+    expect(display.text()).toBe('Hello ßHello ßHello ß')
+  })
+
+  test('all the time costs one reading in each action', async () => {
+    const display = await open(3)
+    const { act } = hands(display)
+    await act('type_text', { text: 'a' })
+    const before = display.reads
+    for (let change = 0; change < 1_000; change++) display.relay([[100 + US.length, LETTERS[change % 2]!]])
+    await act('press_key', { keys: ['x'] })
+    expect(display.reads - before).toBeLessThanOrEqual(1)
+  })
+})
 
 describe('keys pressed by name', () => {
   test('arrive completely, one after the other and held together', async () => {

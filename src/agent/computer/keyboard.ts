@@ -16,6 +16,8 @@ export interface Keyboard {
    * mapped at once: do not ask for more of those in one call, including `held`, the keycodes that are down.
    */
   strokes(keysyms: readonly number[], held?: readonly number[]): Promise<Stroke[]>
+  /** Reads the key map again if it has changed. {@link Keyboard.spares} and {@link Keyboard.has} tell of what was read last. */
+  refresh(): Promise<void>
   /** How many spare keys there are. */
   readonly spares: number
   /** Whether a key has this keysym, so that no spare key is needed. */
@@ -43,30 +45,87 @@ const SUPERS = { super: 0xffeb, others: [0xffe7, 0xffe8, 0xffed, 0xffee] } // Su
  */
 const isSpare = (code: number): boolean => code >= 180 && (code < 191 || code > 202)
 
+/** Which keysyms a key has: a pair for each of the two halves (groups) of a map that has two layouts. */
+const PAIR = 2
+/** The group in use, in the state that QueryPointer returns. The core protocol knows two. */
+const groupOf = (keyMask: number): number => Math.min((keyMask >> 13) & 3, 1)
+
+/** XKB's events, by their `xkbType`: another keyboard or layout, and changed keys. The server sends them before its answer to any later request. */
+const NEW_KEYBOARD = 0
+const MAP_CHANGED = 1
+const EVENTS = (1 << NEW_KEYBOARD) | (1 << MAP_CHANGED)
+const EVERY_PART = 0xff
+
 /**
- * Reads the display's key map. `caughtUp` resolves when the program in front has handled every key so far: if a spare key got a new keysym before
- * that, the program would read the earlier press with the new meaning.
+ * Reads the display's key map, and again whenever it was changed: programs of the session may set another layout. `caughtUp` resolves when the program in
+ * front has handled every key so far: if a spare key got a new keysym before that, the program would read the earlier press with the new meaning.
  */
 export async function openKeyboard(connection: XConnection, caughtUp: () => Promise<void>): Promise<Keyboard> {
   const { x, ask, minKeycode, maxKeycode, root, xkb } = connection
-  const map = await ask<number[][]>((done) => x.GetKeyboardMapping(minKeycode, maxKeycode - minKeycode + 1, done))
   const announce = await openAnnouncer(connection)
   const fixed = new Map<number, Stroke>()
-  // A person would use the first key that has the keysym without Shift; otherwise any key that has it with Shift.
-  for (const level of [0, 1])
-    map.forEach((symbols, index) => {
-      const symbol = symbols[level]
-      if (!symbol || fixed.has(symbol) || minKeycode + index === ISO_KEY) return
-      if (level === 0 || !(isKeypad(symbol) || isModifier(symbol))) fixed.set(symbol, { code: minKeycode + index, shift: level === 1 })
-    })
-  const superKey = fixed.get(SUPERS.super)
-  for (const other of SUPERS.others) if (superKey && !fixed.has(other)) fixed.set(other, superKey)
-  const free = map
-    .flatMap((symbols, index) => (isSpare(minKeycode + index) && symbols.every((symbol) => symbol === 0) ? [minKeycode + index] : []))
-    .toReversed()
-  const spares = free.length
+  let free: number[] = []
   /** Spare keys in use, by keysym; the least recently used first. */
   const lent = new Map<number, Stroke>()
+  let group = 0
+  /** The last map without what is lent, as text. */
+  let known = ''
+  let isStale = true
+  // Only a note: a program may change the map all the time.
+  x.on('event', ({ name, xkbType }: { name: string; xkbType: number }) => {
+    if (name === 'XkbEvent' && (xkbType === NEW_KEYBOARD || xkbType === MAP_CHANGED)) isStale = true
+  })
+  xkb.SelectEvents(xkb.UseCoreKbd, EVENTS, 0, EVENTS, EVERY_PART, EVERY_PART)
+
+  /** Takes over a map. Resolves with whether others have changed it. */
+  function takeOver(map: number[][]): boolean {
+    const ours = new Map([...lent].map(([keysym, { code }]) => [code, keysym]))
+    const rows = map.map((symbols, index) => {
+      const keysym = ours.get(minKeycode + index)
+      const isOurs = keysym !== undefined && symbols[0] === keysym
+      if (keysym !== undefined && !isOurs) lent.delete(keysym)
+      return isOurs || symbols.every((symbol) => symbol === 0) ? [] : symbols
+    })
+    const text = `${group} ${JSON.stringify(rows)}`
+    if (text === known) return false
+    known = text
+    fixed.clear()
+    // A person would use the first key that has the keysym without Shift; otherwise any key that has it with Shift.
+    for (const level of [0, 1])
+      rows.forEach((symbols, index) => {
+        // A key without symbols in its second group has those of the first.
+        const other = symbols.slice(group * PAIR, (group + 1) * PAIR)
+        const symbol = (other.some((each) => each !== 0) ? other : symbols)[level]
+        if (!symbol || fixed.has(symbol) || minKeycode + index === ISO_KEY) return
+        if (level === 0 || !(isKeypad(symbol) || isModifier(symbol))) fixed.set(symbol, { code: minKeycode + index, shift: level === 1 })
+      })
+    const superKey = fixed.get(SUPERS.super)
+    for (const other of SUPERS.others) if (superKey && !fixed.has(other)) fixed.set(other, superKey)
+    const taken = new Set([...lent.values()].map(({ code }) => code))
+    free = rows
+      .flatMap((symbols, index) => (isSpare(minKeycode + index) && symbols.length === 0 ? [minKeycode + index] : []))
+      .filter((code) => !taken.has(code))
+      .toReversed()
+    return true
+  }
+
+  async function refresh(): Promise<void> {
+    // All events so far come before this answer.
+    const { keyMask } = await ask<{ keyMask: number }>((done) => x.QueryPointer(root, done))
+    if (!isStale && groupOf(keyMask) === group) return
+    isStale = false
+    group = groupOf(keyMask)
+    const isFirst = known === ''
+    if (!takeOver(await ask<number[][]>((done) => x.GetKeyboardMapping(minKeycode, maxKeycode - minKeycode + 1, done))) || isFirst) return
+    await readAnew()
+  }
+
+  /** Makes the program in front read the map, and waits until it has. Chromium does it in two steps, a request and its answer. */
+  async function readAnew(): Promise<void> {
+    announce()
+    await readByProgram()
+    await readByProgram()
+  }
 
   const readByProgram = async (): Promise<void> => {
     try {
@@ -79,6 +138,7 @@ export async function openKeyboard(connection: XConnection, caughtUp: () => Prom
   }
 
   async function lend(missing: readonly number[], held: readonly number[]): Promise<void> {
+    const spares = free.length + lent.size
     if (missing.length > spares) throw new Error(`${missing.length} characters for ${spares} spare keys`)
     if (free.length < missing.length) await readByProgram()
     for (const keysym of missing) {
@@ -93,16 +153,19 @@ export async function openKeyboard(connection: XConnection, caughtUp: () => Prom
       x.ChangeKeyboardMapping(code, 2, [keysym, keysym])
       lent.set(keysym, { code, shift: false })
     }
-    announce()
-    // Chromium updates its map in two steps, a request and its answer; keys sent between them would have no `key`.
-    await readByProgram()
-    await readByProgram()
+    // Keys sent before the program has the map would have no `key`.
+    await readAnew()
   }
 
+  await refresh()
   return {
-    spares,
+    get spares() {
+      return free.length + lent.size
+    },
+    refresh,
     has: (keysym) => fixed.has(keysym),
     async strokes(keysyms, held = []) {
+      await refresh()
       const missing = new Set<number>()
       for (const keysym of keysyms) {
         const stroke = lent.get(keysym)

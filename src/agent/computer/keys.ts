@@ -85,6 +85,7 @@ export function keyPlans(tools: KeyTools) {
   async function tapAll(grip: Grip, keys: readonly Keypress[], signal: AbortSignal): Promise<void> {
     let due = performance.now()
     for (let from = 0; from < keys.length;) {
+      await keyboard.refresh()
       const group = nextGroup(keys, from)
       const strokes = await keyboard.strokes([SHIFT, ...group.map(keysymOf)])
       for (const [index, { waitMs, holdMs }] of group.entries()) {

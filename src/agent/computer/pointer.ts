@@ -1,8 +1,9 @@
 // Mouse actions: clicks, moves, drags, scrolls.
-import { sleep } from '../../base/wait.ts'
+import { abortable, sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/screen.ts'
 import { MAX_ACTION_MS, type ClickMouse, type DragMouse, type MoveMouse, type Scroll } from './contract.ts'
+import { makeDrop, type DropTools } from './drop.ts'
 import type { Grip } from './grip.ts'
 import type { Planned } from './hands.ts'
 import type { Keyboard } from './keyboard.ts'
@@ -13,34 +14,41 @@ import { FRAME_MS, naturalDuration, naturalTotal, smoothPath, straightPath, type
 const BUTTONS = { left: 1, middle: 2, right: 3, back: 8, forward: 9 } as const
 /** What a step without a delay counts, so that a batch cannot have millions of them. */
 const STEP_MS = 0.5
-/**
- * The pointer rests so long where a drag ends before the button is released. Chromium drops what it carries at the last movement that the page has answered, and forgets
- * one that the page has not answered yet: a page that is busy gets a drop short of its target. People rest for 100 to 200 ms to see that they are right.
- */
+/** The pointer rests so long where a drag ends, at least, before the button is released. People do, for 100 to 200 ms, to see that they are right; pages rely on it. */
 const DROP_MS = 150
 /** X reports the wheel as buttons. */
 const WHEEL = { up: 4, down: 5, left: 6, right: 7 } as const
 
-/** Time between the clicks of a double click. Chromium distinguishes clicks by their millisecond, and counts those within 500 ms. */
+/** Time between the clicks of a double click, by the clock of the display. Chromium distinguishes clicks by their millisecond, and counts those within 500 ms. */
 const BETWEEN_CLICKS_MS = 20
+/** Chromium takes a press so soon after another one, and so near, for the second of a double click. With that no drag begins. */
+const DOUBLE_CLICK_MS = 500
+const DOUBLE_CLICK_PX = 4
 
-/** After this many movements or notches without a pause, check whether the caller is still there. */
+/** A triple click is the longest that means something; after it, check whether the caller is still there. */
+const CLICKS_AT_ONCE = 3
+
+/** After this many movements without a pause, check whether the caller is still there. */
 const AT_ONCE = 100
 
 /**
- * Time between notches of the wheel. Chromium merges the notches of one frame, and a merged one scrolls at most the height of the page. At 12 ms
- * nothing was lost, at 8 ms some.
- */
-const BETWEEN_NOTCHES_MS = FRAME_MS
-/**
- * The longest scroll. It has 300 frames; if there are more notches, they share frames. Chromium reports each notch to the page (tested with
- * 10,000), but merged ones may scroll less far than their sum. With up to 4 per frame nothing was lost.
+ * The longest scroll on a machine that is not busy. It has 300 frames; if there are more notches, they share frames. Chromium reports each notch to the page (tested
+ * with 10,000), but merged ones may scroll less far than their sum. With up to 4 per frame nothing was lost.
  */
 const MAX_SCROLL_MS = 5_000
+/**
+ * Chromium merges the notches that it gets before the page is scrolled, and the first of a movement scrolls at most the height of the page. The movement lasts 100 ms and
+ * more. So after a frame that took this long, the next notch waits until the page has handled all before it.
+ */
+const LATE_MS = 50
+/** So long in all, for a page that is busy all the time. */
+const MAX_LATE_MS = 60_000
 
-export interface PointerTools {
+export interface PointerTools extends DropTools {
   screen: Pick<Screen, 'viewport'>
   keyboard: Keyboard
+  /** Resolves when the program in front has read what was sent to it, or hangs. */
+  answers: () => Promise<boolean>
   /** Random numbers for smooth paths. Tests use a seeded generator. */
   random: () => number
   /** Whether the session has stealth: then a click comes along a path, and what is pressed is held as long as a person holds it. Absent: it has not. */
@@ -50,9 +58,14 @@ export interface PointerTools {
 /** How long people hold a button or a key that they press once. */
 const HOLD_MS = { least: 45, most: 110 }
 
-/** Waits as long as a person holds what is pressed; without stealth not at all. */
-export async function held({ asPerson, random }: Pick<PointerTools, 'asPerson' | 'random'>, signal: AbortSignal): Promise<void> {
-  if (asPerson?.()) await sleep(HOLD_MS.least + random() * (HOLD_MS.most - HOLD_MS.least), signal)
+/** How long a person holds what is pressed; without stealth not at all. */
+const holdMs = ({ asPerson, random }: Pick<PointerTools, 'asPerson' | 'random'>): number =>
+  asPerson?.() ? Math.round(HOLD_MS.least + random() * (HOLD_MS.most - HOLD_MS.least)) : 0
+
+/** Waits as long as a person holds what is pressed. */
+export async function held(tools: Pick<PointerTools, 'asPerson' | 'random'>, signal: AbortSignal): Promise<void> {
+  const ms = holdMs(tools)
+  if (ms > 0) await sleep(ms, signal)
 }
 
 /** How long {@link held} takes at most for so many presses. */
@@ -87,6 +100,22 @@ function onScreen({ viewport: { width, height } }: PointerTools['screen'], [x, y
 export function pointerPlans(tools: PointerTools) {
   const { screen, keyboard, random } = tools
   const within = (point: Point, at: string) => onScreen(screen, point, [`${at}x`, `${at}y`])
+  const drop = makeDrop(tools)
+  /** Where a button was left down. */
+  let downAt: Point | undefined
+  /** The last press. */
+  let last: { at: Point; time: number } | undefined
+  const press = (grip: Grip, button: number, at: Point, afterMs = 0) => {
+    grip.buttonDown(button, afterMs)
+    last = { at, time: performance.now() + afterMs }
+  }
+
+  /** Resolves when a press there is a first one. */
+  async function singleClick([x, y]: Point, signal: AbortSignal): Promise<void> {
+    if (!last || Math.abs(last.at[0] - x) > DOUBLE_CLICK_PX || Math.abs(last.at[1] - y) > DOUBLE_CLICK_PX) return
+    const left = last.time + DOUBLE_CLICK_MS - performance.now()
+    if (left > -BETWEEN_CLICKS_MS) await sleep(Math.ceil(left) + BETWEEN_CLICKS_MS, signal)
+  }
 
   function click(wanted: ClickMouse, at = ''): Planned {
     const point = [wanted.x, wanted.y] as const
@@ -102,15 +131,24 @@ export function pointerPlans(tools: PointerTools) {
         if (tools.asPerson?.()) await follow(grip, smoothPath([await grip.input.pointer(), point], undefined, screen.viewport, random), signal)
         else grip.input.move(...point)
         const release = await grip.hold(keys)
-        if (wanted.click_type === 'down') grip.buttonDown(button) // stays down if the turn succeeds
-        else if (wanted.click_type === 'up') grip.buttonUp(button)
-        else
+        if (wanted.click_type === 'down') {
+          press(grip, button, point) // stays down if the turn succeeds
+          downAt = point
+        } else if (wanted.click_type === 'up') {
+          const isCarried = drop.isDragging || (downAt !== undefined && String(downAt) !== String(point))
+          if (isCarried) await drop.ready(grip, point, signal)
+          grip.buttonUp(button)
+          downAt = undefined
+          await drop.done(signal)
+        } else {
+          // The pauses are made by the display: on a busy machine this process may be late by more than a double click takes.
           for (let count = 0; count < wanted.num_clicks; count++) {
-            if (count > 0) await sleep(BETWEEN_CLICKS_MS, signal)
-            grip.buttonDown(button)
-            await held(tools, signal)
-            grip.buttonUp(button)
+            if (count > 0 && count % CLICKS_AT_ONCE === 0) await grip.settle()
+            signal.throwIfAborted()
+            press(grip, button, point, count > 0 ? BETWEEN_CLICKS_MS : 0)
+            grip.buttonUp(button, holdMs(tools))
           }
+        }
         release()
       },
     }
@@ -141,7 +179,7 @@ export function pointerPlans(tools: PointerTools) {
       throw fault.field(`${at}steps_per_segment`, `the drag would take longer than ${MAX_ACTION_MS} ms`)
     const pathMs = wanted.smooth ? (wanted.duration_ms ?? naturalTotal(wanted.path)) : (count - 1) * (wanted.step_delay_ms || STEP_MS)
     return {
-      ms: wanted.delay + pathMs + FRAME_MS + DROP_MS,
+      ms: wanted.delay + pathMs + FRAME_MS + DROP_MS, // and half a second after a click there
       async run(grip, signal) {
         all()
         // Only now: the steps of a batch that is about to be refused would not fit into memory.
@@ -152,14 +190,17 @@ export function pointerPlans(tools: PointerTools) {
         // The page must get the movement before the press. Otherwise the press would hit the element that was there before.
         await grip.settle()
         await sleep(FRAME_MS, signal)
+        await singleClick(wanted.path[0]!, signal)
         const release = await grip.hold(keys)
-        grip.buttonDown(BUTTONS[wanted.button])
+        press(grip, BUTTONS[wanted.button], wanted.path[0]!)
         await sleep(wanted.delay, signal)
         await follow(grip, steps, signal)
         await grip.settle()
-        await sleep(wanted.smooth ? DROP_MS : Math.max(DROP_MS, wanted.step_delay_ms), signal)
+        const rest = sleep(wanted.smooth ? DROP_MS : Math.max(DROP_MS, wanted.step_delay_ms), signal)
+        await Promise.all([rest, drop.ready(grip, wanted.path.at(-1)!, signal)])
         grip.buttonUp(BUTTONS[wanted.button])
         release()
+        await drop.done(signal)
       },
     }
   }
@@ -169,17 +210,33 @@ export function pointerPlans(tools: PointerTools) {
     within(point, at)
     const keys = heldKeys(wanted.hold_keys, keyboard, at)
     const notches = Math.abs(wanted.delta_x) + Math.abs(wanted.delta_y)
-    const everyMs = Math.min(BETWEEN_NOTCHES_MS, MAX_SCROLL_MS / Math.max(1, notches))
+    const perFrame = Math.max(1, (notches * FRAME_MS) / MAX_SCROLL_MS)
     return {
-      ms: notches * everyMs + 2 * BETWEEN_NOTCHES_MS,
+      ms: (notches / perFrame + 2) * FRAME_MS,
       async run(grip, signal) {
         within(point, at)
         grip.input.move(...point)
         const release = await grip.hold(keys)
-        await turnWheel(grip, wanted.delta_x > 0 ? WHEEL.right : WHEEL.left, Math.abs(wanted.delta_x), everyMs, signal)
-        await turnWheel(grip, wanted.delta_y > 0 ? WHEEL.down : WHEEL.up, Math.abs(wanted.delta_y), everyMs, signal)
+        await turnWheel(grip, wanted.delta_x > 0 ? WHEEL.right : WHEEL.left, Math.abs(wanted.delta_x), perFrame, signal)
+        await turnWheel(grip, wanted.delta_y > 0 ? WHEEL.down : WHEEL.up, Math.abs(wanted.delta_y), perFrame, signal)
         release()
       },
+    }
+  }
+
+  /** Scrolls by `notches`, so many in each frame. Never faster after a delay: what comes at once is merged. */
+  async function turnWheel(grip: Grip, button: number, notches: number, perFrame: number, signal: AbortSignal): Promise<void> {
+    let lateMs = 0
+    for (let frame = 1, sent = 0; sent < notches; frame++) {
+      const start = performance.now()
+      for (; sent < Math.min(notches, Math.round(frame * perFrame)); sent++) {
+        grip.buttonDown(button)
+        grip.buttonUp(button)
+      }
+      await Promise.all([sleep(Math.ceil(FRAME_MS), signal), tools.answers()])
+      if (performance.now() - start < LATE_MS || lateMs > MAX_LATE_MS) continue
+      await abortable(tools.settled(), signal)
+      lateMs += performance.now() - start
     }
   }
 
@@ -197,18 +254,4 @@ async function follow(grip: Grip, steps: readonly Step[], signal: AbortSignal): 
     signal.throwIfAborted()
     grip.input.move(x, y)
   }
-}
-
-/** Scrolls by `notches`, one every `everyMs`. */
-async function turnWheel(grip: Grip, button: number, notches: number, everyMs: number, signal: AbortSignal): Promise<void> {
-  const start = performance.now()
-  for (let count = 0; count < notches; count++) {
-    const ahead = start + count * everyMs - performance.now()
-    if (ahead > 0.5) await sleep(Math.ceil(ahead), signal)
-    else if (count % AT_ONCE === AT_ONCE - 1) await grip.settle()
-    signal.throwIfAborted()
-    grip.buttonDown(button)
-    grip.buttonUp(button)
-  }
-  if (notches > 0) await sleep(BETWEEN_NOTCHES_MS, signal)
 }

@@ -44,12 +44,14 @@ export async function openPing({ x, root, ask, atom }: XConnection): Promise<Pin
   }
 
   async function handled(window: Xid | undefined, ms = PING_MS): Promise<void> {
-    if (window === undefined || !(await knowsPings(window))) return sleep(BLIND_MS)
+    if (window === undefined) return sleep(BLIND_MS)
     // The answer contains the same time stamp. Send a counter in its place, to match answers to pings.
     const number = (count = (count % 0x7fff_ffff) + 1)
     const { promise, resolve: done } = Promise.withResolvers<void>()
+    // Before any question to the server: the window may close right after its answer.
     waiting.set(number, { window, done })
     try {
+      if (!(await knowsPings(window))) return await sleep(BLIND_MS)
       x.SendEvent(window, false, 0, { name: 'ClientMessage', format: 32, wid: window, message_type: protocols, data: [ping, number, window] })
       await within('the window in front', ms, promise)
     } finally {

@@ -95,9 +95,11 @@ export interface XFixes {
   ShowCursor(window: Xid): void
 }
 
-/** XKB: the state of locks, without a key being pressed. */
+/** XKB: the state of locks, without a key being pressed; changes of the key map. */
 export interface Xkb {
   UseCoreKbd: number
+  /** The first three masks are of kinds of events, the last two of parts of the map. */
+  SelectEvents(device: number, affectWhich: number, clear: number, selectAll: number, affectMap: number, map: number): void
   ModMask: { Lock: number }
   LatchLockState(
     device: number,

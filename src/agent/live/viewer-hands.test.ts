@@ -30,6 +30,7 @@ function setUp(isThere: () => Promise<boolean> = async () => true) {
   }
   const keyboard = {
     spares: 8,
+    refresh: async () => {},
     has: (keysym: number) => keysym in KEYS,
     strokes: async (keysyms: readonly number[]) => keysyms.map((keysym) => KEYS[keysym] ?? { code: 200, shift: false }),
     capsLock: async () => false,

@@ -210,6 +210,7 @@ function pretendDesk(spec: Pick<InstanceSpec, 'viewport'>, memory: Memory): Comp
     input: { move: (x, y) => void (pointer = [x, y]), key() {}, button() {}, pointer: async () => pointer, held: async () => ({ keys: [], buttons: [] }) },
     keyboard: {
       spares: 64,
+      refresh: async () => {},
       has: () => true,
       strokes: async (keysyms) => keysyms.map((code) => ({ code, shift: false })),
       capsLock: async () => false,
@@ -217,6 +218,8 @@ function pretendDesk(spec: Pick<InstanceSpec, 'viewport'>, memory: Memory): Comp
     },
     clipboard: { read: async () => memory.text, write: async (text) => void (memory.text = text), changed: async () => true },
     caughtUp: async () => {},
+    answers: async () => true,
+    drags: { isOn: false, cursors: 0, ended: async () => {} },
     settled: async () => {},
   }
 }
