@@ -71,7 +71,11 @@ test('Selenium gets an answer at once for a command that it has sent in a wrong 
   expect(await client.ask('browsingContext.getTree')).toMatchObject({ type: 'error', error: 'invalid session id' })
   expect(await client.ask('session.status')).toMatchObject({ type: 'success', result: { ready: true } })
   await client.ask('session.new', { capabilities: {} })
-  expect(await client.ask('browsingContext.print', true)).toMatchObject({ type: 'error', error: 'invalid argument', message: 'params must be an object; it is true' })
+  expect(await client.ask('browsingContext.print', true)).toMatchObject({
+    type: 'error',
+    error: 'invalid argument',
+    message: 'params must be an object; it is true',
+  })
   const { result: tree } = await client.ask('browsingContext.getTree')
   expect(tree.contexts).toHaveLength(1)
 })
@@ -110,6 +114,6 @@ test('Puppeteer connects by BiDi and opens pages', async () => {
   const browser = await puppeteer.connect({ browserWSEndpoint: client.made.webdriver_ws_url, protocol: 'webDriverBiDi', defaultViewport: null })
   const page = await browser.newPage()
   await page.goto(pages.url('plain'))
-  expect([page.url(), await page.evaluate(() => document.hasFocus())]).toEqual([pages.url('plain'), true])
+  expect([page.url(), await page.evaluate('document.hasFocus()')]).toEqual([pages.url('plain'), true])
   await browser.disconnect()
 })

@@ -45,7 +45,11 @@ test.each([
   [{ browserVersion: '15' }, 'browserVersion is "156.0.8078.79", not "15"'],
   [{ proxy: { proxyType: 'manual', httpProxy: 'a:1' } }, 'proxy: a proxyType of "manual" is not supported'],
 ])('capabilities that do not match the browser are refused: %o', (alwaysMatch, reason) => {
-  expect(newSession().asked(asks({ alwaysMatch }))).toEqual({ type: 'error', error: 'session not created', message: `no capabilities match this browser: ${reason}` })
+  expect(newSession().asked(asks({ alwaysMatch }))).toEqual({
+    type: 'error',
+    error: 'session not created',
+    message: `no capabilities match this browser: ${reason}`,
+  })
 })
 
 test('a second session.new on a connection is refused; after a failed one it may be repeated', () => {
