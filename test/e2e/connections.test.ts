@@ -89,20 +89,38 @@ test('clients that start with an http address find the session under its CDP add
   expect((await found.pages())[0]!.url()).toBe(pages.url('found'))
   await found.disconnect()
 
-  const version = (await (await cloud.fetch(`/browsers/${session.id}/cdp/json/version`)).json()) as Record<string, string>
-  expect(version).toMatchObject({ Browser: `Chrome/${session.browser.version()}`, 'Protocol-Version': '1.3', webSocketDebuggerUrl: session.made.cdp_ws_url })
-  const [bare, token] = address.split('?')
-  for (const path of ['json/list', 'json', 'json/']) {
-    const list = (await (await fetch(`${bare}/${path}?${token}`)).json()) as Record<string, string>[]
-    expect(list).toMatchObject([{ type: 'page', title: 'found', url: pages.url('found') }])
-    const line = new WebSocket(list[0]!.webSocketDebuggerUrl!)
-    await opening(line)
-    const answer = new Promise((resolve) => line.on('message', (data) => resolve(JSON.parse((data as Buffer).toString()))))
-    line.send(JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression: 'document.title' } }))
-    expect(await answer).toMatchObject({ result: { result: { value: 'found' } } })
-    line.terminate()
+  const [, token] = address.split('?')
+  for (const below of [`/browsers/${session.id}/cdp`, new URL(session.made.base_url!).pathname]) {
+    // An address without a token needs a key.
+    const byKey = await chromium.connectOverCDP(cloud.url + below, { headers: { authorization: `Bearer ${cloud.key}` } })
+    expect(byKey.contexts()[0]!.pages()[0]!.url()).toBe(pages.url('found'))
+    await byKey.close()
+
+    const get = async (path: string) => (await (await fetch(`${cloud.url}${below}/${path}?${token}`)).json()) as unknown
+    for (const path of ['json/version', 'json/version/'])
+      expect(await get(path)).toMatchObject({
+        Browser: `Chrome/${session.browser.version()}`,
+        'Protocol-Version': '1.3',
+        webSocketDebuggerUrl: session.made.cdp_ws_url,
+      })
+    for (const path of ['json/list', 'json/list/', 'json', 'json/']) {
+      const list = (await get(path)) as Record<string, string>[]
+      expect(list).toMatchObject([{ type: 'page', title: 'found', url: pages.url('found') }])
+      const line = new WebSocket(list[0]!.webSocketDebuggerUrl!)
+      await opening(line)
+      const answer = new Promise((resolve) => line.on('message', (data) => resolve(JSON.parse((data as Buffer).toString()))))
+      line.send(JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression: 'document.title' } }))
+      expect(await answer).toMatchObject({ result: { result: { value: 'found' } } })
+      line.terminate()
+    }
+    for (const path of ['json/protocol', 'json/protocol/']) {
+      const { version, domains } = (await get(path)) as { version: object; domains: { domain: string }[] }
+      expect(version).toEqual({ major: '1', minor: '3' })
+      expect(domains.map(({ domain }) => domain)).toEqual(expect.arrayContaining(['Browser', 'Page', 'Runtime', 'Target']))
+    }
+    for (const query of ['', '?jwt=wrong'])
+      for (const path of ['json', 'json/version', 'json/protocol/']) expect((await fetch(`${cloud.url}${below}/${path}${query}`)).status).toBe(401)
   }
-  for (const query of ['', '?jwt=wrong']) expect((await fetch(`${bare}/json/version${query}`)).status).toBe(401)
 })
 
 test('a token opens only its own session, and no session opens without one', async () => {
