@@ -148,9 +148,20 @@ test('deleting a session closes its WebSockets with a code and a reason, and its
   expect(refused).toBe(404)
 })
 
+const logOf = (id: string, words: string) =>
+  cloud
+    .log()
+    .split('\n')
+    .filter((line) => line.includes(id) && line.includes(words))
+const crashesOf = (id: string) => logOf(id, 'Chromium crashed')
+
 test('a browser that its client closed or crashed is started again behind the same URL, with its tabs, and the log says so', async () => {
   const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
-  for (const method of ['Browser.close', 'Browser.crash']) {
+  for (const [method, reason] of [
+    ['Browser.close', 'closed'],
+    ['Browser.crash', 'crashed'],
+  ] as const) {
+    expect(crashesOf(made.session_id)).toEqual([])
     const before = await chromium.connectOverCDP(made.cdp_ws_url)
     const name = `lasting-${method}`
     await before.contexts()[0]!.pages()[0]!.goto(pages.url(name))
@@ -161,7 +172,7 @@ test('a browser that its client closed or crashed is started again behind the sa
     await opening(socket)
     const closed = closing(socket)
     socket.send(JSON.stringify({ id: 1, method }))
-    expect((await closed).code).toBe(4003)
+    expect(await closed).toMatchObject({ code: 4003, reason: expect.stringContaining(`"reason":"${reason}"`) })
     await before.close().catch(() => {})
     const after = await chromium.connectOverCDP(made.cdp_ws_url)
     const tabs = await until(
@@ -177,6 +188,37 @@ test('a browser that its client closed or crashed is started again behind the sa
     expect([method, tabs]).toEqual([method, true])
     await after.close()
   }
-  await until('the log', 10_000, () => ['Chromium crashed', 'Chromium runs again'].every((words) => cloud.log().includes(words)))
+  await until('the log', 10_000, () => crashesOf(made.session_id).length === 1)
   await cloud.client.browsers.deleteByID(made.session_id)
+})
+
+test('a browser that a BiDi client or its user has closed is started again, and neither the log nor telemetry calls that a crash', async () => {
+  const made = await cloud.client.browsers.create({ timeout_seconds: 300, telemetry: { enabled: true } })
+  const id = made.session_id
+  const crashes = async (): Promise<unknown[]> => {
+    const found = await cloud.fetch(`/browsers/${id}/telemetry/events?type=service_crashed`)
+    return (await found.json()) as unknown[]
+  }
+  const closeByBidi = async () => {
+    const bidi = new BIDI(made.webdriver_ws_url)
+    await bidi.waitForConnection()
+    await bidi.send({ method: 'session.new', params: { capabilities: {} } })
+    await bidi.send({ method: 'browser.close', params: {} })
+    bidi.close()
+  }
+  const closeByKey = () => cloud.client.browsers.computer.pressKey(id, { keys: ['ctrl+shift+w'] }).catch(() => {}) // its window ends under it
+  for (const [round, close] of [closeByBidi, closeByKey].entries()) {
+    const socket = new WebSocket(made.cdp_ws_url)
+    await opening(socket)
+    const closed = closing(socket)
+    await close()
+    expect(await closed).toMatchObject({ code: 4003, reason: expect.stringContaining('"reason":"closed"') })
+    await until('Chromium to be back', 30_000, () => logOf(id, 'Chromium runs again').length === round + 1)
+    expect([crashesOf(id), await crashes()]).toEqual([[], []])
+  }
+  // By another program of the session: that is one.
+  await cloud.client.browsers.process.exec(id, { command: 'pkill', args: ['-KILL', '-o', 'chromium'] })
+  await until('the log', 30_000, () => crashesOf(id).length === 1)
+  await expect.poll(crashes, { timeout: 10_000 }).toHaveLength(1)
+  await cloud.client.browsers.deleteByID(id)
 })

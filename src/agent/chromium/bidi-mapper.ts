@@ -17,7 +17,7 @@ export interface MapperTask {
 }
 
 /** What the thread tells the agent. */
-export type FromMapper = { kind: 'send'; text: string } | { kind: 'end'; why: 'ended' | 'crashed' | 'failed' } | { kind: 'fault'; text: string }
+export type FromMapper = { kind: 'send'; text: string } | { kind: 'end'; why: 'ended' | 'browser_ended' | 'failed' } | { kind: 'fault'; text: string }
 
 const CDP_CONNECT_MS = 10_000
 
@@ -49,7 +49,7 @@ async function serve({ browserUrl }: MapperTask): Promise<void> {
   cdp.on('error', fault)
   try {
     await within('CDP for BiDi', CDP_CONNECT_MS, once(cdp, 'open'))
-    cdp.on('close', () => tell({ kind: 'end', why: 'crashed' }))
+    cdp.on('close', () => tell({ kind: 'end', why: 'browser_ended' }))
     const connection = new MapperCdpConnection({
       setOnMessage: (handler) => void cdp.on('message', (data) => attempt(() => void handler((data as Buffer).toString()))),
       sendMessage: (message) => cdp.send(message),
