@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { BrowsingContextImpl } from 'chromium-bidi/out/Default/gen/src/bidiMapper/modules/context/BrowsingContextImpl.js'
+import { BrowsingContextProcessor } from 'chromium-bidi/out/Default/gen/src/bidiMapper/modules/context/BrowsingContextProcessor.js'
 import { MapperCdpClient } from 'chromium-bidi/out/Default/gen/src/cdp/CdpClient.js'
 import { spawn as spawnOnTerminal } from '@lydell/node-pty'
 import { describe, expect, test } from 'vitest'
@@ -85,6 +86,7 @@ test('chromium-bidi has the parts that are mended (agent/chromium/bidi-mends.ts)
   expect(MapperCdpClient.prototype).toMatchObject({ sendCommand: expect.any(Function), on: expect.any(Function), off: expect.any(Function) })
   expect(BrowsingContextImpl).toHaveProperty('create', expect.any(Function))
   expect(BrowsingContextImpl.prototype).toHaveProperty('dispose', expect.any(Function))
+  expect(BrowsingContextProcessor.prototype).toMatchObject({ create: expect.any(Function), activate: expect.any(Function) })
   // The patches are for faults of this version. A newer one: see whether it still has them.
   expect(JSON.parse(readFileSync(join(modules, 'chromium-bidi/package.json'), 'utf8'))).toHaveProperty('version', '17.0.2')
 })

@@ -1,7 +1,7 @@
 // Who may call what: the right that each route needs, and each role on each route. A new route has to be added to the table here.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { contracts } from '../src/control/api.ts'
-import { cdpHttpSlashed } from '../src/control/browsers/cdp-http.ts'
+import { cdpHttpEverywhere } from '../src/control/browsers/cdp-http.ts'
 import { atSession, instanceApis } from '../src/control/browsers/instance-apis.ts'
 import { DEFAULT_PROJECT } from '../src/control/org/projects/resolve.ts'
 import { replays } from '../src/control/replays/contract.ts'
@@ -22,7 +22,7 @@ const VIEW = `
 
 /** Changes something, or gives the power to: tokens, files of a session (its cookies are among them), codes, requests from inside. */
 const USE = `
-  createBrowser updateBrowser deleteBrowser cdpVersion cdpList cdpPages startReplay stopReplay deleteTelemetry deleteOldTelemetry batchActions clickMouse dragMouse
+  createBrowser updateBrowser deleteBrowser cdpVersion cdpList cdpPages cdpProtocol startReplay stopReplay deleteTelemetry deleteOldTelemetry batchActions clickMouse dragMouse
   moveMouse pressKey readClipboard scroll setCursorVisibility typeText writeClipboard curl curlRawGet curlRawPost curlRawPut curlRawPatch curlRawDelete
   executePlaywright createDirectory deleteDirectory deleteFile downloadDirZip moveFile readFile setFilePermissions uploadFiles uploadZip writeFile startFsWatch
   stopFsWatch execProcess spawnProcess writeProcessStdin killProcess resizeProcessTerminal loadExtensions createBrowserPool updateBrowserPool deleteBrowserPool
@@ -63,9 +63,10 @@ beforeAll(async () => {
 afterAll(() => cloud[Symbol.asyncDispose]())
 
 /** Also those that the document leaves out, because they are there twice. */
-const everyRoute: Route[] = [...all, ...[cdpHttpSlashed, atSession(instanceApis), atSession(replays)].flatMap((contract) => Object.values(contract))].toSorted(
-  (a, b) => a.path.localeCompare(b.path),
-)
+const everyRoute: Route[] = [
+  ...all,
+  ...[...cdpHttpEverywhere.slice(1), atSession(instanceApis), atSession(replays)].flatMap((contract) => Object.values(contract)),
+].toSorted((a, b) => a.path.localeCompare(b.path))
 
 describe.each(ROLES)('a %s', (role) => {
   test('gets past the check of each route exactly when the role includes its right, whatever is named', { timeout: 60_000 }, async () => {

@@ -11,14 +11,14 @@ import { descriptorLimit, descriptorProblem } from '../http/connections.ts'
 import { ENDING_CHECK } from '../instances/local/direct-ways.ts'
 import { findLimits } from '../instances/local/limits.ts'
 import { interpreterOf } from '../instances/local/loader.ts'
-import { planNetwork, REFUSAL_CHECK } from '../instances/local/network.ts'
+import { NAMES_CHECK, planNetwork, REFUSAL_CHECK } from '../instances/local/network.ts'
 import { findOrphans, type Orphan } from '../instances/local/orphans.ts'
 import { hasSwap } from '../instances/local/standby.ts'
 import { findStorage } from '../instances/local/storage.ts'
 import { systemCallFilter } from '../instances/local/system-calls.ts'
 
 /** Making a network and its rules takes some milliseconds. */
-const REFUSAL_MS = 10_000
+const KERNEL_MS = 10_000
 
 interface Check {
   name: string
@@ -76,8 +76,30 @@ async function localChecks(config: Config): Promise<Check[]> {
     { name: 'system call filter', problem: filter(), fatal: false },
     { name: 'closed agents', problem: closedAgents(), fatal: false },
     { name: 'network', problem: planNetwork(false).pasta.length > 0 ? undefined : 'this machine has no default route; browsers get no network', fatal: false },
-    { name: 'multicast', problem: refusal(), fatal: false },
-    { name: 'direct connections', problem: ending(), fatal: false },
+    {
+      name: 'multicast',
+      problem: kernelLacks(
+        REFUSAL_CHECK,
+        'the kernel cannot refuse 224.0.0.0/24 (it needs CONFIG_XFRM_USER), so a program in a session can send to services on this machine that listen there',
+      ),
+      fatal: false,
+    },
+    {
+      name: 'names of pages',
+      problem: kernelLacks(
+        NAMES_CHECK,
+        'the kernel makes no bridge in a network of its own (it needs CONFIG_BRIDGE and CONFIG_XFRM_USER), so pages of a session do not find each other by WebRTC',
+      ),
+      fatal: false,
+    },
+    {
+      name: 'direct connections',
+      problem: kernelLacks(
+        ENDING_CHECK,
+        'the kernel cannot close what leads around a proxy (it needs CONFIG_INET_DIAG_DESTROY and CONFIG_IP_MULTIPLE_TABLES), so a browser that gets a proxy while it runs cannot be closed off',
+      ),
+      fatal: false,
+    },
     { name: 'limits', problem: limits(config), fatal: false },
     { name: 'standby', problem: standby(config), fatal: false },
     { name: 'disk quotas', problem: await diskQuotas(), fatal: false },
@@ -111,20 +133,9 @@ function tun(): string | undefined {
   return attempt(() => accessSync('/dev/net/tun', constants.R_OK | constants.W_OK))
 }
 
-function refusal(): string | undefined {
-  const [file, ...args] = REFUSAL_CHECK
-  const { status, stderr, error } = spawnSync(file, args, { encoding: 'utf8', timeout: REFUSAL_MS })
-  if (status === 0) return undefined
-  const why = error?.message ?? stderr.trim()
-  return `the kernel cannot refuse 224.0.0.0/24 (it needs CONFIG_XFRM_USER), so a program in a session can send to services on this machine that listen there: ${why}`
-}
-
-function ending(): string | undefined {
-  const [file, ...args] = ENDING_CHECK
-  const { status, stderr, error } = spawnSync(file, args, { encoding: 'utf8', timeout: REFUSAL_MS })
-  if (status === 0) return undefined
-  const why = error?.message ?? stderr.trim()
-  return `the kernel cannot close what leads around a proxy (it needs CONFIG_INET_DIAG_DESTROY and CONFIG_IP_MULTIPLE_TABLES), so a browser that gets a proxy while it runs cannot be closed off: ${why}`
+function kernelLacks([file, ...args]: readonly [string, ...string[]], problem: string): string | undefined {
+  const { status, stderr, error } = spawnSync(file, args, { encoding: 'utf8', timeout: KERNEL_MS })
+  return status === 0 ? undefined : `${problem}: ${error?.message ?? stderr.trim()}`
 }
 
 function userNamespaces(): string | undefined {

@@ -17,8 +17,8 @@ import { browserPools as browserPoolsContract } from './browser-pools/contract.t
 import { browserPoolHandlers } from './browser-pools/handlers.ts'
 import type { BrowserPools } from './browser-pools/pools.ts'
 import type { Browsers } from './browsers/browsers.ts'
-import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
-import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
+import { cdpHttpEverywhere, cdpHttpHandlers } from './browsers/cdp-http.ts'
+import { browsers as browsersContract } from './browsers/contract.ts'
 import type { Fleet } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
 import { atSession, innerPath, instanceApis, reacher } from './browsers/instance-apis.ts'
@@ -105,7 +105,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   const { db, scope, config, browsers, replays, profiles, proxies, deployments, invocations, extensions, live, sockets, fleet, disk, metrics, audit } = parts
   const { app } = context
   mount(context, browsersContract, browserHandlers(browsers))
-  for (const contract of [cdpHttp, cdpHttpSlashed]) mount(context, contract, cdpHttpHandlers(browsers))
+  for (const contract of cdpHttpEverywhere) mount(context, contract, cdpHttpHandlers(browsers))
   mountForward(context, instanceApis, reacher(browsers), innerPath)
   mountForward(context, atSession(instanceApis), reacher(browsers), innerPath)
   for (const replaysBelow of [replaysContract, atSession(replaysContract)]) mount(context, replaysBelow, replayHandlers(replays))

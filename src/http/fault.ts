@@ -114,8 +114,8 @@ export const fault = {
   projectIdNotFound: (id: string): Fault => new Fault('project_not_found', `there is no active project with the id "${shorten(id)}"`),
   noRoute: (method: string, path: string): Fault =>
     new Fault('not_found', `there is no ${method} ${shorten(path)} here; GET /openapi.json lists what there is`),
-  /** `what` with its verb, for example `profiles are`. */
-  notBuilt: (what: string): Fault => new Fault('not_found', `${what} not built yet in this version of Cob`),
+  /** `what` with its verb, for example `search.create is`. */
+  notBuilt: (what: string): Fault => new Fault('not_found', `${what} not built yet in this version of Cob; docs/missing-operations.md lists what is missing`),
   methodNotAllowed: (method: string, allowed: readonly string[]): Fault =>
     new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
   conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),

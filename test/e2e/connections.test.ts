@@ -89,20 +89,38 @@ test('clients that start with an http address find the session under its CDP add
   expect((await found.pages())[0]!.url()).toBe(pages.url('found'))
   await found.disconnect()
 
-  const version = (await (await cloud.fetch(`/browsers/${session.id}/cdp/json/version`)).json()) as Record<string, string>
-  expect(version).toMatchObject({ Browser: `Chrome/${session.browser.version()}`, 'Protocol-Version': '1.3', webSocketDebuggerUrl: session.made.cdp_ws_url })
-  const [bare, token] = address.split('?')
-  for (const path of ['json/list', 'json', 'json/']) {
-    const list = (await (await fetch(`${bare}/${path}?${token}`)).json()) as Record<string, string>[]
-    expect(list).toMatchObject([{ type: 'page', title: 'found', url: pages.url('found') }])
-    const line = new WebSocket(list[0]!.webSocketDebuggerUrl!)
-    await opening(line)
-    const answer = new Promise((resolve) => line.on('message', (data) => resolve(JSON.parse((data as Buffer).toString()))))
-    line.send(JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression: 'document.title' } }))
-    expect(await answer).toMatchObject({ result: { result: { value: 'found' } } })
-    line.terminate()
+  const [, token] = address.split('?')
+  for (const below of [`/browsers/${session.id}/cdp`, new URL(session.made.base_url!).pathname]) {
+    // An address without a token needs a key.
+    const byKey = await chromium.connectOverCDP(cloud.url + below, { headers: { authorization: `Bearer ${cloud.key}` } })
+    expect(byKey.contexts()[0]!.pages()[0]!.url()).toBe(pages.url('found'))
+    await byKey.close()
+
+    const get = async (path: string) => (await (await fetch(`${cloud.url}${below}/${path}?${token}`)).json()) as unknown
+    for (const path of ['json/version', 'json/version/'])
+      expect(await get(path)).toMatchObject({
+        Browser: `Chrome/${session.browser.version()}`,
+        'Protocol-Version': '1.3',
+        webSocketDebuggerUrl: session.made.cdp_ws_url,
+      })
+    for (const path of ['json/list', 'json/list/', 'json', 'json/']) {
+      const list = (await get(path)) as Record<string, string>[]
+      expect(list).toMatchObject([{ type: 'page', title: 'found', url: pages.url('found') }])
+      const line = new WebSocket(list[0]!.webSocketDebuggerUrl!)
+      await opening(line)
+      const answer = new Promise((resolve) => line.on('message', (data) => resolve(JSON.parse((data as Buffer).toString()))))
+      line.send(JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression: 'document.title' } }))
+      expect(await answer).toMatchObject({ result: { result: { value: 'found' } } })
+      line.terminate()
+    }
+    for (const path of ['json/protocol', 'json/protocol/']) {
+      const { version, domains } = (await get(path)) as { version: object; domains: { domain: string }[] }
+      expect(version).toEqual({ major: '1', minor: '3' })
+      expect(domains.map(({ domain }) => domain)).toEqual(expect.arrayContaining(['Browser', 'Page', 'Runtime', 'Target']))
+    }
+    for (const query of ['', '?jwt=wrong'])
+      for (const path of ['json', 'json/version', 'json/protocol/']) expect((await fetch(`${cloud.url}${below}/${path}${query}`)).status).toBe(401)
   }
-  for (const query of ['', '?jwt=wrong']) expect((await fetch(`${bare}/json/version${query}`)).status).toBe(401)
 })
 
 test('a token opens only its own session, and no session opens without one', async () => {
@@ -130,9 +148,20 @@ test('deleting a session closes its WebSockets with a code and a reason, and its
   expect(refused).toBe(404)
 })
 
+const logOf = (id: string, words: string) =>
+  cloud
+    .log()
+    .split('\n')
+    .filter((line) => line.includes(id) && line.includes(words))
+const crashesOf = (id: string) => logOf(id, 'Chromium crashed')
+
 test('a browser that its client closed or crashed is started again behind the same URL, with its tabs, and the log says so', async () => {
   const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
-  for (const method of ['Browser.close', 'Browser.crash']) {
+  for (const [method, reason] of [
+    ['Browser.close', 'closed'],
+    ['Browser.crash', 'crashed'],
+  ] as const) {
+    expect(crashesOf(made.session_id)).toEqual([])
     const before = await chromium.connectOverCDP(made.cdp_ws_url)
     const name = `lasting-${method}`
     await before.contexts()[0]!.pages()[0]!.goto(pages.url(name))
@@ -143,7 +172,7 @@ test('a browser that its client closed or crashed is started again behind the sa
     await opening(socket)
     const closed = closing(socket)
     socket.send(JSON.stringify({ id: 1, method }))
-    expect((await closed).code).toBe(4003)
+    expect(await closed).toMatchObject({ code: 4003, reason: expect.stringContaining(`"reason":"${reason}"`) })
     await before.close().catch(() => {})
     const after = await chromium.connectOverCDP(made.cdp_ws_url)
     const tabs = await until(
@@ -159,6 +188,37 @@ test('a browser that its client closed or crashed is started again behind the sa
     expect([method, tabs]).toEqual([method, true])
     await after.close()
   }
-  await until('the log', 10_000, () => ['Chromium crashed', 'Chromium runs again'].every((words) => cloud.log().includes(words)))
+  await until('the log', 10_000, () => crashesOf(made.session_id).length === 1)
   await cloud.client.browsers.deleteByID(made.session_id)
+})
+
+test('a browser that a BiDi client or its user has closed is started again, and neither the log nor telemetry calls that a crash', async () => {
+  const made = await cloud.client.browsers.create({ timeout_seconds: 300, telemetry: { enabled: true } })
+  const id = made.session_id
+  const crashes = async (): Promise<unknown[]> => {
+    const found = await cloud.fetch(`/browsers/${id}/telemetry/events?type=service_crashed`)
+    return (await found.json()) as unknown[]
+  }
+  const closeByBidi = async () => {
+    const bidi = new BIDI(made.webdriver_ws_url)
+    await bidi.waitForConnection()
+    await bidi.send({ method: 'session.new', params: { capabilities: {} } })
+    await bidi.send({ method: 'browser.close', params: {} })
+    bidi.close()
+  }
+  const closeByKey = () => cloud.client.browsers.computer.pressKey(id, { keys: ['ctrl+shift+w'] }).catch(() => {}) // its window ends under it
+  for (const [round, close] of [closeByBidi, closeByKey].entries()) {
+    const socket = new WebSocket(made.cdp_ws_url)
+    await opening(socket)
+    const closed = closing(socket)
+    await close()
+    expect(await closed).toMatchObject({ code: 4003, reason: expect.stringContaining('"reason":"closed"') })
+    await until('Chromium to be back', 30_000, () => logOf(id, 'Chromium runs again').length === round + 1)
+    expect([crashesOf(id), await crashes()]).toEqual([[], []])
+  }
+  // By another program of the session: that is one.
+  await cloud.client.browsers.process.exec(id, { command: 'pkill', args: ['-KILL', '-o', 'chromium'] })
+  await until('the log', 30_000, () => crashesOf(id).length === 1)
+  await expect.poll(crashes, { timeout: 10_000 }).toHaveLength(1)
+  await cloud.client.browsers.deleteByID(id)
 })

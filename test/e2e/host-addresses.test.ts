@@ -17,20 +17,26 @@ const run = promisify(execFile)
 /** Time from a new address of the machine until running instances block it. */
 const CLOSED_MS = 20_000
 
-/** Tries each address by TCP and UDP, with a plain socket and one bound to the device; sends the address as the message. */
+/** Tries each address by TCP and UDP, with a plain socket, one bound to each device, and one whose multicast goes out there; sends the address as the message. */
 const TRY_ALL = `
-import concurrent.futures, itertools, json, socket, sys
+import concurrent.futures, itertools, json, socket, struct, sys
 port, addresses = int(sys.argv[1]), sys.argv[2:]
 answers = []
+devices = [(name, index) for index, name in socket.if_nameindex() if name != 'lo']
+ways = [('', 0, False)] + [(name, index, bound) for name, index in devices for bound in (True, False)]
 def attempt(one):
-    address, bound, kind = one
+    address, (device, index, bound), kind = one
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
-    name = '%s %s%s' % (address, 'tcp' if kind == socket.SOCK_STREAM else 'udp', ' bound' if bound else '')
+    name = '%s %s %s %s' % (address, 'tcp' if kind == socket.SOCK_STREAM else 'udp', 'bound' if bound else 'by', device)
     with socket.socket(family, kind) as s:
         s.settimeout(0.5)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         if bound:
-            s.setsockopt(socket.SOL_SOCKET, 25, b'eth0\\0')
+            s.setsockopt(socket.SOL_SOCKET, 25, device.encode() + b'\\0')
+        elif device and family == socket.AF_INET and kind == socket.SOCK_DGRAM:
+            s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, struct.pack('@iii', 0, 0, index))
+            # What lives for one hop only would not show whether it is forwarded.
+            s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 9)
         try:
             # Unbound sockets need the device for link-local addresses, 2 in the sandbox.
             where = (address, port, 0, 2 if address.startswith(('ff', 'fe')) else 0) if ':' in address else (address, port)
@@ -45,7 +51,7 @@ def attempt(one):
             pass
 # Several at once: most wait for an answer that never comes.
 with concurrent.futures.ThreadPoolExecutor(8) as pool:
-    list(pool.map(attempt, itertools.product(addresses, (False, True), (socket.SOCK_STREAM, socket.SOCK_DGRAM))))
+    list(pool.map(attempt, itertools.product(addresses, ways, (socket.SOCK_STREAM, socket.SOCK_DGRAM))))
 print(json.dumps(answers))
 `
 
@@ -143,7 +149,7 @@ test('a program in a session reaches no address in the routing tables of the mac
 })
 
 test('a program in a session reaches nothing on the machine by multicast and broadcast', async () => {
-  await tryAll(['224.0.0.1', '239.255.255.250', '255.255.255.255', 'ff02::1', 'ff05::1', 'ff0e::1'])
+  await tryAll(['224.0.0.1', '224.0.0.251', '239.255.255.250', '255.255.255.255', 'ff02::1', 'ff05::1', 'ff0e::1'])
 })
 
 test('with multicast closed, the IPv6 gateway can still be found', async () => {

@@ -1,4 +1,4 @@
-// A sandbox's network is complete before anything in the sandbox starts, and does not change after that.
+// A sandbox's network is complete before anything in the sandbox starts, and does not change after that. Pages in it find each other.
 import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -57,5 +57,51 @@ test('the first navigation of a browser that was not warm succeeds, and its netw
     // Running sessions close what addresses the machine gains. Another test gives it some of these networks, which no machine has (host-addresses.test.ts).
     const own = (await changes).output.split('\n').filter((line) => line !== '' && !/ 198\.18\.| 2001:db8:/.test(line))
     expect(own).toEqual([])
+  }
+})
+
+/** One side of a connection: `offer` and `answer` are descriptions with all their candidates. What the other side sends is `globalThis.heard`. */
+const PEER = `
+const peer = new RTCPeerConnection()
+const complete = () => new Promise((done) => {
+  const look = () => peer.iceGatheringState === 'complete' && done(peer.localDescription.toJSON())
+  peer.addEventListener('icegatheringstatechange', look)
+  look()
+})
+const listen = (channel) => {
+  channel.onopen = () => channel.send('hello')
+  channel.onmessage = ({ data }) => { globalThis.heard = data }
+}
+peer.ondatachannel = ({ channel }) => listen(channel)
+globalThis.offer = async () => {
+  listen(peer.createDataChannel('one'))
+  await peer.setLocalDescription()
+  return complete()
+}
+globalThis.answer = async (offer) => {
+  await peer.setRemoteDescription(offer)
+  await peer.setLocalDescription()
+  return complete()
+}
+globalThis.take = (answer) => peer.setRemoteDescription(answer)`
+
+test.each([{}, { stealth: true }])('two pages of a session connect by WebRTC, and see only names of each other: %o', async (options) => {
+  await using cloud = await shareCloud()
+  await cloud.warm()
+  await using pages = await servePages()
+  await using session = await openSession(cloud, { timeout_seconds: 60, ...options })
+  const [one, two] = [session.page, await session.page.context().newPage()]
+  for (const page of [one, two]) {
+    await page.goto(pages.url('plain'))
+    await page.evaluate(PEER)
+  }
+  const offer: { sdp: string } = await one.evaluate('offer()')
+  const answer: { sdp: string } = await two.evaluate(`answer(${JSON.stringify(offer)})`)
+  await one.evaluate(`take(${JSON.stringify(answer)})`)
+  for (const page of [one, two]) await expect.poll(() => page.evaluate('globalThis.heard'), { timeout: 10_000 }).toBe('hello')
+  for (const { sdp } of [offer, answer]) {
+    const hosts = Array.from(sdp.matchAll(/^a=candidate:(?:\S+ ){4}(\S+)/gm), ([, host]) => host!)
+    expect(hosts.length).toBeGreaterThan(0)
+    expect(hosts.filter((host) => !/^[\da-f-]{36}\.local$/.test(host))).toEqual([])
   }
 })

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 
@@ -39,4 +39,42 @@ describe.concurrent.each(RELEASES)('kernel %s for Python', (release) => {
 
   test('gets answers with the token alone if it sends all calls to base_url, async', () =>
     run(release, 'async', { KERNEL_BROWSER_ROUTING_SUBRESOURCES: ALL_ROUTED }))
+})
+
+describe('the newest release', () => {
+  const library = join(PYTHON, RELEASES.at(-1)!)
+  const python = async (args: string[]) =>
+    (
+      await promisify(execFile)(join(PYTHON, 'venv/bin/python'), args, {
+        env: { PATH: process.env.PATH, PYTHONPATH: library, PYTHONDONTWRITEBYTECODE: '1', KERNEL_API_KEY: cloud.key, KERNEL_BASE_URL: cloud.url },
+        timeout: PROGRAM_MS,
+      })
+    ).stdout
+
+  test('has exactly the calls of src/control/system/sdk-operations.json', async () => {
+    const printed = await python([join(PACKAGE_DIR, 'test/data/python/operations.py'), join(library, 'kernel')])
+    expect(printed).toBe(readFileSync(join(PACKAGE_DIR, 'src/control/system/sdk-operations.json'), 'utf8'))
+  })
+
+  test('writes files from bytes and from an async generator; a BytesIO it refuses itself when it is async, before it sends anything (docs/clients.md)', async () => {
+    const program = `
+import asyncio, io
+from kernel import APIConnectionError, AsyncKernel
+async def pieces():
+    yield b'hel'
+    yield b'lo'
+async def main():
+    async with AsyncKernel(max_retries=0) as kernel:
+        session = await kernel.browsers.create(headless=True, timeout_seconds=120)
+        for contents in (b'hello', pieces()):
+            await kernel.browsers.fs.write_file(session.session_id, contents, path='/tmp/written')
+            print(await (await kernel.browsers.fs.read_file(session.session_id, path='/tmp/written')).read())
+        try:
+            await kernel.browsers.fs.write_file(session.session_id, io.BytesIO(b'hello'), path='/tmp/written')
+        except APIConnectionError as error:
+            print(error.__cause__)
+        await kernel.browsers.delete_by_id(session.session_id)
+asyncio.run(main())`
+    expect(await python(['-c', program])).toBe("b'hello'\nb'hello'\nAttempted to send an sync request with an AsyncClient instance.\n")
+  })
 })

@@ -7,7 +7,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { WebSocket } from 'ws'
 import { within } from '../../base/wait.ts'
 import { mendMapper } from './bidi-mends.ts'
-import { makeNewSession, type Command } from './bidi-session.ts'
+import { openSession, readCommand, type Command } from './bidi-session.ts'
 import { windowsInOrder } from './bidi-windows.ts'
 
 /** What the thread is started with. */
@@ -17,7 +17,7 @@ export interface MapperTask {
 }
 
 /** What the thread tells the agent. */
-export type FromMapper = { kind: 'send'; text: string } | { kind: 'end'; why: 'ended' | 'crashed' | 'failed' } | { kind: 'fault'; text: string }
+export type FromMapper = { kind: 'send'; text: string } | { kind: 'end'; why: 'ended' | 'browser_ended' | 'failed' } | { kind: 'fault'; text: string }
 
 const CDP_CONNECT_MS = 10_000
 
@@ -49,7 +49,7 @@ async function serve({ browserUrl }: MapperTask): Promise<void> {
   cdp.on('error', fault)
   try {
     await within('CDP for BiDi', CDP_CONNECT_MS, once(cdp, 'open'))
-    cdp.on('close', () => tell({ kind: 'end', why: 'crashed' }))
+    cdp.on('close', () => tell({ kind: 'end', why: 'browser_ended' }))
     const connection = new MapperCdpConnection({
       setOnMessage: (handler) => void cdp.on('message', (data) => attempt(() => void handler((data as Buffer).toString()))),
       sendMessage: (message) => cdp.send(message),
@@ -57,13 +57,13 @@ async function serve({ browserUrl }: MapperTask): Promise<void> {
     })
     const browser = await connection.createBrowserSession()
     browser.sendCommand = windowsInOrder(browser.sendCommand.bind(browser) as never) as never
-    const newSession = makeNewSession(await browser.sendCommand('Browser.getVersion'))
+    const session = openSession(await browser.sendCommand('Browser.getVersion'))
     let handle: (command: Command) => unknown = () => {}
     const answer = (message: object) => tell({ kind: 'send', text: JSON.stringify(message) })
     await BidiMapper.BidiServer.createAndStart(
       {
         setOnMessage: (handler) => void (handle = handler as never),
-        sendMessage: (message) => answer(newSession.answered(message)),
+        sendMessage: (message) => answer(session.answered(message)),
         close: () => tell({ kind: 'end', why: 'ended' }),
       },
       connection,
@@ -72,30 +72,17 @@ async function serve({ browserUrl }: MapperTask): Promise<void> {
       new BidiParser(),
     )
     onCommand = (text) => {
-      const command = parse(text)
-      if (!command) return answer({ type: 'error', id: null, error: 'invalid argument', message: 'not a BiDi command: an object with id, method and params' })
+      const { id, ...read } = readCommand(text)
+      if ('refusal' in read) return answer({ type: 'error', id, ...read.refusal })
+      const reply = session.asked(read.command)
+      if (reply === undefined) return handle(read.command)
+      answer({ id, ...reply })
       // Ending a BiDi session must not end the browser: others may use it. The mapper leaves this command to its host.
-      if (command.method === 'session.end') {
-        answer({ type: 'success', id: command.id, result: {} })
-        return tell({ kind: 'end', why: 'ended' })
-      }
-      const refusal = newSession.asked(command)
-      if (refusal) return answer({ type: 'error', id: command.id, ...refusal })
-      handle(command)
+      if (session.hasEnded()) tell({ kind: 'end', why: 'ended' })
     }
     for (const text of early) onCommand(text)
   } catch (error) {
     fault(error)
     tell({ kind: 'end', why: 'failed' })
-  }
-}
-
-function parse(text: string): Command | undefined {
-  try {
-    const command = JSON.parse(text) as Command
-    const isCommand = Number.isSafeInteger(command.id) && typeof command.method === 'string' && typeof command.params === 'object' && command.params !== null
-    return isCommand ? command : undefined
-  } catch {
-    return undefined
   }
 }

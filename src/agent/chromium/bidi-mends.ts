@@ -1,5 +1,6 @@
-// Patches for faults of chromium-bidi 17.0.2, applied in each mapper's thread. Delete them when a later version has fixed the faults.
+// Patches for chromium-bidi 17.0.2: its faults, and what it cannot know of this browser. Applied in each mapper's thread. Delete them when a later version has fixed the faults.
 import { BrowsingContextImpl } from 'chromium-bidi/out/Default/gen/src/bidiMapper/modules/context/BrowsingContextImpl.js'
+import { BrowsingContextProcessor } from 'chromium-bidi/out/Default/gen/src/bidiMapper/modules/context/BrowsingContextProcessor.js'
 import { MapperCdpClient } from 'chromium-bidi/out/Default/gen/src/cdp/CdpClient.js'
 import { sleep } from '../../base/wait.ts'
 
@@ -17,10 +18,14 @@ const HISTORY = ['Page.getNavigationHistory', 'Page.navigateToHistoryEntry']
 const SWAP_MS = 2_000
 const SWAP_EVERY_MS = 20
 
+/** The isolated worlds in which the agent looks at pages. To a client they would be realms that nobody has made, some with an empty origin. */
+const OWN_WORLD = /^cob(-[a-z]+)?$/
+
 /**
- * Three patches. A command of the history that comes while a page is swapped is sent again. When a listener of a CDP event throws, the other listeners still get the event, and `fault` gets the error. And the context of a
+ * Five patches. A command of the history that comes while a page is swapped is sent again. When a listener of a CDP event throws, the other listeners still get the event, and `fault` gets the error. The context of a
  * removed frame stops listening: when the back/forward cache brings the frame back, the old context would create a realm for a context that the
- * mapper does not know.
+ * mapper does not know. The agent's own worlds are not told of. And a new tab or window that is not asked for in the background has the focus, as the specification says: Chromium
+ * leaves the focus of an empty window in its address bar.
  */
 export function mendMapper(fault: (error: unknown) => void): void {
   const client = MapperCdpClient.prototype as unknown as Listening & Sending
@@ -44,6 +49,7 @@ export function mendMapper(fault: (error: unknown) => void): void {
     const wrapped: Listener =
       safe.get(listener) ??
       ((...args) => {
+        if (event === 'Runtime.executionContextCreated' && OWN_WORLD.test((args[0] as { context: { name: string } }).context.name)) return
         try {
           listener(...args)
         } catch (error) {
@@ -56,6 +62,13 @@ export function mendMapper(fault: (error: unknown) => void): void {
   }
   client.off = function (event, listener) {
     return off.call(this, event, safe.get(listener) ?? listener)
+  }
+
+  const { create: open } = BrowsingContextProcessor.prototype
+  BrowsingContextProcessor.prototype.create = async function (params) {
+    const opened = await open.call(this, params)
+    if (params.background !== true) await this.activate({ context: opened.context })
+    return opened
   }
 
   const listening = new WeakMap<Context, (() => void)[]>()

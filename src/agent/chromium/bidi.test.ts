@@ -75,6 +75,7 @@ test('an exception in a mapper is logged, and its client can continue', async ()
 test('session.end closes the connection with the normal code; the end of the browser closes it with an error code', async () => {
   const browser = await pretendBrowser()
   const first = await connect(browser.port)
+  await first.ask(0, 'session.new', { capabilities: {} })
   expect(await first.ask(1, 'session.end')).toMatchObject({ type: 'success' })
   expect(await first.closed).toEqual({ code: 1000, reason: '{"reason":"ended"}' })
   const second = await connect(browser.port)

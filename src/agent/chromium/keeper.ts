@@ -10,6 +10,7 @@ import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/screen.ts'
 import type { Cdp, CdpSession } from './cdp.ts'
 import { CurrentDownloads, mirrorDownloads } from './downloads.ts'
+import { wasClosed } from './crashed.ts'
 import { knownCookies, writeMissing, type KnownCookies } from './cookies.ts'
 import { moveToProfile } from './hand-over.ts'
 import { chromiumFlags, DOWNLOADS_DIR, RESTORE, STORED_AFTER_MS, USER_DATA_DIR } from './flags.ts'
@@ -41,8 +42,9 @@ export interface Finished {
 }
 
 export interface KeeperEvents {
+  /** Not when a client or its user has closed it. */
   chromium_crashed: [detail: string, pid: number]
-  /** After a crash. It is tried again, or given up. */
+  /** After a crash, or after it was closed. It is tried again, or given up. */
   chromium_not_started: []
   chromium_restarted: [detail: string]
   given_up: [detail: string]
@@ -194,7 +196,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     for (const work of this.#onRestart) await work()
   }
 
-  /** Whether Chromium has crashed, and is not back yet as it was. */
+  /** Whether Chromium has crashed or was closed, and is not back yet as it was. */
   get isRecovering(): boolean {
     return this.#recovering
   }
@@ -315,9 +317,12 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     if (this.#run !== run || this.#closing) return
     this.#run = undefined
     this.#recovering = true
-    const detail = `ended with ${exit.signal ?? exit.code}`
-    this.#log.error({ pid: run.pid, ...exit }, 'Chromium ended by itself; starting it again')
-    this.emit('chromium_crashed', detail, run.pid)
+    const detail = wasClosed(exit) ? 'was closed by a client or on its screen' : `ended with ${exit.signal ?? exit.code}`
+    if (wasClosed(exit)) this.#log.info({ pid: run.pid }, 'Chromium was closed by a client or on its screen; starting it again')
+    else {
+      this.#log.error({ pid: run.pid, ...exit }, 'Chromium ended by itself; starting it again')
+      this.emit('chromium_crashed', detail, run.pid)
+    }
     while (this.#mayRestart()) {
       try {
         // A caller may have restarted it already.

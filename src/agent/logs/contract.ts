@@ -43,5 +43,6 @@ export const logs = {
     query: LogQuery,
     deadlineMs: Infinity,
     reply: events(LogEvent),
+    faults: ['not_found', 'unavailable'],
   }),
 }

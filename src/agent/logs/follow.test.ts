@@ -73,28 +73,28 @@ describe('reading a log file', () => {
     expect(await whole('/proc/self/status')).toContain(`Pid:\t${process.pid}`)
   })
 
-  test('gives one line with the reason, immediately, for a file that cannot be read', async () => {
+  test('refuses a file that cannot be read, and says why', async () => {
     writeFileSync(file, '')
     execFileSync('mkfifo', [join(dir, 'fifo')])
     mkdirSync(join(dir, 'folder'))
     symlinkSync('circle', join(dir, 'circle'))
     symlinkSync('fifo', join(dir, 'to-fifo'))
-    for (const [name, words] of [
-      ['nothing', 'there is no such file'],
-      ['fifo', 'not a regular file'],
-      ['to-fifo', 'not a regular file'],
-      ['folder', 'not a regular file'],
-      ['circle', 'loop'],
-      ['x'.repeat(300), 'too long'],
-      [`log-${count - 1}/x`, 'there is no such file'],
+    for (const [name, status, words] of [
+      ['nothing', 404, 'there is no file'],
+      ['folder/nothing', 404, 'there is no file'],
+      ['fifo', 400, 'path: is not a regular file'],
+      ['to-fifo', 400, 'path: is not a regular file'],
+      ['folder', 400, 'path: is a directory'],
+      ['circle', 400, 'path: leads through too many symbolic links'],
+      ['x'.repeat(300), 400, 'path: is too long'],
+      [`log-${count - 1}/x`, 400, 'path: is not a directory'],
     ] as const)
-      for (const follows of [true, false]) {
-        const lines = await openLines(join(dir, name), follows, never)
-        expect((await within('a line', 10_000, lines.next())).value).toMatch(new RegExp(`^cannot read .*${words}`))
-        expect((await lines.next()).done).toBe(true)
-      }
-    for (const device of ['/dev/zero', '/dev/tty', '/dev/ptmx', '/dev/stdin', '/proc/self/mem'])
-      expect(await within('a line', 10_000, whole(device))).toEqual([expect.stringMatching(/^cannot read /)])
+      for (const follows of [true, false])
+        await expect(openLines(join(dir, name), follows, never)).rejects.toMatchObject({ status, message: expect.stringContaining(words) })
+    for (const device of ['/dev/zero', '/dev/tty', '/dev/ptmx', '/dev/stdin'])
+      await expect(openLines(device, false, never)).rejects.toMatchObject({ status: 400, message: 'path: is not a regular file' })
+    // It can be opened.
+    expect(await within('a line', 10_000, whole('/proc/self/mem'))).toEqual([expect.stringMatching(/^cannot read /)])
   })
 
   test('of a huge file without line ends stops as soon as its reader leaves', async () => {

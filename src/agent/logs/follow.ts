@@ -1,8 +1,9 @@
 // Reads the lines of a file, to its end or as they are written. Handles rotation and truncation.
 import { addAbortListener } from 'node:events'
-import { constants } from 'node:fs'
+import { constants, type Stats } from 'node:fs'
 import { open, stat, type FileHandle } from 'node:fs/promises'
 import { sleep } from '../../base/wait.ts'
+import { onPath } from '../fs/faults.ts'
 import { Lines } from './log-lines.ts'
 
 /** How often a followed file is checked. */
@@ -22,12 +23,12 @@ const UNSIZED_BYTES = 1024 * 1024
 /**
  * Opens a file for reading its lines. With `follow`, yields those that are written after this has resolved. After rotation the new file is read from
  * its start, after truncation the same file. A line is yielded when it ends, or when its file is rotated or truncated. Without `follow`, yields the
- * existing lines. When the file cannot be read, the last line says why. The file is closed at the end, or when `signal` aborts.
+ * existing lines. When the file can be read no longer, the last line says why. The file is closed at the end, or when `signal` aborts.
+ * @throws the fault of a file that cannot be opened, as for the other calls on files
  */
 export async function openLines(path: string, follow: boolean, signal: AbortSignal): Promise<AsyncGenerator<string>> {
   signal.throwIfAborted()
-  const opened = await openAtSize(path).catch((error: unknown) => error as NodeJS.ErrnoException)
-  if (opened instanceof Error) return only(unreadable(path, opened))
+  const opened = await onPath('path', path, () => openAtSize(path))
   const undo = new DisposableStack()
   const lines = linesOf(path, opened, follow, signal, undo)
   // Up to its first yield. From there on the generator closes the file, also if nobody asks for a line.
@@ -52,10 +53,6 @@ async function openAtSize(path: string): Promise<Opened> {
 }
 
 const unreadable = (path: string, error: NodeJS.ErrnoException): string => `cannot read ${path}: ${wordsFor(error)}`
-
-async function* only(line: string): AsyncGenerator<string> {
-  yield line
-}
 
 /** The first value is no line: it is yielded when the file is in the generator's care, which also ends `undo`. */
 async function* linesOf(path: string, opened: Opened, follow: boolean, signal: AbortSignal, undo: DisposableStack): AsyncGenerator<string> {
@@ -123,11 +120,19 @@ async function isReplaced(path: string, file: FileHandle): Promise<boolean> {
 /** Opens a file without blocking on a pipe. @throws for anything but a regular file */
 async function openRegular(path: string): Promise<FileHandle> {
   // Check first, because opening some devices has side effects.
-  if (!(await stat(path)).isFile()) throw new Error('it is not a regular file')
+  assertRegular(await stat(path))
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
-  if ((await file.stat()).isFile()) return file
-  await file.close()
-  throw new Error('it is not a regular file')
+  try {
+    assertRegular(await file.stat())
+    return file
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+function assertRegular(found: Stats): void {
+  if (!found.isFile()) throw Object.assign(new Error('it is not a regular file'), { code: found.isDirectory() ? 'EISDIR' : 'ENODEV' })
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {

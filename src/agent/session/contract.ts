@@ -93,6 +93,10 @@ export const DevTools = z.object({
 })
 export type DevTools = z.infer<typeof DevTools>
 
+/** Chromium's own description of CDP: 1.5 MB for version 156. */
+export const MAX_CDP_PROTOCOL_BYTES = 8 * 1024 * 1024
+export const CdpProtocol = z.object({ version: z.object({ major: z.string().max(16), minor: z.string().max(16) }), domains: z.array(z.unknown()).max(1000) })
+
 /** The paths of the agent's WebSockets for the browser: CDP of the whole browser, CDP of one page, BiDi; and of links of its proxy, which carry plain bytes. */
 export const SOCKETS = { links: '/session/links/{key}', cdp: '/session/cdp', cdpPage: '/session/cdp/{target}', bidi: '/session/bidi' } as const
 
@@ -107,6 +111,14 @@ export const session = {
     group: 'Agent',
     summary: 'Get the version and the pages of Chromium',
     reply: json(DevTools),
+  }),
+  cdpDescription: route({
+    method: 'GET',
+    path: '/session/cdp-protocol',
+    id: 'cdpDescription',
+    group: 'Agent',
+    summary: 'Get the description of CDP that Chromium has of itself',
+    reply: json(CdpProtocol),
   }),
   agentStatus: route({
     method: 'GET',

@@ -1,6 +1,7 @@
 // The agent's own contract: sets up the browser for a session and reports its events.
 import { addAbortListener } from 'node:events'
 import { PassThrough } from 'node:stream'
+import type { z } from 'zod'
 import type { Lease } from '../../base/lease.ts'
 import { VERSION } from '../../base/version.ts'
 import type { Handlers } from '../../http/route.ts'
@@ -8,7 +9,7 @@ import { CAPABILITIES } from '../capabilities.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { Screen } from '../display/screen.ts'
 import type { Clients } from './clients.ts'
-import type { AgentEvent, DevTools, session, SessionActivity } from './contract.ts'
+import { CdpProtocol, type AgentEvent, type DevTools, type session, type SessionActivity } from './contract.ts'
 import type { Fitting } from './fit/fitting.ts'
 
 /** A watcher that receives nothing for three times this long may assume that the agent is dead. */
@@ -38,6 +39,7 @@ export function sessionHandlers(
       return { ...ABOUT, chromium: { version, pid, restarts: keeper.restarts }, viewport: screen.viewport, uptime_ms: Math.round(process.uptime() * 1000) }
     },
     devTools: () => devTools(keeper),
+    cdpDescription: ({ signal }) => cdpDescription(keeper, signal),
     sessionActivity: () => ({ running: (Object.keys(activities) as (keyof Activities)[]).filter((kind) => activities[kind]()) }),
     dismissClients: ({ signal }) => clients.dismiss(AbortSignal.any([signal, AbortSignal.timeout(DISMISS_MS)])),
     fitSession: ({ body }) => fitting.fit(body),
@@ -72,4 +74,13 @@ async function devTools(keeper: Browser): Promise<DevTools> {
   const [version, { targetInfos }] = await Promise.all([pipe.send('Browser.getVersion', {}), pipe.send('Target.getTargets', {})])
   const targets = targetInfos.filter(({ type }) => type === 'page').slice(0, 1000)
   return { version, targets: targets.map(({ targetId, type, title, url }) => ({ id: targetId, type, title: title.slice(0, 1024), url: url.slice(0, 8192) })) }
+}
+
+/** It is built into Chromium, and takes milliseconds. */
+const DESCRIBED_MS = 10_000
+
+async function cdpDescription(keeper: Browser, signal: AbortSignal): Promise<z.infer<typeof CdpProtocol>> {
+  const { port } = await keeper.run()
+  const answer = await fetch(`http://127.0.0.1:${port}/json/protocol`, { signal: AbortSignal.any([signal, AbortSignal.timeout(DESCRIBED_MS)]) })
+  return CdpProtocol.parse(await answer.json())
 }

@@ -8,7 +8,7 @@ import { upgradeTo, type Upgraded } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { FrameBoundary, splice } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../http/upgrade.ts'
-import { CLOSED, CRASHED } from '../chromium/crashed.ts'
+import { EXIT_MS, whyEnded } from '../chromium/crashed.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { ChromiumRun } from '../chromium/process.ts'
 import { reachBrowser } from '../chromium/reach.ts'
@@ -16,9 +16,6 @@ import type { BrowserProxy } from '../egress/proxy.ts'
 import { cdpClient, type Ending } from '../telemetry/clients/cdp-client.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import { SOCKETS } from './contract.ts'
-
-/** A browser that closes its connections ends soon after, or has only closed these. */
-const EXIT_MS = 2_000
 
 /** Connects to the browser; when it is just ending, to the one that starts after it. */
 async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: AbortSignal, path?: string): Promise<{ upstream: Upgraded; run: ChromiumRun }> {
@@ -70,7 +67,7 @@ export function sockets(keeper: Browser, links: Pick<BrowserProxy, 'link'>, tele
     }
     let first: Awaited<ReturnType<typeof splice>> | undefined
     try {
-      first = await splice(socket, upstream.socket, upstream.head, () => (keeper.isFinished ? CLOSED : CRASHED), undefined, client, boundary)
+      first = await splice(socket, upstream.socket, upstream.head, () => whyEnded(run.exited, () => keeper.isFinished), undefined, client, boundary)
     } finally {
       await client.end(async () => {
         if (client.hasClosed) return 'client_close'

@@ -1,6 +1,6 @@
 // The contract of the Browsers group.
 import { z } from 'zod'
-import { PUBLIC_SOCKETS } from '../../agent/session/contract.ts'
+import { CdpProtocol, PUBLIC_SOCKETS } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
 import { bytes, json, none, page, pagingQuery, queryBoolean, route, UNCHANGED } from '../../http/route.ts'
 import { oneWayOut } from '../proxies/contract.ts'
@@ -171,7 +171,7 @@ const CdpPage = z.object({
   webSocketDebuggerUrl: z.string(),
 })
 
-/** DevTools' HTTP interface below the session's CDP address, for clients that start with an `http://` address. */
+/** DevTools' HTTP interface below the session's CDP address and its `base_url` (cdp-http.ts), for clients that start with an `http://` address. */
 export const cdpHttp = {
   cdpVersion: route({
     ...cdpRoute,
@@ -210,6 +210,16 @@ export const cdpHttp = {
     right: 'use',
     summary: 'List the pages of the browser, like /json/list',
     reply: json(z.array(CdpPage)),
+    faults: ['not_found', 'unavailable'],
+  }),
+  cdpProtocol: route({
+    ...cdpRoute,
+    method: 'GET',
+    path: `${PUBLIC_SOCKETS.cdp}/json/protocol`,
+    id: 'cdpProtocol',
+    right: 'use',
+    summary: 'Get the description of CDP that the browser has of itself',
+    reply: json(CdpProtocol),
     faults: ['not_found', 'unavailable'],
   }),
 }

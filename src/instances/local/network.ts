@@ -50,11 +50,34 @@ export const closing = (ranges: readonly string[]): string =>
   ranges.map((range) => `route replace local ${range} dev ${DEVICE}${isRange4(range) ? '' : ' metric 1'}\n`).join('')
 
 // The kernel sends to 224.0.0.0/24 and 255.255.255.255 without a route lookup when the socket is bound to the device. This rule works there as
-// well. `cob doctor` reports a kernel without it.
-const REFUSE_TO_MANY = `printf 'xfrm policy add dst %s dir out action block\\n' 224.0.0.0/4 255.255.255.255/32 | ip -batch -`
+// well. `cob doctor` reports a kernel without it. The priority lets the exception of NAMES come first.
+const REFUSE_TO_MANY = `printf 'xfrm policy add dst %s dir out action block priority 1\\n' 224.0.0.0/4 255.255.255.255/32 | ip -batch -`
+
+/**
+ * A device that leads nowhere: a bridge without ports. Pages see each other's addresses as `.local` names, which Chromium asks for by multicast DNS on every device that has an address.
+ * On this one it finds its own answers, because the kernel gives a multicast packet back to the sender's own network; what goes out is dropped. Chromium offers pages no addresses of
+ * devices of this name, so WebRTC shows the same as without it. The address is for documentation (RFC 5737).
+ */
+const NAMES = [
+  'link add vmnet0 type bridge',
+  'link set vmnet0 addrgenmode none arp off',
+  'addr add 198.51.100.251/32 dev vmnet0',
+  'link set vmnet0 up',
+  'xfrm policy add dst 224.0.0.251/32 proto udp dport 5353 dev vmnet0 dir out action allow',
+].join('\\n')
+const FIND_NAMES = `printf '${NAMES}\\n' | ip -batch -`
 
 /** A program, with its arguments, that succeeds when the kernel can refuse multicast of sockets that are bound to a device. */
 export const REFUSAL_CHECK = ['unshare', '--user', '--map-root-user', '--net', '/bin/sh', '-c', REFUSE_TO_MANY] as const
+
+/** A program, with its arguments, that succeeds when pages of a session can find each other's `.local` names. */
+export const NAMES_CHECK = ['unshare', '--user', '--map-root-user', '--net', '/bin/sh', '-c', FIND_NAMES] as const
+
+/** Both lines for a shell. Without them a session works, but for what they are for. */
+const MULTICAST = [
+  `${REFUSE_TO_MANY} || echo 'multicast of sockets bound to the device is not refused (cob doctor)' >&2`,
+  `${FIND_NAMES} || echo 'pages of this session do not find each other by WebRTC (cob doctor)' >&2`,
+].join('\n')
 
 /**
  * Plans the network from the present addresses of the host. They change, so each instance gets a new plan. Of the host's loopback only `ports`
@@ -96,8 +119,7 @@ export function planNetwork(allowHostLoopback: boolean, ports: readonly number[]
   const closed = [...NEVER, ...TO_MANY, ...ranges].filter((range) => (isRange4(range) ? v4 : v6))
   return {
     pasta: v4 || v6 ? pasta : [],
-    setup: (batch) =>
-      `${SETTLE}\nip -batch '${batch}' || exit 71${v4 ? `\n${REFUSE_TO_MANY} || echo 'multicast of sockets bound to the device is not refused (cob doctor)' >&2` : ''}`,
+    setup: (batch) => `${SETTLE}\nip -batch '${batch}' || exit 71${v4 ? `\n${MULTICAST}` : ''}`,
     batch: closing(closed),
     resolvConf: (nameservers.length > 0 ? nameservers : [DNS_FORWARD]).map((address) => `nameserver ${address}\n`).join(''),
     hosts: `${hosts.join('\n')}\n`,

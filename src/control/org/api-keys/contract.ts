@@ -7,7 +7,7 @@ const group = 'API keys'
 
 /** Most days that a key may be made for, or go on after its rotation. */
 export const MAX_DAYS = 3650
-const GRACE_DAYS = 7
+export const GRACE_DAYS = 7
 
 const MAX_NAME = 255
 const Name = z
@@ -55,8 +55,8 @@ export type Create = z.output<typeof Create>
 const Rotate = z.strictObject({
   /** Absent: as long as the rotated key was made for. The new key must not outlive a key of a project that makes it. */
   days_to_expire: DaysToExpire,
-  /** Days until the rotated key expires; 0: now. */
-  expire_in_days: z.number().int().min(0).max(MAX_DAYS).default(GRACE_DAYS),
+  /** Days until the rotated key expires; 0: now. Absent: GRACE_DAYS, or the lifetime of the new key if that is shorter. */
+  expire_in_days: z.number().int().min(0).max(MAX_DAYS).optional(),
 })
 export type Rotate = z.output<typeof Rotate>
 

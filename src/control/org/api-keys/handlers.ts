@@ -4,7 +4,7 @@ import { fault } from '../../../http/fault.ts'
 import { isAccount, known, type Handlers, type Principal } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Rights } from '../../rights.ts'
-import { MAX_DAYS, type apiKeys as contract, type Create } from './contract.ts'
+import { GRACE_DAYS, MAX_DAYS, type apiKeys as contract, type Create } from './contract.ts'
 import { afterSeconds, holdProject, changeKey, findKey, insertKey, listKeys, outlived, record, shortenKey, type KeyRow, type NewKey } from './rows.ts'
 
 const DAY_SECONDS = 86_400
@@ -101,13 +101,14 @@ export function apiKeyHandlers(db: Db, rights: Rights): Handlers<typeof contract
         const end = days === undefined && project !== undefined ? await outlived(trx, createdBy, wanted) : undefined
         const expiresAt = end ? sql<Date>`${end.toISOString()}::timestamptz` : wanted
         if (!end) await assertNotLonger(trx, by, 'days_to_expire', expiresAt)
-        if (seconds !== null && seconds < graceDays * DAY_SECONDS)
+        if (seconds !== null && graceDays !== undefined && seconds < graceDays * DAY_SECONDS)
           throw fault.field(
             'expire_in_days',
             `${graceDays} is more than the lifetime of the new key in days, ${days ?? Number((seconds / DAY_SECONDS).toFixed(2))}; set a smaller one, or a larger days_to_expire`,
           )
         const { id, key } = await insertKey(trx, { name: old.name, project: old.project_id, createdBy, expiresAt })
-        await shortenKey(trx, old.id, graceDays * DAY_SECONDS)
+        // A default is no reason to refuse.
+        await shortenKey(trx, old.id, graceDays === undefined ? Math.min(GRACE_DAYS * DAY_SECONDS, seconds ?? Infinity) : graceDays * DAY_SECONDS)
         return { ...record(await found(project, id, {}, trx)), key }
       })
       await rights.taken()

@@ -91,6 +91,25 @@ describe('rotating', () => {
     expect([status, body.expires_at]).toEqual([201, own.expires_at])
   })
 
+  test('a key that lives shorter than the usual grace, without asking for a grace, both go on for that lifetime; a longer grace that is asked for is refused', async () => {
+    for (const [made, body, days] of [
+      [{ days_to_expire: 1 }, {}, 1],
+      [{ days_to_expire: 1 }, { expire_in_days: null }, 1],
+      [{}, { days_to_expire: 2 }, 2],
+      [{ days_to_expire: 30 }, {}, 7],
+      [{}, {}, 7],
+    ] as const) {
+      const old = await create(made)
+      expect((await post(`/org/api_keys/${old.id}/rotate`, body)).status).toBe(201)
+      const [row] = await cloud.query<{ expires_at: Date }>('select expires_at from api_keys where id = $1', [old.id])
+      expect([made, body, Math.round((row!.expires_at.getTime() - Date.now()) / DAY_MS)]).toEqual([made, body, days])
+    }
+    const short = await create({ days_to_expire: 1 })
+    expect((await post(`/org/api_keys/${short.id}/rotate`, { expire_in_days: 7 })).body.message).toMatch(
+      /^expire_in_days: 7 is more than the lifetime of the new key/,
+    )
+  })
+
   test('another key of the project, it takes over a lifetime up to its own end', async () => {
     const own = await aged()
     const [endless, long, short] = [await create(), await create({ days_to_expire: 20 }), await create({ days_to_expire: 8 })]

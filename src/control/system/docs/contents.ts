@@ -24,6 +24,7 @@ export const CONTENTS: readonly Group[] = [
       ['quickstarts/computer-use-openai', 'A computer-use loop with the API of OpenAI: screenshots, mouse and keyboard.'],
       ['dashboard', 'See what runs in a browser: sessions, files, terminals, logs, replays.'],
       ['clients', 'Which SDKs and tools have been tried, in which releases, and what differs between them.'],
+      ['missing-operations', 'Which calls of the newest SDK this version does not have yet.'],
     ],
   },
   {
