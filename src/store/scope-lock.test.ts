@@ -37,6 +37,13 @@ const breakSessions = (scope: string) =>
     [scope],
   )
 
+/** Released at the end also when a test fails: the connections of a lock that is held cannot be closed. */
+async function held(db: Db, scope: string): Promise<ScopeLock> {
+  const lock = await holdScope(db, scope)
+  opened.defer(() => lock.release())
+  return lock
+}
+
 /** As a service tries it, every second. */
 const again = (lock: ScopeLock) =>
   until('the lock', AGAIN_MS, () =>
@@ -48,7 +55,7 @@ const again = (lock: ScopeLock) =>
 
 test('a lock whose session has broken is taken again', async () => {
   const scope = newId()
-  const lock = await holdScope(await connected(), scope)
+  const lock = await held(await connected(), scope)
   for (let times = 0; times < 3; times++) {
     await breakSessions(scope)
     await again(lock)
@@ -59,7 +66,7 @@ test('a lock whose session has broken is taken again', async () => {
 
 test('a lock that another process has taken meanwhile is lost, and the error says so', async () => {
   const scope = newId()
-  const lock = await holdScope(await connected(), scope)
+  const lock = await held(await connected(), scope)
   const waiting = admin.query(`select pg_advisory_lock(${KEY})`, [scope])
   const breaker = new pg.Client(address)
   await breaker.connect()
@@ -89,7 +96,7 @@ test('our own earlier session that the server still has is ended, and is not tak
     },
     transformResult: async ({ result }) => result,
   })
-  const lock = await holdScope(broken, scope)
+  const lock = await held(broken, scope)
   isBroken = true
   await expect(lock.ensure()).rejects.toThrow('our own earlier session still had the lock')
   isBroken = false
