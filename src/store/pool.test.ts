@@ -68,7 +68,12 @@ test('a statement whose connection ends while it runs is not run again: its call
   await spread(db, 2)
   const before = await calls()
   const statement = sql`insert into calls select 1 from pg_sleep(${2})`.execute(db)
-  await expect.poll(async () => (await admin.query(`select from pg_stat_activity where query like '%pg_sleep($1)%' and state = 'active' and pid <> pg_backend_pid()`)).rowCount).toBe(1)
+  await expect
+    .poll(
+      async () =>
+        (await admin.query(`select from pg_stat_activity where query like '%pg_sleep($1)%' and state = 'active' and pid <> pg_backend_pid()`)).rowCount,
+    )
+    .toBe(1)
   await Promise.all([expect(statement).rejects.toThrow(Unavailable), endAll()])
   expect(await calls()).toBe(before)
 })
