@@ -105,3 +105,24 @@ test('our own earlier session that the server still has is ended, and is not tak
   expect((await sql<{ held: number }>`select count(*)::int as held from pg_locks where locktype = 'advisory' and granted`.execute(db)).rows[0]!.held).toBe(1)
   await lock.release()
 })
+
+test('who is refused is told which process has the lock, and on which port it listens', async () => {
+  const scope = newId()
+  const db = await connected()
+  const lock = await holdScope(db, scope, { port: 2700 })
+  const refused = () => holdScope(db, scope)
+  await expect(refused()).rejects.toThrow(`another Cob runs with this data directory already (process ${process.pid} on port 2700 of `)
+  // Taken again, it is told again.
+  await breakSessions(scope)
+  await again(lock)
+  await expect(refused()).rejects.toThrow(`process ${process.pid} on port 2700`)
+  await lock.release()
+  await (await holdScope(db, scope)).release()
+  expect(
+    (
+      await sql<{
+        name: string
+      }>`select application_name as name from pg_stat_activity where pid <> pg_backend_pid() and application_name like 'cob:%'`.execute(db)
+    ).rows,
+  ).toEqual([])
+})
