@@ -25,7 +25,7 @@ const UPGRADE_MS = 3600_000
 const pools = new WeakMap<Db, Pool>()
 
 /** Where Postgres is: a connection string, or a socket's folder. */
-export type DbAddress = { connectionString: string } | { host: string; user: string; database: string }
+export type DbAddress = { connectionString: string } | { host: string; port?: number; ssl?: false; user: string; database: string }
 
 /** Connects and brings the schema up to date. The caller ends it with `db.destroy()`. */
 export async function openDb(address: DbAddress, log: Log): Promise<Db> {
