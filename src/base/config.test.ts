@@ -1,6 +1,9 @@
 // Settings that are refused at the start, each by its name.
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { readConfig } from './config.ts'
+import { isKnown } from './setting-names.ts'
 
 test.each(['COB_PUBLIC_URL', 'COB_GIT_BASE'])('%s is an origin; whatever would be left out of it is refused', (name) => {
   for (const text of [
@@ -171,4 +174,59 @@ test('settings of containers are addresses, and its network is open to nobody by
   ] as const)
     expect(() => of({ [name]: value }), name).toThrow(name)
   expect(of({ COB_KUBERNETES_NODE_SELECTOR: 'cob.dev/sessions=yes, disk=' }).kubernetes.nodeSelector).toEqual({ 'cob.dev/sessions': 'yes', disk: '' })
+})
+
+test.each([
+  ['COB_HOSTT', 'COB_HOST'],
+  ['COB_PROT', 'COB_PORT'],
+  ['cob_port', 'COB_PORT'],
+  ['COB_MAX_BROWSER', 'COB_MAX_BROWSERS'],
+  ['COB_WARM_BROSWER', 'COB_WARM_BROWSERS'],
+  ['COB_S3_ACCES_KEY', undefined],
+  ['COB_S3_ACCESS_KEYID', 'COB_S3_ACCESS_KEY_ID'],
+  ['COB_PROXY_RESIDENTAL', 'COB_PROXY_RESIDENTIAL'],
+  ['COB_KUBERNETES_NODE_SELECTER', 'COB_KUBERNETES_NODE_SELECTOR'],
+  ['COB_DATABASE_URL', 'DATABASE_URL'],
+  ['COB_HOME', undefined],
+  ['COB_NOTES', undefined],
+])('%s is refused with the setting that it looks like: %s', (name, meant) => {
+  const read = () => readConfig({ [name]: 'secret' })
+  if (meant === undefined) expect(read().unknownSettings).toEqual([name])
+  else expect(read).toThrow(new RegExp(`^${name}: there is no such setting; did you mean ${meant}\\?$`))
+  expect(readConfig({ [name]: '' }).unknownSettings).toEqual([])
+})
+
+test('the name of each setting, and of what scripts, images, tests and the chart use, is known', () => {
+  const root = join(import.meta.dirname, '../..')
+  const read = (path: string): string[] => {
+    const file = join(root, path)
+    if (!statSync(file).isDirectory()) return [readFileSync(file, 'utf8')]
+    return readdirSync(file, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && !entry.parentPath.includes('node_modules') && !entry.parentPath.includes('/dist') && entry.name !== 'config.test.ts')
+      .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'utf8'))
+  }
+  const texts = [
+    'src',
+    'bin',
+    'script',
+    'images',
+    'charts',
+    'compose.yaml',
+    'docs',
+    'README.md',
+    'test',
+    'bench',
+    'vitest.config.ts',
+    'web/vite.config.ts',
+  ].flatMap(read)
+  const names = new Set(texts.join('\n').match(/\bCOB_[A-Z0-9_]*[A-Z0-9]\b(?![_*…])/g)!)
+  // Examples of slips.
+  for (const slip of ['COB_HOSTT', 'COB_MAX_BROWSER', 'COB_DATABASE_URL']) names.delete(slip)
+  expect(names.size).toBeGreaterThan(100)
+  expect([...names].filter((name) => !isKnown(name))).toEqual([])
+})
+
+test('what Kubernetes sets in a pod for a service of this name is not spoken of', () => {
+  const set = { COB_SERVICE_HOST: '10.0.0.1', COB_SERVICE_PORT_HTTP: '2627', COB_PORT_2627_TCP_ADDR: '10.0.0.1' }
+  expect(readConfig(set).unknownSettings).toEqual([])
 })

@@ -16,6 +16,7 @@ import { mcpToolsets, type McpToolset } from './mcp-toolsets.ts'
 import { parseProxyUrl, type NamedProxy } from './proxy-url.ts'
 import { s3Settings, type S3Settings } from './s3-settings.ts'
 import { address, ConfigError, flag, integer, needed, oneOf, origin } from './setting.ts'
+import { unknownSettings } from './setting-names.ts'
 import { isRoot } from './user.ts'
 
 export interface Config {
@@ -141,6 +142,8 @@ export interface Config {
   /** Families of MCP tools that are not offered. */
   mcpDisabledToolsets: McpToolset[]
   logLevel: string
+  /** Variables that begin as settings do, and are none. */
+  unknownSettings: string[]
   /** Prints the address, the key and three lines to copy on standard error after the start. */
   greeting: boolean
 }
@@ -258,6 +261,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     mcpDisabledToolsets: mcpToolsets(env, 'COB_MCP_DISABLED_TOOLSETS'),
     logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),
     greeting: flag(env, 'COB_GREETING', '1'),
+    unknownSettings: unknownSettings(env),
   }
 }
 

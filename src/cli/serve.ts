@@ -11,6 +11,8 @@ const STOP_MS = 30_000
 export async function serve(config: Config, drive?: Parameters<typeof startControlPlane>[3]): Promise<void> {
   const began = performance.now()
   const log = makeLog('control', config.logLevel)
+  if (config.unknownSettings.length > 0)
+    log.warn({ variables: config.unknownSettings }, 'these variables are no settings of Cob (docs/settings.md), so they have no effect')
   const stop = new AbortController()
   const signalled = new Promise<NodeJS.Signals>((resolve) => {
     for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)

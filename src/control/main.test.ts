@@ -111,7 +111,9 @@ describe('a service', () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'cob-fast-'))
     try {
       const config = readConfig({ COB_DATA_DIR: dataDir, COB_DRIVER: 'fake', COB_PORT: String((taken.address() as { port: number }).port) })
-      await expect(startControlPlane(config, silentLog, AbortSignal.timeout(START_MS))).rejects.toThrow(/^COB_PORT: /)
+      await expect(startControlPlane(config, silentLog, AbortSignal.timeout(START_MS))).rejects.toThrow(
+        new RegExp(`^COB_PORT: port \\d+ on 127.0.0.1 is in use by process ${process.pid} \\(`),
+      )
       expect(() => readFileSync(join(dataDir, 'postgres/postmaster.pid'))).toThrow('ENOENT')
     } finally {
       taken.close()

@@ -47,7 +47,7 @@ export async function openStore(
   const db = connectDb(address, log)
   opened.defer(() => db.destroy())
   // Before the upgrade: an older service that does not share its scope could not work with the new tables.
-  const lock = await holdScope(db, scope, config.replicas)
+  const lock = await holdScope(db, scope, { shared: config.replicas, port: config.port })
   // At once: as long as the lock has its connection, the pool would wait for it for ever.
   opened.defer(() => lock.release())
   isOurs = true

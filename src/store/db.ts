@@ -6,7 +6,7 @@ import { Migrator, type Migration } from 'kysely/migration'
 import pg from 'pg'
 import type { Log } from '../base/log.ts'
 import { abortable, within } from '../base/wait.ts'
-import { Pool, type StoreState } from './pool.ts'
+import { KEEP_ALIVE, Pool, type StoreState } from './pool.ts'
 import type { Tables } from './tables.ts'
 
 export type Db = Kysely<Tables>
@@ -20,14 +20,12 @@ const REACH_MS = 3_000
 /** Limits of an upgrade: for its connection, and for one statement of it, such as an index of tens of millions of rows. */
 const CONNECT_MS = 10_000
 const UPGRADE_MS = 3600_000
-/** A server that vanished during a long statement is noticed by the kernel's probes. */
-const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
 
 /** The connection pool of each database. */
 const pools = new WeakMap<Db, Pool>()
 
 /** Where Postgres is: a connection string, or a socket's folder. */
-export type DbAddress = { connectionString: string } | { host: string; user: string; database: string }
+export type DbAddress = { connectionString: string } | { host: string; port?: number; ssl?: false; user: string; database: string }
 
 /** Connects and brings the schema up to date. The caller ends it with `db.destroy()`. */
 export async function openDb(address: DbAddress, log: Log): Promise<Db> {

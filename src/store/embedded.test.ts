@@ -134,6 +134,19 @@ test.each(['makes its database', 'boots'])('a start whose caller leaves while Po
   await until('what was started to leave', GONE_MS, () => childrenOf(process.pid).length === 0)
 })
 
+test('variables for other databases of the machine do not lead away from it', async () => {
+  const others = { PGPORT: '5999', PGSSLMODE: 'require', PGHOST: 'db.example.org', PGUSER: 'ann', PGDATABASE: 'shop', PGPASSWORD: 'x', PGDATA: '/nowhere' }
+  const before = { ...process.env }
+  Object.assign(process.env, others)
+  try {
+    const postgres = await start()
+    expect(await query(postgres, 'select 1 as one')).toEqual([{ one: 1 }])
+    await postgres.stop()
+  } finally {
+    for (const name of Object.keys(others)) before[name] === undefined ? delete process.env[name] : (process.env[name] = before[name])
+  }
+})
+
 test('Postgres listens only on its socket, which other users cannot enter, and runs unprivileged', async () => {
   const postgres = await start()
   expect(await query(postgres, `select current_setting('listen_addresses') as addresses, current_setting('fsync') as fsync`)).toEqual([

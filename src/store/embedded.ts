@@ -66,12 +66,16 @@ export async function startPostgres(paths: DataPaths, log: Log, signal: AbortSig
   }
 }
 
-export const embeddedAddress = (paths: DataPaths): Address => ({ host: paths.postgresSocket, user: 'cob', database: 'postgres' })
+/** In the name of its socket. `pg` takes what an address does not say from PGPORT and PGSSLMODE, which a developer has set for other databases. */
+const SOCKET_PORT = 5432
+export const embeddedAddress = (paths: DataPaths): Address => ({ host: paths.postgresSocket, port: SOCKET_PORT, ssl: false, user: 'cob', database: 'postgres' })
 
 /** Whether a Postgres of this data directory runs, no matter which process started it. */
 export const postgresRuns = (paths: DataPaths): boolean => runningServer(paths) !== undefined
 
 interface Address {
+  port: number
+  ssl: false
   host: string
   user: string
   database: string

@@ -3,7 +3,7 @@ import type { PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kyse
 import pg from 'pg'
 import type { Log } from '../base/log.ts'
 import { Unavailable } from '../base/unavailable.ts'
-import { within } from '../base/wait.ts'
+import { WaitTimeout, within } from '../base/wait.ts'
 import type { DbAddress } from './db.ts'
 
 /** Most connections of one control plane. Queries are short, so few connections serve many callers. */
@@ -14,10 +14,12 @@ const CONNECT_MS = 5_000
 const STATEMENT_MS = 15_000
 /** After a statement has had no answer for this long, a separate connection checks that Postgres is still there. */
 const SILENT_MS = 2_000
-/** Timeout of that check. When it fails, every waiting statement is given up. */
+/** Timeout of that check, after which every waiting statement is given up, and of the check of a connection that was idle. */
 const PROBE_MS = 2_000
 /** A statement without an answer is given up after this time even though Postgres is there: its connection is dead. */
 const GIVE_UP_MS = STATEMENT_MS + 5_000
+/** The kernel's probes keep firewalls from cutting an idle connection, and find one that has ended without a word. By default Linux begins after two hours. */
+export const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
 
 /**
  * Most statements that a connection keeps prepared: Postgres then reads and plans each of them some times, and not at every call. Cob has some 200 that are called often. Those whose text
@@ -43,6 +45,9 @@ export class Pool implements PostgresPool {
   readonly #address: DbAddress
   #probe: Promise<boolean> | undefined
   #fullSince: number | undefined
+  /** Connections of earlier rounds are not trusted. A new round begins when a connection was silent: what cut that one has often cut the others. */
+  #round = 0
+  readonly #rounds = new WeakMap<pg.PoolClient, number>()
   /** Of the statements that were asked for, by text. */
   readonly #names = new Map<string, string>()
 
@@ -54,18 +59,32 @@ export class Pool implements PostgresPool {
       connectionTimeoutMillis: CONNECT_MS,
       statement_timeout: STATEMENT_MS,
       idleTimeoutMillis: 0,
-      keepAlive: true,
+      ...KEEP_ALIVE,
       application_name: 'cob',
     })
     // Connections in use report errors to their user as well. Without a listener here the error would end the process. The pool does not wait
     // until its connections are closed, so the last of them may see the server stop during shutdown: that is not logged.
     const broke = (err: unknown) => this.#pool.ending || log.warn({ err }, 'a database connection broke')
-    this.#pool.on('connect', (client) => client.on('error', broke))
+    this.#pool.on('connect', (client) => {
+      client.on('error', broke)
+      this.#rounds.set(client, this.#round)
+    })
     this.#pool.on('error', broke)
   }
 
-  /** @throws Unavailable when there is no connection within {@link CONNECT_MS} */
+  /** A connection that answers at this moment. @throws Unavailable when there is none within {@link CONNECT_MS} */
   async connect(): Promise<PostgresPoolClient> {
+    const end = performance.now() + CONNECT_MS
+    for (;;) {
+      // Without an idle connection we get a new one, or one from a caller who has just had an answer on it.
+      const wasIdle = this.#pool.idleCount > 0
+      const client = await this.#client(end - performance.now())
+      if (!wasIdle || (await this.#answers(client))) return new Connection(client, this)
+      client.release(true)
+    }
+  }
+
+  async #client(ms: number): Promise<pg.PoolClient> {
     const waiting = this.#pool.connect()
     let late = false
     // A connection that comes after the timeout goes back to the pool.
@@ -74,10 +93,26 @@ export class Pool implements PostgresPool {
       () => {},
     )
     try {
-      return new Connection(await within('a database connection', CONNECT_MS, waiting), this)
+      return await within('a database connection', ms, waiting)
     } catch (error) {
       late = true
       throw away(error)
+    }
+  }
+
+  /**
+   * Whether a connection that was idle still works. The server, a failover or a firewall may have ended it, and we may not have read of that yet. The check is a statement of its own
+   * because the caller's cannot be sent again: without its answer nobody knows whether it was executed.
+   */
+  async #answers(client: pg.PoolClient): Promise<boolean> {
+    const isTrusted = this.#rounds.get(client) === this.#round
+    try {
+      // One that is not trusted gets the statement too: the pool cuts a connection with an open statement, and says goodbye to others, which would wait for an answer.
+      await within('an answer on an idle connection', isTrusted ? PROBE_MS : 0, client.query(''))
+      return true
+    } catch (error) {
+      if (this.#rounds.get(client) === this.#round && error instanceof WaitTimeout) this.#round++
+      return false
     }
   }
 

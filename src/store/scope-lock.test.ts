@@ -37,6 +37,13 @@ const breakSessions = (scope: string) =>
     [scope],
   )
 
+/** Released at the end also when a test fails: the connections of a lock that is held cannot be closed. */
+async function held(db: Db, scope: string): Promise<ScopeLock> {
+  const lock = await holdScope(db, scope)
+  opened.defer(() => lock.release())
+  return lock
+}
+
 /** As a service tries it, every second. */
 const again = (lock: ScopeLock) =>
   until('the lock', AGAIN_MS, () =>
@@ -48,7 +55,7 @@ const again = (lock: ScopeLock) =>
 
 test('a lock whose session has broken is taken again', async () => {
   const scope = newId()
-  const lock = await holdScope(await connected(), scope)
+  const lock = await held(await connected(), scope)
   for (let times = 0; times < 3; times++) {
     await breakSessions(scope)
     await again(lock)
@@ -59,7 +66,7 @@ test('a lock whose session has broken is taken again', async () => {
 
 test('a lock that another process has taken meanwhile is lost, and the error says so', async () => {
   const scope = newId()
-  const lock = await holdScope(await connected(), scope)
+  const lock = await held(await connected(), scope)
   const waiting = admin.query(`select pg_advisory_lock(${KEY})`, [scope])
   const breaker = new pg.Client(address)
   await breaker.connect()
@@ -89,7 +96,7 @@ test('our own earlier session that the server still has is ended, and is not tak
     },
     transformResult: async ({ result }) => result,
   })
-  const lock = await holdScope(broken, scope)
+  const lock = await held(broken, scope)
   isBroken = true
   await expect(lock.ensure()).rejects.toThrow('our own earlier session still had the lock')
   isBroken = false
@@ -97,4 +104,25 @@ test('our own earlier session that the server still has is ended, and is not tak
   await expect(holdScope(db, scope)).rejects.toThrow(ScopeTaken)
   expect((await sql<{ held: number }>`select count(*)::int as held from pg_locks where locktype = 'advisory' and granted`.execute(db)).rows[0]!.held).toBe(1)
   await lock.release()
+})
+
+test('who is refused is told which process has the lock, and on which port it listens', async () => {
+  const scope = newId()
+  const db = await connected()
+  const lock = await holdScope(db, scope, { port: 2700 })
+  const refused = () => holdScope(db, scope)
+  await expect(refused()).rejects.toThrow(`another Cob runs with this data directory already (process ${process.pid} on port 2700 of `)
+  // Taken again, it is told again.
+  await breakSessions(scope)
+  await again(lock)
+  await expect(refused()).rejects.toThrow(`process ${process.pid} on port 2700`)
+  await lock.release()
+  await (await holdScope(db, scope)).release()
+  expect(
+    (
+      await sql<{
+        name: string
+      }>`select application_name as name from pg_stat_activity where pid <> pg_backend_pid() and application_name like 'cob:%'`.execute(db)
+    ).rows,
+  ).toEqual([])
 })

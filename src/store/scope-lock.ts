@@ -1,4 +1,5 @@
 // One control plane per data directory, or several that know of each other (leases.ts): others would both manage the same instances.
+import { hostname } from 'node:os'
 import { sql } from 'kysely'
 import type { Db } from './db.ts'
 
@@ -8,10 +9,18 @@ export interface ScopeLock {
   release(): Promise<void>
 }
 
+/** The name of a connection of the pool, and of the one that holds the lock: others read from it who we are. Postgres keeps 63 bytes. */
+const NAME = 'cob'
+const ownName = (port: number | undefined) => `${NAME}: ${['process', process.pid, ...(port ? ['on port', port] : []), 'of', hostname()].join(' ')}`
+
 /** Another process holds the lock. */
 export class ScopeTaken extends Error {
-  constructor() {
-    super('another Cob runs with this data directory already; several may share it if all of them have COB_REPLICAS=1')
+  /** `which`: what the other process tells of itself. */
+  constructor(which?: string) {
+    const named = which === undefined ? '' : ` (${which})`
+    super(
+      `another Cob runs with this data directory already${named}: stop it, or set another COB_DATA_DIR; several may share one if all of them have COB_REPLICAS=1`,
+    )
   }
 }
 
@@ -28,13 +37,14 @@ interface Held extends Session {
 
 /**
  * Takes the scope's lock: alone, or `shared` with others that share it as well. It is held by our database session, so it is released when this process
- * dies. @throws ScopeTaken when another process holds it, and one of the two does not share it
+ * dies. Those who are refused are told of our `port`. @throws ScopeTaken when another process holds it, and one of the two does not share it
  */
-export async function holdScope(db: Db, scope: string, shared = false): Promise<ScopeLock> {
-  let held = await take(db, scope, shared)
+export async function holdScope(db: Db, scope: string, { shared = false, port }: { shared?: boolean; port?: number } = {}): Promise<ScopeLock> {
+  const name = ownName(port)
+  let held = await take(db, scope, shared, name)
   let ensuring: Promise<void> | undefined
   const ensure = async () => {
-    if (!(await held.isAlive())) held = await take(db, scope, shared, held)
+    if (!(await held.isAlive())) held = await take(db, scope, shared, name, held)
   }
   return {
     // Two at a time would take it from each other.
@@ -44,7 +54,7 @@ export async function holdScope(db: Db, scope: string, shared = false): Promise<
 }
 
 /** `before`: our session that has held it so far. */
-async function take(db: Db, scope: string, shared: boolean, before?: Session): Promise<Held> {
+async function take(db: Db, scope: string, shared: boolean, name: string, before?: Session): Promise<Held> {
   const locked = Promise.withResolvers<Session & Pick<Held, 'isAlive'>>()
   const done = Promise.withResolvers<void>()
   const session = db.connection().execute(async (connection) => {
@@ -53,6 +63,7 @@ async function take(db: Db, scope: string, shared: boolean, before?: Session): P
       select ${lock}(${keyOf(scope)}) as locked, pid, backend_start::text as began from pg_stat_activity where pid = pg_backend_pid()`.execute(connection)
     const { locked: isLocked, ...own } = rows[0]!
     if (!isLocked) throw await whyRefused(connection, scope, before)
+    await sql`select set_config('application_name', ${name}, false)`.execute(connection)
     let hasBroken = false
     // Once broken, the connection is given back, and an answer on it says nothing of the lock.
     const isAlive = async () => {
@@ -66,7 +77,7 @@ async function take(db: Db, scope: string, shared: boolean, before?: Session): P
     locked.resolve({ ...own, isAlive })
     await done.promise
     // The session may be broken by now. Then the lock has been released already.
-    await sql`select pg_advisory_unlock_all()`.execute(connection).catch(() => {})
+    await sql`select set_config('application_name', ${NAME}, false), pg_advisory_unlock_all()`.execute(connection).catch(() => {})
   })
   session.catch(locked.reject)
   return {
@@ -80,13 +91,14 @@ async function take(db: Db, scope: string, shared: boolean, before?: Session): P
 
 /** The server may not have noticed yet that our earlier session has broken. It is ended then, and the next attempt gets the lock, unless another process is first. */
 async function whyRefused(db: Db, scope: string, before: Session | undefined): Promise<Error> {
-  const { rows } = await sql<{ isOurs: boolean }>`
-    select h.ours as "isOurs", case when h.ours then pg_terminate_backend(h.pid) end from (
-      select a.pid, coalesce(a.pid = ${before?.pid ?? 0}::int and a.backend_start::text = ${before?.began ?? ''}::text, false) as ours
+  const { rows } = await sql<{ isOurs: boolean; name: string }>`
+    select h.ours as "isOurs", h.name, case when h.ours then pg_terminate_backend(h.pid) end from (
+      select a.pid, a.application_name as name, coalesce(a.pid = ${before?.pid ?? 0}::int and a.backend_start::text = ${before?.began ?? ''}::text, false) as ours
       from pg_locks l join pg_stat_activity a on a.pid = l.pid
       where l.locktype = 'advisory' and l.objsubid = 1 and l.granted and l.database = (select oid from pg_database where datname = current_database())
         and ((l.classid::bigint << 32) | l.objid::bigint) = ${keyOf(scope)}) h`.execute(db)
-  if (rows.some(({ isOurs }) => !isOurs)) return new ScopeTaken()
+  const other = rows.find(({ isOurs }) => !isOurs)
+  if (other) return new ScopeTaken(other.name.startsWith(`${NAME}: `) ? other.name.slice(NAME.length + 2) : undefined)
   return before ? new Error('our own earlier session still had the lock of the scope; it is taken again') : new ScopeTaken()
 }
 

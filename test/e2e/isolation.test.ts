@@ -1,15 +1,18 @@
 // What a session must not reach, tried from a page and from a process inside it.
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync, readdirSync, readlinkSync, statSync } from 'node:fs'
 import { createServer, type AddressInfo, type Server } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { descendantsOf } from '../../src/base/processes.ts'
+import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { agentOf, areContainers, processesOf, runInside } from '../support/inside.ts'
 import { openSession, type Session } from '../support/session.ts'
 
-let cloud: Cloud
+let cloud: OwnCloud
 let first: Session
 let second: Session
 let listener: Server
@@ -153,8 +156,8 @@ test("agent and Chromium run unprivileged without capabilities, and Chromium's o
   if (process.getuid!() === 0 && !areContainers) expect(/^Uid:\s+(\d+)/m.exec(other.status)![1]).not.toBe(/^Uid:\s+(\d+)/m.exec(found[0]!.status)![1])
 })
 
-/** The inodes of the sockets of this test's own process and of those beside it. */
-function socketsOfTests(): Set<string> {
+/** The inodes of the sockets of some processes. */
+function socketsOf(isMeant: (command: string, pid: number) => boolean): Set<string> {
   // Processes end, and descriptors are closed meanwhile.
   const read = (look: () => string[]): string[] => {
     try {
@@ -163,28 +166,57 @@ function socketsOfTests(): Set<string> {
       return []
     }
   }
-  const pids = read(() => readdirSync('/proc')).filter((pid) => read(() => [readFileSync(`/proc/${pid}/cmdline`, 'utf8')])[0]?.includes('vitest'))
+  const pids = readdirSync('/proc').filter(
+    (pid) => /^\d+$/.test(pid) && isMeant(read(() => [readFileSync(`/proc/${pid}/cmdline`, 'utf8')])[0] ?? '', Number(pid)),
+  )
   const files = pids.flatMap((pid) => read(() => readdirSync(`/proc/${pid}/fd`)).flatMap((fd) => read(() => [readlinkSync(`/proc/${pid}/fd/${fd}`)])))
   return new Set(files.flatMap((file) => /^socket:\[(\d+)\]$/.exec(file)?.[1] ?? []))
 }
 
-test('no debugging port is open on this machine, and secrets are in files that only their owner can read', async () => {
-  const ofTests = socketsOfTests()
-  expect(ofTests.size).toBeGreaterThan(0)
-  const listening = readFileSync('/proc/net/tcp', 'utf8')
-    .split('\n')
-    .slice(1)
+/** A Chrome as a developer has it, whose debugging port is open on this machine. */
+async function foreignChrome(): Promise<Disposable & { port: number }> {
+  const answer = JSON.stringify([{ webSocketDebuggerUrl: 'ws://127.0.0.1/devtools/page/1', url: 'https://example.org/' }])
+  const program = `require('http').createServer((_, r) => r.end(${JSON.stringify(answer)})).listen(0, '127.0.0.1', function () { console.log(this.address().port) })`
+  const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [said] = (await once(child.stdout, 'data')) as [Buffer]
+  return { port: Number(said.toString()), [Symbol.dispose]: () => void child.kill('SIGKILL') }
+}
+
+/** The sockets that listen on this machine, with their ports. */
+const listening = () =>
+  ['tcp', 'tcp6']
+    .flatMap((file) => readFileSync(`/proc/net/${file}`, 'utf8').split('\n').slice(1))
     .map((line) => line.trim().split(/\s+/))
-    // Servers of other tests count who asks them.
-    .filter((fields) => fields[3] === '0A' && !ofTests.has(fields[9]!))
-    .map((fields) => parseInt(fields[1]!.split(':')[1]!, 16))
-  for (const open of listening) {
-    const answer = await fetch(`http://127.0.0.1:${open}/json/version`, { signal: AbortSignal.timeout(1_000) }).then(
-      (response) => response.text(),
-      () => '',
-    )
-    expect(answer).not.toContain('webSocketDebuggerUrl')
+    .filter((fields) => fields[3] === '0A')
+    .map((fields) => ({ inode: fields[9]!, port: parseInt(fields[1]!.split(':')[1]!, 16) }))
+
+test("no debugging port of Cob's browsers is open on this machine, whatever else is", async () => {
+  using chrome = await foreignChrome()
+  const mark = `mark-${randomUUID()}`
+  for (const { page } of [first, second]) await page.goto(`data:text/html,<title>${mark}</title>`)
+  const ofTests = socketsOf((command) => command.includes('vitest'))
+  expect(ofTests.size).toBeGreaterThan(0)
+  // Servers of other tests count who asks them.
+  const asked = listening().filter(({ inode }) => !ofTests.has(inode))
+  const answers = await Promise.all(
+    asked.map(({ port: open }) =>
+      fetch(`http://127.0.0.1:${open}/json/list`, { signal: AbortSignal.timeout(1_000) }).then(
+        (response) => response.text(),
+        () => '',
+      ),
+    ),
+  )
+  expect(asked.map(({ port: open }) => open)).toContain(chrome.port)
+  expect(answers.filter((answer) => answer.includes(mark))).toEqual([])
+  // Only root can see the sockets of all processes of a session.
+  if (process.getuid!() === 0 && !areContainers) {
+    const ours = new Set([cloud.pid(), ...descendantsOf(cloud.pid()), ...[first, second].flatMap(({ id }) => processesOf(cloud, id).map(({ pid }) => pid))])
+    const sockets = socketsOf((_, pid) => ours.has(pid))
+    expect(listening().flatMap(({ inode, port: open }) => (sockets.has(inode) ? [open] : []))).toEqual([Number(new URL(cloud.url).port)])
   }
+})
+
+test('secrets are in files that only their owner can read, and not in the log', async () => {
   for (const name of ['api-key', 'secret-key']) expect(statSync(join(cloud.dataDir, name)).mode & 0o077).toBe(0)
   expect(statSync(cloud.dataDir).mode & 0o077).toBe(0)
   const rows = await cloud.query<{ hash: Buffer; masked: string }>('select * from api_keys')

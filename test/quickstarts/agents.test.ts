@@ -70,7 +70,7 @@ test('AI SDK: the model opens the page, reads it, and answers', async () => {
   })
   const results = (body: { input: { type?: string; output?: unknown }[] }) =>
     body.input.filter(({ type }) => type === 'function_call_output').map(({ output }) => JSON.stringify(output))
-  await run('quickstarts/ai-sdk', 'agent.ts', NODE, [
+  await run('quickstarts/ai-sdk', 'agent.mts', NODE, [
     (body, path) => {
       expect([path, body.tools.map(({ name }: { name: string }) => name)]).toEqual(['/v1/responses', ['open', 'read']])
       return response(call('open', { url: `${site.url}/` }))
@@ -122,7 +122,7 @@ test('Stagehand extracts the heading and clicks the link, with a model that it a
     }
     return completion({ progress: 'done', completed: true })
   }
-  await run('quickstarts/stagehand', 'stagehand.ts', NODE, [turn, turn, turn])
+  await run('quickstarts/stagehand', 'stagehand.mts', NODE, [turn, turn, turn])
   expect(site.paths()).toEqual(['/', '/more'])
 })
 
@@ -134,7 +134,7 @@ describe('computer use: the model sees the screen, and its click arrives', () =>
     const use = (input: object) => ({ type: 'tool_use', id: `toolu_${++calls}`, name: 'computer', input })
     const picture = (body: { messages: { content: { content: { source: { data: string } }[] }[] }[] }) =>
       body.messages.at(-1)!.content.at(-1)!.content[0]!.source.data
-    await run('quickstarts/computer-use-anthropic', 'loop.ts', NODE, [
+    await run('quickstarts/computer-use-anthropic', 'loop.mts', NODE, [
       (body, path) => {
         expect(path).toMatch(/^\/v1\/messages/)
         expect(body.tools).toEqual([{ type: 'computer_20251124', name: 'computer', display_width_px: 1280, display_height_px: 800 }])
@@ -168,7 +168,7 @@ describe('computer use: the model sees the screen, and its click arrives', () =>
       actions,
     })
     const picture = (body: { input: { output: { image_url: string } }[] }) => body.input.at(-1)!.output.image_url.replace('data:image/png;base64,', '')
-    await run('quickstarts/computer-use-openai', 'loop.ts', NODE, [
+    await run('quickstarts/computer-use-openai', 'loop.mts', NODE, [
       (body, path) => {
         expect([path, body.tools]).toEqual(['/v1/responses', [{ type: 'computer' }]])
         return response(use({ type: 'wait' }, { type: 'wait' }, { type: 'screenshot' }))

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import type { Cloud } from '../support/cloud.ts'
-import { NODE, readQuickstart, runQuickstart, serveExample, type Site } from '../support/quickstarts.ts'
+import { FIRST, NODE, readQuickstart, runQuickstart, serveExample, type Site } from '../support/quickstarts.ts'
 import { shareCloud } from '../support/shelf.ts'
 
 const MODULES = join(PACKAGE_DIR, 'node_modules')
@@ -20,17 +20,37 @@ afterAll(async () => {
   await site[Symbol.asyncDispose]()
 })
 
-describe('a first session prints what its page says', () => {
+const VENV = [join(PYTHON, 'venv/bin/python')]
+const PYTHONPATH = join(PYTHON, '0.131.0')
+
+describe('a first session prints what its page says, without the internet', () => {
   test.each([
-    ['start', 'start.ts', NODE, {}],
-    ['start', 'start.py', [join(PYTHON, 'venv/bin/python')], { PYTHONPATH: join(PYTHON, '0.131.0') }],
+    ['start', 'start.mts', NODE, {}],
+    ['start', 'start.py', VENV, { PYTHONPATH }],
     ['start', 'start.sh', ['sh', '-eu'], {}],
-    ['quickstarts/playwright', 'playwright.ts', NODE, {}],
-    ['quickstarts/puppeteer', 'puppeteer.ts', NODE, {}],
-    ['quickstarts/cdp', 'cdp.ts', NODE, {}],
+    ['../README', 'first.mts', NODE, {}],
   ])('%s: %s', async (page, name, command, env) => {
+    const modules = command === NODE ? MODULES : undefined
+    expect(await runQuickstart(page, name, { cloud, opens: FIRST, command, modules, env })).toBe(readQuickstart('start').output)
+    expect((await cloud.client.browsers.list()).items).toEqual([])
+  })
+
+  test.each([
+    ['start.mts', NODE, {}],
+    ['start.py', VENV, { PYTHONPATH }],
+    ['start.sh', ['sh', '-eu'], {}],
+  ])('%s fails when its page cannot be opened, says why, and leaves no session', async (name, command, env) => {
+    const how = { cloud, opens: FIRST, site: { url: 'http://127.0.0.1:9/' }, command, modules: command === NODE ? MODULES : undefined, env }
+    await expect(runQuickstart('start', name, how)).rejects.toThrow(/net::ERR_/)
+    expect((await cloud.client.browsers.list()).items).toEqual([])
+  })
+})
+
+describe('a program prints what its page says', () => {
+  test.each(['playwright', 'puppeteer', 'cdp'])('%s', async (name) => {
+    const page = `quickstarts/${name}`
     const before = site.paths().length
-    expect(await runQuickstart(page, name, { cloud, site, command, modules: MODULES, env })).toBe(readQuickstart(page).output)
+    expect(await runQuickstart(page, `${name}.mts`, { cloud, site, command: NODE, modules: MODULES })).toBe(readQuickstart(page).output)
     // It came from the page, and no session is left.
     expect(site.paths().length).toBeGreaterThan(before)
     expect((await cloud.client.browsers.list()).items).toEqual([])
@@ -38,6 +58,6 @@ describe('a first session prints what its page says', () => {
 })
 
 test('a program that fails, fails', async () => {
-  const how = { cloud, site, command: NODE, modules: MODULES, env: { KERNEL_API_KEY: 'wrong' } }
-  await expect(runQuickstart('start', 'start.ts', how)).rejects.toThrow(/start\.ts of docs\/start\.md failed.*401/s)
+  const how = { cloud, opens: FIRST, command: NODE, modules: MODULES, env: { KERNEL_API_KEY: 'wrong' } }
+  await expect(runQuickstart('start', 'start.mts', how)).rejects.toThrow(/start\.mts of docs\/start\.md failed.*401/s)
 })

@@ -1,4 +1,4 @@
-// Quick starts of the documentation: their programs, taken out of the pages, and run as readers run them. The only change is the address of the page that they open.
+// Quick starts of the documentation: their programs, taken out of the pages, and run as readers run them. Some open another address than the page says, and that is the only change.
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -10,8 +10,9 @@ import { promisify } from 'node:util'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import type { Cloud } from './cloud.ts'
 
-/** What pages of the documentation open. */
+/** What pages of the documentation open, except the first ones, which work without the internet. */
 const EXAMPLE = 'https://example.com'
+export const FIRST = 'data:text/html,<title>It works</title>'
 /** An agent that takes some steps, on a busy machine. */
 const PROGRAM_MS = 110_000
 
@@ -22,10 +23,14 @@ export interface Quickstart {
   output: string
 }
 
-/** The programs of a page: its code blocks with a file name, and its block `text output`. @throws when there are none */
+const blocksOf = (page: string) =>
+  [...readFileSync(join(PACKAGE_DIR, 'docs', `${page}.md`), 'utf8').matchAll(/^```(\w+) (\S+)\n(.*?)^```$/gms)].map(
+    ([, , name, content]) => [name!, content!] as const,
+  )
+
+/** The programs of a page, which are its code blocks with a file name, and its block `text output`. @throws when there are none */
 export function readQuickstart(page: string): Quickstart {
-  const source = readFileSync(join(PACKAGE_DIR, 'docs', `${page}.md`), 'utf8')
-  const blocks = [...source.matchAll(/^```(\w+) (\S+)\n(.*?)^```$/gms)].map(([, , name, content]) => [name!, content!] as const)
+  const blocks = blocksOf(page)
   const programs = new Map(blocks.filter(([name]) => name.includes('.')))
   const output = blocks.find(([name]) => name === 'output')?.[1]
   if (programs.size === 0 || output === undefined) throw new Error(`docs/${page}.md has no program, or no block with what it prints`)
@@ -69,7 +74,10 @@ export async function serveExample(): Promise<Site> {
 
 export interface How {
   cloud: Cloud
-  site: Site
+  /** What it opens instead of the page of the documentation. */
+  site?: Pick<Site, 'url'>
+  /** The address that it opens, if not the usual one. */
+  opens?: string
   /** The program that runs it, and its first arguments; then comes the file. */
   command: string[]
   /** The folder with the packages of a program for Node. */
@@ -78,14 +86,14 @@ export interface How {
 }
 
 /** Runs a program of a page. Resolves with what it printed. @throws with all its output when it fails */
-export async function runQuickstart(page: string, name: string, { cloud, site, command, modules, env = {} }: How): Promise<string> {
-  const program = readQuickstart(page).programs.get(name)
+export async function runQuickstart(page: string, name: string, { cloud, site, opens = EXAMPLE, command, modules, env = {} }: How): Promise<string> {
+  const program = new Map(blocksOf(page)).get(name)
   if (program === undefined) throw new Error(`docs/${page}.md has no program ${name}`)
-  if (!program.includes(EXAMPLE)) throw new Error(`${name} of docs/${page}.md does not open ${EXAMPLE}`)
+  if (!program.includes(opens)) throw new Error(`${name} of docs/${page}.md does not open ${opens}`)
   const dir = mkdtempSync(join(tmpdir(), 'cob-quickstart-'))
   try {
-    writeFileSync(join(dir, name), program.replaceAll(EXAMPLE, site.url))
-    writeFileSync(join(dir, 'package.json'), '{ "type": "module" }\n')
+    writeFileSync(join(dir, name), program.replaceAll(opens, site?.url ?? opens))
+    if (modules !== undefined) await promisify(execFile)('npm', ['init', '-y'], { cwd: dir, env: { PATH: process.env.PATH, HOME: dir }, timeout: PROGRAM_MS })
     if (modules !== undefined) symlinkSync(modules, join(dir, 'node_modules'))
     const [file, ...args] = command
     const { stdout } = await promisify(execFile)(file!, [...args, name], {
