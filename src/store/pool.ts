@@ -1,4 +1,5 @@
 // The connections to Postgres. Every wait for it is bounded. When it is away, full or busy, callers get one kind of error: Unavailable.
+import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import type { PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely'
 import pg from 'pg'
 import type { Log } from '../base/log.ts'
@@ -16,6 +17,11 @@ const STATEMENT_MS = 15_000
 const SILENT_MS = 2_000
 /** Timeout of that check, after which every waiting statement is given up, and of the check of a connection that was idle. */
 const PROBE_MS = 2_000
+/**
+ * A connection that has answered so lately is given to the next caller without a question, which costs a statement half of its time again. That the server has ended it
+ * meanwhile has been read by then.
+ */
+const FRESH_MS = 1_000
 /** A statement without an answer is given up after this time even though Postgres is there: its connection is dead. */
 const GIVE_UP_MS = STATEMENT_MS + 5_000
 /** The kernel's probes keep firewalls from cutting an idle connection, and find one that has ended without a word. By default Linux begins after two hours. */
@@ -48,6 +54,8 @@ export class Pool implements PostgresPool {
   /** Connections of earlier rounds are not trusted. A new round begins when a connection was silent: what cut that one has often cut the others. */
   #round = 0
   readonly #rounds = new WeakMap<pg.PoolClient, number>()
+  /** When each connection was given back, in milliseconds of `performance.now()`. */
+  readonly #returned = new WeakMap<pg.PoolClient, number>()
   /** Of the statements that were asked for, by text. */
   readonly #names = new Map<string, string>()
 
@@ -72,16 +80,26 @@ export class Pool implements PostgresPool {
     this.#pool.on('error', broke)
   }
 
-  /** A connection that answers at this moment. @throws Unavailable when there is none within {@link CONNECT_MS} */
+  /** A connection that works at this moment, as far as can be known. @throws Unavailable when there is none within {@link CONNECT_MS} */
   async connect(): Promise<PostgresPoolClient> {
     const end = performance.now() + CONNECT_MS
     for (;;) {
       // Without an idle connection we get a new one, or one from a caller who has just had an answer on it.
       const wasIdle = this.#pool.idleCount > 0
+      if (wasIdle) await whatHasCome()
       const client = await this.#client(end - performance.now())
-      if (!wasIdle || (await this.#answers(client))) return new Connection(client, this)
+      if (!wasIdle || this.#isFresh(client) || (await this.#answers(client))) return new Connection(client, this)
       client.release(true)
     }
+  }
+
+  #isFresh(client: pg.PoolClient): boolean {
+    return this.#rounds.get(client) === this.#round && performance.now() - (this.#returned.get(client) ?? -Infinity) < FRESH_MS
+  }
+
+  /** Notes that its last statement had an answer. */
+  noteReturned(client: pg.PoolClient): void {
+    this.#returned.set(client, performance.now())
   }
 
   async #client(ms: number): Promise<pg.PoolClient> {
@@ -195,6 +213,7 @@ class Connection implements PostgresPoolClient {
   }
 
   release(destroy?: boolean): void {
+    this.#pool.noteReturned(this.#client)
     this.#client.release(this.#broken ?? (this.#isStale || destroy))
   }
 
@@ -226,6 +245,12 @@ class Connection implements PostgresPoolClient {
       clearTimeout(timer)
     }
   }
+}
+
+/** Resolves when what the kernel has received for this process has been read: one whole turn of the event loop. The pool drops connections whose end is among it. */
+async function whatHasCome(): Promise<void> {
+  await turnOfLoop()
+  await turnOfLoop()
 }
 
 const WRITES = new Set(['INSERT', 'UPDATE', 'DELETE'])
