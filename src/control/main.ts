@@ -97,13 +97,9 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const endpoints = storedEndpoints(makeSealer(keys, 'endpoints'))
   const driver = opened.use(await drive(config, paths, scope, log, replica, endpoints))
   const disk = opened.use(makeDisk({ dir: paths.root, reserveMb: config.diskReserveMb, log, relieve: () => driver.relieve() }))
-  using starting = new DisposableStack()
-  // If Postgres is already running, another service may be using it. This one then waits for the lock of the data directory.
-  if (config.databaseUrl === undefined && !postgresRuns(paths)) {
-    // Until this function returns: the rest of a start writes as well.
-    starting.use(await disk.makeRoomToStart())
-    disk.watch()
-  }
+  // A Postgres that runs may be another service's: this one then waits for the lock of the data directory. Room that is made stays until the end of the start, which writes as well.
+  using room = config.databaseUrl === undefined && !postgresRuns(paths) ? await disk.makeRoomToStart() : undefined
+  if (room) disk.watch()
   const store = await openStore(config, paths, scope, log, signal, opened, disk)
   const { db, address, lost } = store
   disk.watch(() => isFull(db))

@@ -1,13 +1,15 @@
 // The keeper of a sandbox: it writes the output, and exits with the sandbox, however early that ends.
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { readProcessFile } from '../../base/processes.ts'
 import { isRoot } from '../../base/user.ts'
 import { until } from '../../base/wait.ts'
-import { diskQuota, makeDisk, storageLines } from './storage.ts'
+import { silentLog } from '../../base/log.ts'
+import { diskQuota, emptyDisk, imageOf, makeDisk, storageLines } from './storage.ts'
+import { Trash } from './trash.ts'
 
 const GONE_MS = 10_000
 
@@ -54,4 +56,15 @@ test('no keeper stays behind when a start is killed after any of its lines', asy
   const lines = await start('none', 0, 'kill -9 $$')
   for (let count = 1; count <= lines; count++) await start(`after-${count}`, count, 'kill -9 $$')
   await until('all keepers to exit', GONE_MS, () => keepers().length === 0)
+})
+
+test('the image of a sandbox is emptied beside the thread that serves all callers', async () => {
+  const image = imageOf(root)
+  writeFileSync(image, Buffer.alloc(1024 * 1024, 1))
+  await using trash = new Trash(join(root, 'trash'), silentLog)
+  const emptied = emptyDisk(root, trash)
+  // It has only begun: a large one takes the file system seconds.
+  expect(statSync(image).size).toBe(1024 * 1024)
+  await emptied
+  expect(statSync(image).size).toBe(0)
 })
