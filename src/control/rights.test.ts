@@ -4,7 +4,7 @@ import { startFastCloud, type FastCloud } from '../../test/support/fast-cloud.ts
 import { signedIn } from '../../test/support/people.ts'
 import { silentLog } from '../base/log.ts'
 import { openDb } from '../store/db.ts'
-import { listenForEvents } from '../store/events.ts'
+import { listenForEvents, notify } from '../store/events.ts'
 import { oauthFlow } from './oauth/flow.suite.ts'
 import { Remembered, Rights } from './rights.ts'
 
@@ -169,8 +169,14 @@ describe('what is remembered', () => {
     await expect
       .poll(async () => (await cloud.query(`select pid from pg_stat_activity where application_name = 'cob events' and state = 'idle'`)).length)
       .toBe(2)
-    const before = await other.get('a', ask)
     const { id } = await makeKey()
+    // Notices come in their order: after this one, none of an earlier test is under way.
+    const { promise: isQuiet, resolve } = Promise.withResolvers<void>()
+    bells.on('look', (text) => text === 'quiet' && resolve())
+    await notify(db, 'look', 'quiet')
+    await isQuiet
+    forgotten = 0
+    const before = await other.get('a', ask)
     await takesAway('DELETE', `/org/api_keys/${id}`)
     await expect.poll(() => forgotten, { timeout: 10_000 }).toBeGreaterThan(0)
     expect(await other.get('a', ask)).not.toBe(before)
