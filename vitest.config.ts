@@ -3,7 +3,7 @@ import { LONG_FAST, SHORT_DESK, SHORT_HANDS, SHORT_REAL } from './test/support/p
 
 const e2e = (names: string[]) => names.map((name) => `test/e2e/${name}.test.ts`)
 // What a person would do at a screen. With a person's timing (steps and wheel notches that must not share a frame, pointer paths, films of a clock):
-const HANDS = e2e(['drag', 'keyboard', 'pointer', 'replays'])
+const HANDS = e2e(['drag', 'drops', 'keyboard', 'pointer', 'replays'])
 // and at the speed of the page: it waits for what becomes visible.
 const DESK = e2e(['applications*', 'batch', 'clipboard', 'live-view', 'recordings', 'screen', 'screenshots'])
 // Without it, a run by hand has every test (script/test-all).
