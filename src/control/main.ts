@@ -17,7 +17,6 @@ import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
 import { HOSTED_PATH } from './auth-connections/hosted-page.ts'
-import { contracts } from './api.ts'
 import { assertRestored } from './backup/marker.ts'
 import { watchActivity } from './browsers/activity.ts'
 import type { EndReason } from './browsers/end-step.ts'
@@ -71,7 +70,6 @@ import { serviceKeys } from './service-keys.ts'
 import { makeSessions } from './sessions.ts'
 import { makeDisk } from './system/disk.ts'
 import { makeMetrics } from './system/metrics.ts'
-import { missingFrom, refuseMissing } from './system/missing.ts'
 import { careForObjects } from './system/objects.ts'
 import { keepPurging } from './system/purge.ts'
 import { makeTelemetryExports } from './telemetry/exports.ts'
@@ -331,7 +329,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     audit,
     anonymous: anonymousLimits(config),
     assertRoom: disk.assertRoom,
-    refuse: refuseMissing(missingFrom(contracts)),
     onDone: metrics.request,
   })
   const { app } = context

@@ -5,7 +5,7 @@ import { mountForward } from '../http/forward.ts'
 import { mount, type MountContext } from '../http/mount.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Db } from '../store/db.ts'
-import { openapiText } from './api.ts'
+import { contracts, openapiText } from './api.ts'
 import { apps } from './apps/contract.ts'
 import { appHandlers } from './apps/handlers.ts'
 import { serveHostedPage } from './auth-connections/hosted-page.ts'
@@ -21,7 +21,7 @@ import { cdpHttpEverywhere, cdpHttpHandlers } from './browsers/cdp-http.ts'
 import { browsers as browsersContract } from './browsers/contract.ts'
 import type { Fleet } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
-import { atSession, innerPath, instanceApis, reacher } from './browsers/instance-apis.ts'
+import { atSession, innerPath, instanceApis, reacher, SESSION_PATH } from './browsers/instance-apis.ts'
 import { countByState, countSeats } from './browsers/rows.ts'
 import type { SessionSockets } from './browsers/sockets.ts'
 import { credentials as credentialsContract } from './credentials/contract.ts'
@@ -64,6 +64,7 @@ import { serveDocs } from './system/docs.ts'
 import { search } from './system/docs-search.ts'
 import { systemHandlers } from './system/handlers.ts'
 import type { Metrics } from './system/metrics.ts'
+import { missingFrom, refuseMissing } from './system/missing.ts'
 import { telemetryDestinations } from './telemetry/destinations/contract.ts'
 import type { Destinations } from './telemetry/destinations/destinations.ts'
 import { destinationHandlers } from './telemetry/destinations/handlers.ts'
@@ -104,6 +105,7 @@ interface Parts {
 export function mountRoutes(context: MountContext, parts: Parts): void {
   const { db, scope, config, browsers, replays, profiles, proxies, deployments, invocations, extensions, live, sockets, fleet, disk, metrics, audit } = parts
   const { app } = context
+  context.refuse = refuseMissing(missingFrom(contracts), SESSION_PATH)
   mount(context, browsersContract, browserHandlers(browsers))
   for (const contract of cdpHttpEverywhere) mount(context, contract, cdpHttpHandlers(browsers))
   mountForward(context, instanceApis, reacher(browsers), innerPath)

@@ -39,6 +39,8 @@ export interface MountContext {
   known: (socket: object) => void
   /** Methods by path pattern. Any other method answers 405. */
   paths: Map<string, Set<string>>
+  /** What to say of a path that no route has, if there is more to say. */
+  refuse?: (method: string, path: string) => Fault | undefined
   /** Refuses requests that would take room on a full disk. @throws fault.diskFull */
   assertRoom: () => void
   /** Called for every request with a credential: calls `end` if the credential becomes invalid before the request is over (the result is disposed). */

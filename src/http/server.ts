@@ -8,7 +8,7 @@ import type { Log } from '../base/log.ts'
 import { auditHook, type AuditSettings } from './audit.ts'
 import { parseQuery } from './body.ts'
 import { clientAddress } from './client-address.ts'
-import { fault, type Fault } from './fault.ts'
+import { fault } from './fault.ts'
 import { routeId, sendFault, type MountContext } from './mount.ts'
 import { limitPieces } from '../base/pieces.ts'
 import { isSecret, loggedPath } from './request-path.ts'
@@ -37,8 +37,6 @@ export interface ServerSettings {
   handshakeMs?: number
   /** Where authenticated requests are written down. */
   audit?: AuditSettings
-  /** What to say of a path that no route has, if there is more to say. */
-  refuse?: (method: string, path: string) => Fault | undefined
   /** Called after every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
@@ -114,7 +112,7 @@ export function makeServer(settings: ServerSettings): MountContext {
   app.setNotFoundHandler((request, reply) => {
     const allowed = allowedMethods(paths, path(request))
     const refusal =
-      settings.refuse?.(request.method, path(request)) ??
+      context.refuse?.(request.method, path(request)) ??
       (allowed.length > 0 ? fault.methodNotAllowed(request.method, allowed) : fault.noRoute(request.method, path(request)))
     return sendFault(log, request, reply, refusal)
   })

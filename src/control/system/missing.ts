@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs'
 import { fault, type Fault } from '../../http/fault.ts'
 import type { Contract } from '../../http/route.ts'
-import { SESSION_PATH } from '../browsers/instance-apis.ts'
 
 /** A call of the SDKs, by its name there. */
 export interface Operation {
@@ -25,12 +24,12 @@ export function missingFrom(contracts: readonly Contract[]): Operation[] {
 
 /**
  * Says by name which call is missing, for requests that no route takes. The status is 404, as for every path that is not there: the SDKs repeat what is answered with 500 and above, 501 too.
- * Some calls of sessions go to their `base_url`.
+ * Some calls of sessions go to their `base_url`, below `sessionPath`.
  */
-export function refuseMissing(missing: readonly Operation[]): (method: string, path: string) => Fault | undefined {
+export function refuseMissing(missing: readonly Operation[], sessionPath: string): (method: string, path: string) => Fault | undefined {
   const known = missing.map(({ name, method, path }) => ({ name, method, parts: path.split('/') }))
   return (method, path) => {
-    const parts = path.replaceAll(/\/+/g, '/').replace(`${SESSION_PATH}/`, '/browsers/').split('/')
+    const parts = path.replaceAll(/\/+/g, '/').replace(`${sessionPath}/`, '/browsers/').split('/')
     const found = known.find(
       (one) =>
         one.method === method &&

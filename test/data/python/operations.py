@@ -39,5 +39,5 @@ def operations():
 
 release = (root / "_version.py").read_text().split('__version__ = "')[1].split('"')[0]
 found = sorted({(path, method, name) for name, method, path in operations()})
-lines = ",\n".join("    " + json.dumps({"name": name, "method": method, "path": path}) for path, method, name in found)
+lines = ",\n".join("    { " + json.dumps({"name": name, "method": method, "path": path})[1:-1] + " }" for path, method, name in found)
 print(f'{{\n  "release": "{release}",\n  "operations": [\n{lines}\n  ]\n}}')
