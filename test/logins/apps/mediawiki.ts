@@ -1,4 +1,4 @@
-// MediaWiki from Debian, in Ukrainian, a language that the engine has no words of: a link to the form in a menu, and a cookie that logs in again.
+// MediaWiki from Debian, in Ukrainian, a language that the engine has no words of: the form is known by what it is made of. (From the home page it would not be found.)
 import { appendFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -42,7 +42,7 @@ export async function startMediaWiki(): Promise<LoginApp> {
   return {
     ...front,
     name: 'mediawiki',
-    loginUrl: undefined,
+    loginUrl: `http://${HOST}/index.php?title=Special:UserLogin`,
     homeUrl: `http://${HOST}/index.php`,
     user,
     async endSessions() {
