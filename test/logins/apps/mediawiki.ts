@@ -36,7 +36,10 @@ export async function startMediaWiki(): Promise<LoginApp> {
     { cwd: dir },
   )
   appendFileSync(join(dir, 'etc/LocalSettings.php'), "\n$wgCacheDirectory = '/app/cache';\n")
-  const database = () => new DatabaseSync(join(dir, 'data/wiki.sqlite'), { timeout: 20_000 })
+  const run = (file: string, statement: string) => {
+    using database = new DatabaseSync(join(dir, 'data', file), { timeout: 20_000 })
+    database.exec(statement)
+  }
   const front = scope.use(await startFront({ [HOST]: server.port }))
   const owner = scope.move()
   return {
@@ -47,9 +50,9 @@ export async function startMediaWiki(): Promise<LoginApp> {
     user,
     async endSessions() {
       removePhpSessions(dir)
-      using opened = database()
-      // What the cookies are compared with, and where it is remembered.
-      opened.exec("update user set user_token = '0123456789abcdef0123456789abcdef'; delete from objectcache")
+      // What its cookies are compared with, and the sessions.
+      run('wiki.sqlite', "update user set user_token = '0123456789abcdef0123456789abcdef'")
+      run('wikicache.sqlite', 'delete from objectcache')
     },
     proof: { url: `http://${HOST}/index.php?title=Special:Preferences`, text: /Ann/ },
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
