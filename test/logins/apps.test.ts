@@ -141,7 +141,6 @@ const LOGINS: Record<string, (page: Page, user: Record<string, string>) => Promi
     await page.waitForTimeout(1_000)
   },
   async mediawiki(page, user) {
-    await page.locator('#pt-login a, #pt-login-2 a').first().click()
     await page.locator('#wpName1').fill(user.username!)
     await page.locator('#wpPassword1').fill(user.password!)
     await page.locator('#wpLoginAttempt').click()

@@ -75,7 +75,7 @@ export interface Learned {
     signsOut: boolean
     /** Opening the login page as a logged-in user leads elsewhere. */
     redirects: boolean
-    /** The page after the login has the address of the form. Absent in what older versions have stored. */
-    isOnePage?: boolean
+    /** Host and path of the page after the login, when guests are shown a form or a way to one there. Absent in what older versions have stored. */
+    insteadOf?: string | undefined
   }
 }

@@ -61,8 +61,11 @@ if kind.lower() != 'basic' or base64.b64decode(value).decode() != ${JSON.stringi
     send({'command': 'init', 'problem': 'authentication-failed', 'version': 1})
     sys.exit(5)
 failed = os.path.getsize('/app/failed') if os.path.exists('/app/failed') else 0
-send({'command': 'authorize', 'challenge': 'x-login-data', 'cookie': '-', 'login-data': {
-    'failed-login-count': failed, 'last-failed-login-time': int(time.time()) - 60, 'last-failed-login-host': '127.0.0.1',
-    'last-login-time': int(time.time()) - 3600, 'last-login-host': '127.0.0.1'}})
+# What cockpit-session leaves in this file of memory, for the bridge.
+messages = os.memfd_create('cockpit login messages')
+os.write(messages, json.dumps({'version': 1, 'last-login-time': int(time.time()) - 3600, 'last-login-host': '127.0.0.1', 'fail-count': failed}).encode())
+os.dup2(messages, 3)
+os.set_inheritable(3, True)
+os.environ['COCKPIT_LOGIN_MESSAGES_MEMFD'] = '3'
 os.execv('/usr/bin/cockpit-bridge', ['cockpit-bridge'])
 `

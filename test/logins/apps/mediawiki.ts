@@ -1,4 +1,4 @@
-// MediaWiki from Debian, in Ukrainian, a language that the engine has no words of: a link to the form in a menu, and a cookie that logs in again.
+// MediaWiki from Debian, in Ukrainian, a language that the engine has no words of: the form is known by what it is made of. (From the home page it would not be found.)
 import { appendFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -36,20 +36,23 @@ export async function startMediaWiki(): Promise<LoginApp> {
     { cwd: dir },
   )
   appendFileSync(join(dir, 'etc/LocalSettings.php'), "\n$wgCacheDirectory = '/app/cache';\n")
-  const database = () => new DatabaseSync(join(dir, 'data/wiki.sqlite'), { timeout: 20_000 })
+  const run = (file: string, statement: string) => {
+    using database = new DatabaseSync(join(dir, 'data', file), { timeout: 20_000 })
+    database.exec(statement)
+  }
   const front = scope.use(await startFront({ [HOST]: server.port }))
   const owner = scope.move()
   return {
     ...front,
     name: 'mediawiki',
-    loginUrl: undefined,
+    loginUrl: `http://${HOST}/index.php?title=Special:UserLogin`,
     homeUrl: `http://${HOST}/index.php`,
     user,
     async endSessions() {
       removePhpSessions(dir)
-      using opened = database()
-      // What the cookies are compared with, and where it is remembered.
-      opened.exec("update user set user_token = '0123456789abcdef0123456789abcdef'; delete from objectcache")
+      // What its cookies are compared with, and the sessions.
+      run('wiki.sqlite', "update user set user_token = '0123456789abcdef0123456789abcdef'")
+      run('wikicache.sqlite', 'delete from objectcache')
     },
     proof: { url: `http://${HOST}/index.php?title=Special:Preferences`, text: /Ann/ },
     [Symbol.asyncDispose]: () => owner.disposeAsync(),

@@ -245,5 +245,6 @@ function isResetForm(view: View, fields: Seen[], submit: Seen | undefined): bool
   if (hasAny(view.headings, 'two_factor') || fields.some(({ autocomplete }) => autocomplete.has('one-time-code'))) return false
   const says = view.path.has('forgot') || view.headings.has('forgot') || view.title.has('forgot')
   // "You will receive a link to reset your password": a login page says so on links only.
-  return says ? !view.headings.has('sign_in') : view.body.has('forgot') && !(submit && submit.label.has('next'))
+  // A box without a button filters a list, whatever else the page speaks of.
+  return says ? !view.headings.has('sign_in') : view.body.has('forgot') && submit !== undefined && !submit.label.has('next')
 }

@@ -42,6 +42,12 @@ describe.each(NOTICES)('%s', (text) => {
   })
 })
 
+test('a box that filters a list is no form, also when the page has the words of one in its menus', () => {
+  const body = 'File Logout Help Register to handle magnet links Password Forgot your password? All (0) Errored (0)'
+  const model = behind({ body, alerts: [{ text: 'Errored (0)', by: 'class' }] }, [input('Filter list...', { form: null }), ...MENU])
+  expect(kindOf(model, true)).toBe('logged_in')
+})
+
 test('a page that has nothing else, or a way to log in, says that it failed', () => {
   const text = 'Error: this account is locked.'
   expect(kindOf(behind({ alerts: [{ text, by: 'role' }] }, [link('Home', '/')]), true)).toBe('error')
@@ -70,12 +76,12 @@ test('an application of one address without any sign of a user is known by what 
   const world = new World(site, { connection: { login_url: 'https://example.test/login' } }).withStored(STORED)
   world.person = answering(STORED)
   await run(world)
-  expect(world.row.end).toMatchObject({ state: 'SUCCESS', learned: { marks: { isOnePage: true } } })
+  expect(world.row.end).toMatchObject({ state: 'SUCCESS', learned: { marks: { insteadOf: 'example.test/login' } } })
   const learned = (world.row.end as { learned: Parameters<typeof judge>[2] }).learned
   const at = (model: PageModel) => judge(model, interpret(model, context()), learned)
   const url = 'https://example.test/login'
   expect(at(page(list, { url }))).toBe('AUTHENTICATED')
   expect(at(page([], { url }))).toBe('inconclusive')
-  expect(at(page([link('Log in', '/form')], { url }))).not.toBe('AUTHENTICATED')
+  expect(at(page([link('Log in', '/form')], { url }))).toBe('NEEDS_AUTH')
   expect(at(page(loginForm().parts, { ...loginForm().more, url }))).toBe('NEEDS_AUTH')
 })

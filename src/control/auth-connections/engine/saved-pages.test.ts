@@ -73,6 +73,13 @@ const PAGES: [name: string, expected: Expected, hasSubmitted?: boolean][] = [
   ['lemonldap-totp-wrong', { kind: 'error', error: 'Invalid verification code' }],
   ['lemonldap-second', { kind: 'code', fields: ['code:code'], submit: 'Connect' }, true],
   ['lemonldap-logged-in', { kind: 'logged_in', signOut: 'Logout' }, true],
+  ['cockpit-login', { ...LOGIN, submit: 'Log in', choices: ['sign_in_method:undefined'] }],
+  ['deluge-login', { kind: 'password', fields: ['password:password'], submit: 'Login' }],
+  ['deluge-wrong', { kind: 'password', fields: ['password:password'], submit: 'Login', error: 'Login Failed' }, true],
+  ['flask-appbuilder-wrong', { ...LOGIN, submit: '로그인', error: /유효하지않은 로그인/ }, true],
+  ['qbittorrent-logged-in', { kind: 'logged_in' }, true],
+  ['rabbitmq-wrong', { ...LOGIN, submit: 'Login', error: 'Login failed' }, true],
+  ['ungit-logged-in', { kind: 'logged_in' }, true],
 ]
 
 describe('the page', () => {

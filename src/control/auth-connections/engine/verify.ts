@@ -18,13 +18,14 @@ export function judge(page: PageModel, seen: Interpretation, learned: Learned | 
   if (seen.kind === 'captcha' || seen.kind === 'error') return 'inconclusive'
   if (ASKS.includes(seen.kind)) return seen.confidence >= SURE ? 'NEEDS_AUTH' : 'inconclusive'
   if (seen.kind === 'logged_in' && seen.confidence >= SURE) return 'AUTHENTICATED'
-  const isAtForm = learned?.loginPath !== undefined && page.host + stablePath(page.url) === learned.loginPath
-  if (isAtForm && learned.marks.isOnePage !== true) return 'NEEDS_AUTH'
+  const at = page.host + stablePath(page.url)
+  const isInstead = learned !== undefined && at === learned.marks.insteadOf
+  if (learned?.loginPath === at && !isInstead) return 'NEEDS_AUTH'
   if (seen.signOut !== undefined) return 'AUTHENTICATED'
-  // The form's place has something else to press.
-  if (isAtForm && seen.waysToLogin.length === 0 && page.controls.some(({ visible }) => visible)) return 'AUTHENTICATED'
+  // Where guests are shown how to log in, there is something else to press.
+  if (isInstead && seen.waysToLogin.length === 0 && page.controls.some(({ visible }) => visible)) return 'AUTHENTICATED'
   // The page that has offered to sign out offers to log in now.
-  if (seen.kind === 'way_to_login' && (learned === undefined || learned.marks.signsOut)) return 'NEEDS_AUTH'
+  if (seen.kind === 'way_to_login' && (learned === undefined || learned.marks.signsOut || isInstead)) return 'NEEDS_AUTH'
   return 'inconclusive'
 }
 
@@ -139,8 +140,9 @@ export async function confirm({
   const postLoginUrl = before ?? found.page.url
   const redirects = !signsOut && loginUrl !== undefined && (await leadsElsewhere(tools, loginUrl, postLoginUrl))
   const { requirements, keys, sso, steps, loginPath } = memory
-  const isOnePage = loginPath !== undefined && hostAndPath(postLoginUrl) === loginPath
-  const marks = { cookies: changed, signsOut, redirects, isOnePage }
+  const at = hostAndPath(postLoginUrl)
+  const isForGuests = at === loginPath || steps.some(({ signature }) => signature.startsWith(`way_to_login|${at}|`))
+  const marks = { cookies: changed, signsOut, redirects, ...(isForGuests && seen.waysToLogin.length === 0 && { insteadOf: at }) }
   return { postLoginUrl, learned: { requirements, keys, ssoProvider: sso === '' ? undefined : sso, steps: steps.slice(-30), loginPath, marks } }
 }
 

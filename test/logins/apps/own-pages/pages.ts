@@ -225,7 +225,7 @@ document.getElementById('go').onclick = async () => {
       if (url.pathname === '/check')
         return visit.authorization === expected ? enter() : { status: 401, headers: { 'www-authenticate': 'Basic realm="Own pages"' }, html: 'refused' }
       return {
-        html: document(`<h1>Log in</h1>${loginForm('/login')}<p id="said"></p><script>document.forms[0].onsubmit = (event) => {
+        html: document(`<h1>Log in</h1>${loginForm('/login')}<p id="said" role="alert"></p><script>document.forms[0].onsubmit = (event) => {
   event.preventDefault()
   const request = new XMLHttpRequest()
   request.open('GET', '/check', false)
