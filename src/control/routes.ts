@@ -75,6 +75,7 @@ import type { Telemetry } from './telemetry/telemetry.ts'
 interface Parts {
   db: Db
   scope: string
+  replica: string
   config: Config
   browsers: Browsers
   browserPools: BrowserPools
@@ -102,7 +103,8 @@ interface Parts {
 }
 
 export function mountRoutes(context: MountContext, parts: Parts): void {
-  const { db, scope, config, browsers, replays, profiles, proxies, deployments, invocations, extensions, live, sockets, fleet, disk, metrics, audit } = parts
+  const { db, scope, replica, config, browsers, replays, profiles, proxies, deployments, invocations, extensions, live, sockets, fleet, disk, metrics, audit } =
+    parts
   const { app } = context
   mount(context, browsersContract, browserHandlers(browsers))
   for (const contract of [cdpHttp, cdpHttpSlashed]) mount(context, contract, cdpHttpHandlers(browsers))
@@ -136,7 +138,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
     system,
     systemHandlers({
       db,
-      countBrowsers: () => countByState(db),
+      countBrowsers: () => countByState(db, replica),
       metrics,
       assertOrganization,
       shelf: () => fleet.shelf,
