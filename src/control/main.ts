@@ -339,7 +339,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mountRoutes(context, {
     db,
     scope,
-    replica,
     config,
     browsers,
     browserPools,

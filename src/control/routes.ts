@@ -75,7 +75,6 @@ import type { Telemetry } from './telemetry/telemetry.ts'
 interface Parts {
   db: Db
   scope: string
-  replica: string
   config: Config
   browsers: Browsers
   browserPools: BrowserPools
@@ -103,8 +102,7 @@ interface Parts {
 }
 
 export function mountRoutes(context: MountContext, parts: Parts): void {
-  const { db, scope, replica, config, browsers, replays, profiles, proxies, deployments, invocations, extensions, live, sockets, fleet, disk, metrics, audit } =
-    parts
+  const { db, scope, config, browsers, replays, profiles, proxies, deployments, invocations, extensions, live, sockets, fleet, disk, metrics, audit } = parts
   const { app } = context
   mount(context, browsersContract, browserHandlers(browsers))
   for (const contract of [cdpHttp, cdpHttpSlashed]) mount(context, contract, cdpHttpHandlers(browsers))
@@ -138,7 +136,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
     system,
     systemHandlers({
       db,
-      countBrowsers: () => countByState(db, replica),
+      countBrowsers: () => countByState(db, fleet.replica),
       metrics,
       assertOrganization,
       shelf: () => fleet.shelf,

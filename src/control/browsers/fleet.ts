@@ -149,6 +149,11 @@ export class Fleet {
     return readyState(this.#settings.kinds, warm_kind)
   }
 
+  /** Which replica this one is. */
+  get replica(): string {
+    return this.#leases.replica
+  }
+
   /** What the shelf does now, for metrics. */
   get shelf(): ShelfState {
     return this.#shelf.state
