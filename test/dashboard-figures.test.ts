@@ -8,13 +8,14 @@ test('figures are found by name and labels in what the service answers, and summ
   metrics.request({ id: 'a', method: 'GET', status: 503, ms: 5 })
   metrics.request({ id: 'b', method: 'GET', status: 500, ms: 5 })
   const shelf = { waiting: 1, booting: 2, wanted: { 'a "kind"\\': 3, other: 4 } }
-  const text = await metrics.render({ warm: 5, running: 6 }, shelf as Parameters<typeof metrics.render>[1], 7, { freeBytes: 8 } as Parameters<
-    typeof metrics.render
-  >[3])
+  const text = await metrics.render({ all: { warm: 6, running: 7 }, own: { warm: 5, running: 6 } }, shelf as Parameters<typeof metrics.render>[1], 7, {
+    freeBytes: 8,
+  } as Parameters<typeof metrics.render>[3])
   const figures = parseFigures(text)
   const of = (name: string, labels?: Record<string, string>) => sumOf(figures, name, labels)
   expect(of('cob_browsers', { state: 'warm' })).toBe(5)
   expect(of('cob_browsers')).toBe(11)
+  expect(of('cob_all_browsers')).toBe(13)
   expect(of('cob_browsers', { state: 'nothing' })).toBeUndefined()
   expect(of('cob_shelf_wanted')).toBe(7)
   expect(of('cob_shelf_wanted', { kind: 'a "kind"\\' })).toBe(3)

@@ -180,16 +180,15 @@ function listenAt(): { fd: number } | { port: number } {
   return { port: spec.port }
 }
 
-/** For those who follow telemetry to read why it ends. */
+/** For those who follow its telemetry or watch it to read why it ends. */
 const LAST_WORDS_MS = 100
 
 async function end(why: string, code: number): Promise<never> {
   log.info({ why }, 'the agent ends')
   stop.abort(new Error(why))
-  const hasLastWords = code !== 0 && journal.captures('system')
   journal.close()
   // Readers of its streams get the last events.
-  await (hasLastWords ? sleep(LAST_WORDS_MS) : setImmediate())
+  await (code !== 0 ? sleep(LAST_WORDS_MS) : setImmediate())
   server.closeAllConnections()
   await keeper.close().catch((err: unknown) => log.warn({ err }, 'Chromium did not close'))
   await Promise.resolve(files[Symbol.asyncDispose]()).catch((err: unknown) => log.warn({ err }, 'a watch did not end'))

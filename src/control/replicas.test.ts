@@ -103,6 +103,17 @@ describe('replicas', { timeout: 60_000 }, () => {
     }
   })
 
+  test("each replica's metrics tell of what it watches, so that their sum is the whole", async () => {
+    const made = [await one.create({ timeout_seconds: 300 }), await two.create({ timeout_seconds: 300 }), await two.create({ timeout_seconds: 300 })]
+    const figure = async (of: FastReplica, name: string) =>
+      Number(new RegExp(`^${name}\\{state="running"\\} (\\d+)$`, 'm').exec(await (await of.fetch('/metrics')).text())?.[1] ?? 0)
+    const own = [await figure(one, 'cob_browsers'), await figure(two, 'cob_browsers')]
+    const rows = await shared.query<{ count: number }>(`select count(*)::int as count from browsers where state = 'running' group by replica`)
+    expect(own.filter((count) => count > 0).toSorted()).toEqual(rows.map(({ count }) => count).toSorted())
+    expect(own[0]! + own[1]!).toBe(made.length)
+    expect([await figure(one, 'cob_all_browsers'), await figure(two, 'cob_all_browsers')]).toEqual([made.length, made.length])
+  })
+
   test('seats are counted for all replicas together', async () => {
     const answers = await Promise.all(Array.from({ length: 4 * MAX_BROWSERS }, (_, index) => (index % 2 ? one : two).send('POST', '/browsers', {})))
     const statuses = answers.map(({ status }) => status)

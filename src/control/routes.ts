@@ -138,7 +138,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
     system,
     systemHandlers({
       db,
-      countBrowsers: () => countByState(db),
+      countBrowsers: () => countByState(db, fleet.replica),
       metrics,
       assertOrganization,
       shelf: () => fleet.shelf,

@@ -43,7 +43,7 @@ export async function serviceStatus({ host, port, key, withDatabase, signal }: A
   return {
     status: answer.status,
     components: answer.groups.flatMap(({ components }) => components),
-    browsers: Object.fromEntries([...metrics.matchAll(/^cob_browsers\{state="(\w+)"\} (\d+)$/gm)].map(([, state, count]) => [state!, Number(count)])),
+    browsers: Object.fromEntries([...metrics.matchAll(/^cob_all_browsers\{state="(\w+)"\} (\d+)$/gm)].map(([, state, count]) => [state!, Number(count)])),
     diskFreeBytes: Number(/^cob_disk_free_bytes (\S+)$/m.exec(metrics)?.[1] ?? Number.NaN) || undefined,
     replicas: await withDatabase(livingReplicas),
   }

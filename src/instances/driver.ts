@@ -24,6 +24,8 @@ export interface Exit {
   reason: string
   /** It was ended because it exceeded this limit. */
   limit?: 'disk' | 'memory'
+  /** Or this has ended it: the engine needed its place, its machine is away, or its browser crashed again and again. */
+  cause?: 'evicted' | 'node_lost' | 'browser_failed'
 }
 
 /**

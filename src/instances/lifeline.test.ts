@@ -8,6 +8,7 @@ import { afterEach, expect, test } from 'vitest'
 import { CAPABILITIES, lacking } from '../agent/capabilities.ts'
 import type { Log } from '../base/log.ts'
 import { within } from '../base/wait.ts'
+import type { Exit } from './driver.ts'
 import { watchAgent, type AgentVersion } from './lifeline.ts'
 
 const ENDS_MS = 10_000
@@ -21,7 +22,7 @@ afterEach(() => {
 })
 
 /** An agent that sends `lines` on every connection. Resolves with the reason why the lifeline ended, and with the log. */
-async function hear(lines: string, times: number): Promise<{ reason: string; logged: string[]; ready: Promise<AgentVersion> }> {
+async function hear(lines: string, times: number): Promise<Exit & { logged: string[]; ready: Promise<AgentVersion> }> {
   const dir = mkdtempSync(join(tmpdir(), 'cob-lifeline-'))
   const piece = `${Buffer.byteLength(lines).toString(16)}\r\n${lines}\r\n`
   const server = createServer((socket: Socket) => {
@@ -47,7 +48,7 @@ async function hear(lines: string, times: number): Promise<{ reason: string; log
   const note = (fields: object) => void logged.push(JSON.stringify(fields))
   const log: Log = { debug: note, info: note, warn: note, error: note, child: () => log }
   const { ended, ready } = watchAgent({ socketPath: join(dir, 'agent.sock') }, log, stop.signal)
-  return { reason: await within('the lifeline to end', ENDS_MS, ended), logged, ready }
+  return { ...(await within('the lifeline to end', ENDS_MS, ended)), logged, ready }
 }
 
 const crash = (detail: string) => `${JSON.stringify({ event: 'chromium_crashed', detail })}\n`
@@ -66,6 +67,15 @@ test.each([
 test.each(['{"event":"party"}\n', 'no json\n', '[1]\n', `{"event":"${'x'.repeat(2_000)}"}\n`])('an agent that sends %j is disconnected', async (line) => {
   const { reason } = await hear(line, Infinity)
   expect(reason).not.toBe('the agent ended')
+})
+
+test('an agent that has given its browser up says so, and an end without a word is a crash', async () => {
+  expect(await hear('{"event":"chromium_given_up","detail":"Chromium ended 6 times within 60 s"}\n', 1)).toMatchObject({
+    reason: 'Chromium ended 6 times within 60 s',
+    cause: 'browser_failed',
+  })
+  cleanUp()
+  expect((await hear('{"event":"heartbeat"}\n', 1)).cause).toBe(undefined)
 })
 
 test('repeated crashes of a browser are reported, with its last output in short', async () => {

@@ -4,6 +4,7 @@ import { session, type AgentEvent } from '../agent/session/contract.ts'
 import type { Log } from '../base/log.ts'
 import { openLines } from '../http/client.ts'
 import type { Endpoint } from '../http/endpoint.ts'
+import type { Exit } from './driver.ts'
 
 /** The agent sends something every 5 s. Twelve missed messages mean a hang, even on a machine that is overloaded. */
 const SILENCE_MS = 60_000
@@ -26,7 +27,7 @@ export interface Lifeline {
   /** Resolves when the browser is up for the first time. */
   ready: Promise<AgentVersion>
   /** Resolves with the reason when the connection has ended. */
-  ended: Promise<string>
+  ended: Promise<Exit>
 }
 
 /** Watches an agent until it ends or `signal` aborts, and logs the events of its browser. `onCrash` is called when its browser has crashed. */
@@ -36,6 +37,7 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal, onCra
   const hang = new AbortController()
   const heard = () => hang.abort(new Error(`the agent said nothing for ${SILENCE_MS} ms`))
   let timer = setTimeout(heard, SILENCE_MS)
+  let givenUp: string | undefined
   let windowAt = performance.now()
   let bytes = 0
   const count = (more: number) => {
@@ -60,12 +62,14 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal, onCra
       log.error({ detail }, 'Chromium crashed; it is being started again in its session')
       onCrash()
     } else if (event === 'chromium_restarted') log.info({ detail }, 'Chromium runs again')
+    else if (event === 'chromium_given_up') givenUp = detail ?? 'Chromium crashed too often'
   }
   const ended = watch()
     .then(
       () => 'the agent ended',
       (error: Error) => error.message,
     )
+    .then((reason): Exit => (givenUp === undefined ? { reason } : { reason: givenUp, cause: 'browser_failed' }))
     .finally(() => {
       clearTimeout(timer)
       ready.reject(new Error('the agent ended before its browser was up'))

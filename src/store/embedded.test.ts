@@ -143,7 +143,8 @@ test('variables for other databases of the machine do not lead away from it', as
     expect(await query(postgres, 'select 1 as one')).toEqual([{ one: 1 }])
     await postgres.stop()
   } finally {
-    for (const name of Object.keys(others)) before[name] === undefined ? delete process.env[name] : (process.env[name] = before[name])
+    for (const name of Object.keys(others)) delete process.env[name]
+    Object.assign(process.env, before)
   }
 })
 

@@ -1,14 +1,16 @@
 // Kills the service, its Postgres, agents and browsers, and checks that nothing is lost and nothing is left.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { isAlive, killAt } from '../../src/base/processes.ts'
-import { until } from '../../src/base/wait.ts'
+import { isRoot } from '../../src/base/user.ts'
+import { sleep, until } from '../../src/base/wait.ts'
+import { findLimits } from '../../src/instances/local/limits.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { agentOf, chromiumOf, processesOf } from '../support/inside.ts'
 import { openSession } from '../support/session.ts'
@@ -21,6 +23,19 @@ const gone = (cloud: Cloud, id: string) =>
     async () => (await cloud.query('select 1 from browsers where id = $1 and state = $2', [id, 'deleted'])).length === 1,
     { everyMs: 50 },
   )
+/** What the caller of an ended session is told. */
+const endOf = async (cloud: Cloud, id: string): Promise<unknown> => {
+  const listed = (await cloud.client.browsers.list({ include_deleted: true })).items.find(({ session_id }) => session_id === id)
+  const found = await cloud.client.browsers.retrieve(id, { include_deleted: true })
+  expect(listed).toMatchObject({ end_reason: (found as unknown as { end_reason: string }).end_reason })
+  return (found as unknown as { end_reason: string }).end_reason
+}
+/** Connects a client to a session. `closed` resolves with what it is told when its connection is closed. */
+async function client(made: { cdp_ws_url: string }): Promise<{ closed: Promise<object> }> {
+  const socket = new WebSocket(made.cdp_ws_url)
+  await once(socket, 'open')
+  return { closed: once(socket, 'close').then(([code, reason]) => ({ code: code as number, ...(JSON.parse(String(reason)) as object) })) }
+}
 const postmaster = (cloud: Cloud): number => Number(readFileSync(join(cloud.dataDir, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])
 
 test.each([
@@ -69,7 +84,7 @@ test.each([
   expect((await closed)[0]).toBe(4003)
   await gone(cloud, made.session_id)
   await expect(cloud.client.browsers.retrieve(made.session_id)).rejects.toMatchObject({ status: 404 })
-  expect((await cloud.query('select end_reason from browsers where id = $1', [made.session_id]))[0]).toEqual({ end_reason: 'crashed' })
+  expect(await endOf(cloud, made.session_id)).toBe('crashed')
   expect(processes.filter(({ pid, ticks }) => isAlive({ pid, ticks })).map(({ command }) => command)).toEqual([])
 })
 
@@ -117,6 +132,33 @@ test('a create whose caller leaves creates no session', async () => {
   leave.abort()
   expect(await call).toBe('left')
   await until('the undo', 20_000, async () => (await cloud.query(`select 1 from browsers where state <> 'deleted'`)).length === 0, { everyMs: 50 })
+})
+
+test('a session whose Chromium crashes again and again ends as browser_failed, and one that is deleted or idle says so', async () => {
+  await using cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
+  const [failing, idle, deleted] = await Promise.all([300, 10, 300].map((timeout_seconds) => cloud.client.browsers.create({ timeout_seconds })))
+  const leaving = await client(deleted!)
+  await cloud.client.browsers.deleteByID(deleted!.session_id)
+  expect(await leaving.closed).toEqual({ code: 4001, reason: 'deleted' })
+  while ((await cloud.query(`select 1 from browsers where id = $1 and state = 'running'`, [failing!.session_id])).length > 0) {
+    const chromium = processesOf(cloud, failing!.session_id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))
+    if (chromium) killAt(chromium.pid)
+    await sleep(200)
+  }
+  await gone(cloud, failing!.session_id)
+  await gone(cloud, idle!.session_id)
+  expect(await Promise.all([failing!, idle!, deleted!].map(({ session_id }) => endOf(cloud, session_id)))).toEqual(['browser_failed', 'timeout', 'deleted'])
+})
+
+test.runIf(isRoot() && findLimits('probe').boundsMemory)('a session whose agent is killed by the kernel for memory ends as memory_limit', async () => {
+  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0', COB_INSTANCE_MEMORY_MB: '768' })
+  const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  // Of all that has memory, the kernel takes the agent; programs that it starts later would inherit that.
+  const fill = `sleep 3; my @all; push @all, "x" x 10_000_000 for 1 .. 200`
+  await cloud.client.browsers.process.spawn(made.session_id, { command: 'perl', args: ['-e', fill] })
+  writeFileSync(`/proc/${agentOf(cloud, made.session_id)}/oom_score_adj`, '1000')
+  await gone(cloud, made.session_id)
+  expect(await endOf(cloud, made.session_id)).toBe('memory_limit')
 })
 
 test('Ctrl-C ends the service, its sessions and its Postgres, and two services cannot share their data', async () => {

@@ -67,7 +67,7 @@ const MAX_DETAIL = 16 * 1024
 
 /** One line of the watch stream. `ready` says what the agent can do; the first versions did not. */
 export const AgentEvent = z.object({
-  event: z.enum(['ready', 'chromium_crashed', 'chromium_restarted', 'heartbeat']),
+  event: z.enum(['ready', 'chromium_crashed', 'chromium_restarted', 'chromium_given_up', 'heartbeat']),
   detail: z.string().max(MAX_DETAIL).optional(),
   version: AgentVersion.version.optional(),
   capabilities: AgentVersion.capabilities.optional(),

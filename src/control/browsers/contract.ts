@@ -47,6 +47,23 @@ export type UpdateBrowser = z.output<typeof UpdateBrowser>
 
 const Time = z.iso.datetime()
 
+/** Why a session has ended. Clients get it in the close reasons of their WebSockets, too. docs/operations.md says what each means. */
+export const END_REASONS = [
+  'deleted',
+  'timeout',
+  'released',
+  'crashed',
+  'browser_failed',
+  'memory_limit',
+  'disk_limit',
+  'evicted',
+  'node_lost',
+  'lost',
+  'abandoned',
+  'shutdown',
+  'surplus',
+] as const
+
 /** A session. */
 export const Browser = z.object({
   session_id: z.string(),
@@ -63,6 +80,8 @@ export const Browser = z.object({
   pool: z.object({ id: z.string(), name: z.string().optional() }).optional(),
   usage: z.object({ uptime_ms: z.int() }),
   deleted_at: Time.optional(),
+  /** Of one that has ended. */
+  end_reason: z.enum(END_REASONS).optional(),
 })
 export type Browser = z.output<typeof Browser>
 

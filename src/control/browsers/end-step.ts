@@ -1,7 +1,8 @@
 // What happens when a session ends: the shape of one step. The list of steps is in control/main.ts; fleet/endings.ts runs it.
+import type { END_REASONS } from './contract.ts'
 
 /** Why a session ended. Clients whose sockets are closed by it get it as well. */
-export type EndReason = 'deleted' | 'timeout' | 'crashed' | 'abandoned' | 'shutdown' | 'lost' | 'disk_limit' | 'memory_limit' | 'surplus' | 'released'
+export type EndReason = (typeof END_REASONS)[number]
 
 /** A session that ends. */
 export interface EndingSession {

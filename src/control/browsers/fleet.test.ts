@@ -5,8 +5,9 @@ import { describe, expect, test, vi } from 'vitest'
 import { newId } from '../../base/ids.ts'
 import { Unavailable } from '../../base/unavailable.ts'
 import { until } from '../../base/wait.ts'
-import type { Driver, Instance } from '../../instances/driver.ts'
+import type { Driver, Exit, Instance } from '../../instances/driver.ts'
 import { db, driver, HOST, makeFleet, NOTICE_MS, owner, paths, row, runningIds, signal, sweptAway, warmIds, way } from './fleet.suite.ts'
+import type { EndReason } from './end-step.ts'
 import { WARM_VIEWPORT } from './fleet/kinds.ts'
 import { moveBrowser, type BrowserState } from './lifecycle.ts'
 import { insertStarting } from './rows.ts'
@@ -59,6 +60,26 @@ describe('a browser', () => {
     ])
     // The row says so a moment before.
     await expect.poll(() => fleet.sessions).toBe(0)
+  })
+
+  test.each<[Omit<Exit, 'reason'>, EndReason]>([
+    [{ limit: 'memory' }, 'memory_limit'],
+    [{ limit: 'disk' }, 'disk_limit'],
+    [{ cause: 'evicted' }, 'evicted'],
+    [{ cause: 'node_lost' }, 'node_lost'],
+    [{ cause: 'browser_failed' }, 'browser_failed'],
+    [{}, 'crashed'],
+  ])('whose driver says that %j has ended it is recorded and told as %s', async (because, reason) => {
+    const exit = Promise.withResolvers<Exit>()
+    const ending: Driver = {
+      ...driver,
+      start: async (...how) => Object.assign(await driver.start(...how), { exited: exit.promise }),
+    }
+    const { fleet, told } = makeFleet(0, ending)
+    const id = await fleet.start(owner(), signal)
+    exit.resolve({ reason: 'as the engine says', ...because })
+    await until('the end', NOTICE_MS, async () => (await row(id)).state === 'deleted')
+    expect([(await row(id)).end_reason, told]).toEqual([reason, [[id, reason]]])
   })
 
   test('that an engine makes after its start was given up is removed, once a while, and no other is', async () => {

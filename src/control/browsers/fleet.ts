@@ -150,6 +150,11 @@ export class Fleet {
     return readyState(this.#settings.kinds, warm_kind)
   }
 
+  /** Which replica this one is. */
+  get replica(): string {
+    return this.#leases.replica
+  }
+
   /** What the shelf does now, for metrics. */
   get shelf(): ShelfState {
     return this.#shelf.state
@@ -361,9 +366,9 @@ export class Fleet {
     const { registry, log } = this.#settings
     const { id } = instance
     registry.add(instance, standing)
-    const onExit = async ({ reason: whole, limit }: Exit) => {
+    const onExit = async ({ reason: whole, limit, cause }: Exit) => {
       const why = whole.slice(0, MAX_REASON)
-      const reason = limit ? (`${limit}_limit` as const) : 'crashed'
+      const reason = limit ? (`${limit}_limit` as const) : (cause ?? 'crashed')
       if (registry.isEnding(id) || !registry.get(id)) return
       registry.lost(id, { why, reason })
       // Another replica that has taken it over may have ended it.

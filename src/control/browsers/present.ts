@@ -2,6 +2,7 @@
 import { PUBLIC_SOCKETS } from '../../agent/session/contract.ts'
 import { pathTo } from '../../http/route.ts'
 import type { Browser } from './contract.ts'
+import type { EndReason } from './end-step.ts'
 import { browserRules } from './fitter.ts'
 import { SESSION_PATH } from './instance-apis.ts'
 import type { Place } from './options/option/contract.ts'
@@ -45,7 +46,7 @@ export function makePresent({ tokens, livePath, profiles, poolNames, place }: Pr
         tags: row.tags,
         usage: { uptime_ms: Math.max(0, (row.deleted_at ?? new Date()).getTime() - row.created_at!.getTime()) },
         ...(row.name !== null && { name: row.name }),
-        ...(row.deleted_at && { deleted_at: row.deleted_at.toISOString() }),
+        ...(row.deleted_at && { deleted_at: row.deleted_at.toISOString(), ...(row.end_reason !== null && { end_reason: row.end_reason as EndReason }) }),
       }
     }
     return Promise.all(rows.map(show))

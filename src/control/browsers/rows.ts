@@ -357,13 +357,14 @@ export async function leftByInvocations(db: Db, scope: string): Promise<string[]
   return rows.map(({ id }) => id)
 }
 
-/** Live sessions by state, for metrics. */
-export async function countByState(db: Db): Promise<Record<string, number>> {
+/** Live browsers by state, for metrics: all that the database has, and those that this replica watches. */
+export async function countByState(db: Db, replica: string): Promise<Record<'all' | 'own', Record<string, number>>> {
   const rows = await db
     .selectFrom('browsers')
-    .select(['state', (eb) => eb.fn.countAll<number>().as('count')])
+    .select(['state', (eb) => eb.fn.countAll<number>().as('all'), (eb) => eb.fn.countAll<number>().filterWhere('replica', '=', replica).as('own')])
     .where('state', '<>', 'deleted')
     .groupBy('state')
     .execute()
-  return Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)]))
+  const counts = (of: 'all' | 'own') => Object.fromEntries(rows.flatMap((row) => (Number(row[of]) > 0 ? [[row.state, Number(row[of])]] : [])))
+  return { all: counts('all'), own: counts('own') }
 }

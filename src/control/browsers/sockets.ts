@@ -30,6 +30,9 @@ const CODES: Record<ClosedBy, number> = {
   shutdown: 1001,
   disk_limit: 4003,
   memory_limit: 4003,
+  browser_failed: 4003,
+  evicted: 4003,
+  node_lost: 4003,
   surplus: 4001, // of a browser that no session has claimed, so nobody gets it
   released: 4001, // given back to its pool
   restart: 1012,

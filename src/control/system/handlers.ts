@@ -15,7 +15,7 @@ const DATABASE = { ok: 'operational', full: 'partial_outage', away: 'full_outage
 interface SystemParts {
   db: Db
   /** How many browsers are in each state. */
-  countBrowsers: () => Promise<Record<string, number>>
+  countBrowsers: () => Promise<Record<'all' | 'own', Record<string, number>>>
   metrics: Metrics
   /** Refuses keys of a project or an app, because the metrics tell about all projects. @throws 403 */
   assertOrganization: (by: Principal) => void

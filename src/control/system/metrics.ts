@@ -12,8 +12,8 @@ export interface Metrics {
   show(name: string, help: string, value: () => number): void
   /** Adds a counter, and returns what raises it. */
   count(name: string, help: string): (by: number) => void
-  /** The figures as text; `browsers` by state. */
-  render(browsers: Record<string, number>, shelf: ShelfState, sockets: number, room: Room): Promise<string>
+  /** The figures as text; `browsers` by state: all of the database, and those of this replica. */
+  render(browsers: Record<'all' | 'own', Record<string, number>>, shelf: ShelfState, sockets: number, room: Room): Promise<string>
 }
 
 export function makeMetrics(): Metrics {
@@ -27,7 +27,13 @@ export function makeMetrics(): Metrics {
     registers,
   })
   const failures = new Counter({ name: 'cob_http_failures_total', help: 'Answers of 500 and above', labelNames: ['route'], registers })
-  const browsers = new Gauge({ name: 'cob_browsers', help: 'Browsers by state', labelNames: ['state'], registers })
+  const browsers = new Gauge({ name: 'cob_browsers', help: 'Browsers by state that this replica watches', labelNames: ['state'], registers })
+  const all = new Gauge({
+    name: 'cob_all_browsers',
+    help: 'Browsers by state in the whole database: each replica tells the same, so take the maximum and not the sum',
+    labelNames: ['state'],
+    registers,
+  })
   const hits = new Counter({ name: 'cob_shelf_hits_total', help: 'Creates that found a warm browser', registers })
   const misses = new Counter({ name: 'cob_shelf_misses_total', help: 'Creates that waited for a boot', registers })
   const waits = new Histogram({
@@ -37,7 +43,12 @@ export function makeMetrics(): Metrics {
     registers,
   })
   const waiting = new Gauge({ name: 'cob_shelf_waiting', help: 'Creates that wait for a warm browser', registers })
-  const target = new Gauge({ name: 'cob_shelf_wanted', help: 'Warm browsers that demand and memory ask for', labelNames: ['kind'], registers })
+  const target = new Gauge({
+    name: 'cob_shelf_wanted',
+    help: 'Warm browsers that demand and memory ask for, of all replicas together: take the maximum and not the sum',
+    labelNames: ['kind'],
+    registers,
+  })
   const begun = new Counter({ name: 'cob_boots_total', help: 'Boots begun', labelNames: ['for'], registers })
   const failed = new Counter({ name: 'cob_boots_failed_total', help: 'Boots that failed', labelNames: ['for'], registers })
   const booting = new Gauge({ name: 'cob_boots_under_way', help: 'Boots under way', registers })
@@ -75,8 +86,13 @@ export function makeMetrics(): Metrics {
       if (status >= 500) failures.inc({ route: id })
     },
     render(byState, shelf, open, { freeBytes, freeInodes, problem }) {
-      browsers.reset()
-      for (const [state, count] of Object.entries(byState)) browsers.set({ state }, count)
+      for (const [gauge, counts] of [
+        [browsers, byState.own],
+        [all, byState.all],
+      ] as const) {
+        gauge.reset()
+        for (const [state, count] of Object.entries(counts)) gauge.set({ state }, count)
+      }
       waiting.set(shelf.waiting)
       booting.set(shelf.booting)
       for (const [kind, count] of Object.entries(shelf.wanted)) target.set({ kind }, count)

@@ -115,7 +115,7 @@ export class ContainerInstance implements Instance {
         if (await answersTls(host, port, 'certificate' in this.agent ? this.agent.certificate : undefined)) return true
         if (performance.now() < lookAt) return false
         const why = await engine.whyEnded(this.#kind, this.id)
-        if (why !== undefined) throw new Error(why)
+        if (why !== undefined) throw new Error(why.reason)
         lookAt = performance.now() + RUNS_EVERY_MS
         return false
       },
@@ -134,16 +134,20 @@ export class ContainerInstance implements Instance {
       () => {}, // `ended` says why
     )
     // The engine knows more than that the connection has ended, a moment later.
-    const why = async (reason: string): Promise<string> => {
+    const why = async (exit: Exit): Promise<Exit> => {
       await sleep(WHY_MS, signal).catch(() => {})
       // A node that has died is found out by its cluster later than by us.
-      const known = await engine.whyEnded(this.#kind, this.id).catch((error: unknown) => `the engine does not say why: ${(error as Error).message}`)
-      return known ?? `${reason}; as far as the engine knows, its container still runs`
+      const known = await engine
+        .whyEnded(this.#kind, this.id)
+        .catch((error: unknown): Exit => ({ reason: `the engine does not say why: ${(error as Error).message}` }))
+      // What the agent has said before its end is the reason for that of its container.
+      if (exit.cause !== undefined) return exit
+      return known ?? { ...exit, reason: `${exit.reason}; as far as the engine knows, its container still runs` }
     }
-    void lifeline.ended.then(async (reason) => {
+    void lifeline.ended.then(async (exit) => {
       // When the service stops, what goes on belongs to another one: it has not ended.
       if (signal.aborted || this.#isUnwatched) return
-      this.#resolveExit({ reason: this.#isEnding ? 'it was ended' : await why(reason) })
+      this.#resolveExit(this.#isEnding ? { reason: 'it was ended' } : await why(exit))
     })
     return lifeline
   }

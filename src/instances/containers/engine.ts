@@ -1,5 +1,5 @@
 // What an engine of containers does for the driver over it (driver.ts): starts containers with their standard input, finds those of a scope, and ends them.
-import type { Found } from '../driver.ts'
+import type { Exit, Found } from '../driver.ts'
 
 /** Which sandbox a container is: the instance of a session, or a build or run of an app. */
 export type ContainerKind = 'browser' | 'app'
@@ -57,7 +57,7 @@ export interface Engine extends AsyncDisposable {
   /** Undefined when it does not run. */
   running(kind: ContainerKind, id: string): Promise<Running | undefined>
   /** Why it has ended; undefined while it runs. */
-  whyEnded(kind: ContainerKind, id: string): Promise<string | undefined>
+  whyEnded(kind: ContainerKind, id: string): Promise<Exit | undefined>
   /** The last of what its programs have printed, for the log of a failed start. */
   said(kind: ContainerKind, id: string): Promise<string>
   /** Ends it at once, and resolves when nothing is left of it. One that is not there is no error. */

@@ -91,9 +91,9 @@ export function dockerEngine({ config, scope, replica, log }: EngineSettings): E
     },
     async whyEnded(kind, id) {
       const state = (await inspect(kind, id))?.State
-      if (!state) return 'the container is gone'
+      if (!state) return { reason: 'the container is gone' }
       if (state.Running || state.Status === 'created') return undefined
-      return state.OOMKilled ? 'the container had no memory left' : `the container ended with ${state.ExitCode}`
+      return state.OOMKilled ? { reason: 'the container had no memory left', limit: 'memory' } : { reason: `the container ended with ${state.ExitCode}` }
     },
     async said(kind, id) {
       const output = await docker.getContainer(nameOf(kind, id)).logs({ stdout: true, stderr: true, tail: 50 })

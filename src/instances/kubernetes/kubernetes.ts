@@ -123,7 +123,9 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
     },
     async whyEnded(kind, id) {
       const standing = await pods.look(nameOf(kind, id))
-      return standing.state === 'ended' ? standing.why : standing.state === 'running' ? standing.doubt : undefined
+      if (standing.state === 'ended')
+        return { reason: standing.why, ...(standing.limit && { limit: standing.limit }), ...(standing.cause && { cause: standing.cause }) }
+      return standing.state === 'running' && standing.doubt !== undefined ? { reason: standing.doubt, cause: 'node_lost' } : undefined
     },
     async said(kind, id) {
       const log = await core.readNamespacedPodLog({ namespace, name: nameOf(kind, id), container: CONTAINER, tailLines: 50, limitBytes: 64 * 1024 })

@@ -123,22 +123,38 @@ test.each<[string, V1Pod, object]>([
     withState({ waiting: { reason: 'ImagePullBackOff', message: 'no such image' } }),
     { state: 'ended', why: expect.stringContaining('no such image') },
   ],
-  ['had no memory left', withState({ terminated: { reason: 'OOMKilled', exitCode: 137 } }), { state: 'ended', why: 'the container had no memory left' }],
+  [
+    'had no memory left',
+    withState({ terminated: { reason: 'OOMKilled', exitCode: 137 } }),
+    { state: 'ended', why: 'the container had no memory left', limit: 'memory' },
+  ],
   ['ended', withState({ terminated: { reason: 'Error', exitCode: 3 } }), { state: 'ended', why: 'the container ended with 3' }],
   [
     'was evicted',
     withState({}, { phase: 'Failed', reason: 'Evicted', message: 'disk pressure' }),
-    { state: 'ended', why: 'its pod failed: Evicted: disk pressure' },
+    { state: 'ended', why: 'its pod failed: Evicted: disk pressure', cause: 'evicted' },
   ],
   [
     'is deleted',
     Object.assign(withState({ running: {} }), { metadata: { deletionTimestamp: new Date() } }),
-    { state: 'ended', why: expect.stringContaining('drained') },
+    { state: 'ended', why: expect.stringContaining('drained'), cause: 'evicted' },
   ],
   [
     'is on a lost node',
     withState({ running: {} }, { conditions: [{ type: 'Ready', status: 'False', reason: 'NodeNotReady' }] }),
     { state: 'running', doubt: expect.stringContaining('node') },
+  ],
+  [
+    'was on a node that is away',
+    Object.assign(withState({ running: {} }, { conditions: [{ type: 'Ready', status: 'False', reason: 'NodeNotReady' }] }), {
+      metadata: { deletionTimestamp: new Date() },
+    }),
+    { state: 'ended', why: expect.stringContaining('node'), cause: 'node_lost' },
+  ],
+  [
+    'was on a node that was shut down',
+    withState({}, { phase: 'Failed', reason: 'Terminated', message: 'in response to imminent node shutdown' }),
+    { state: 'ended', why: expect.stringContaining('shutdown'), cause: 'node_lost' },
   ],
   [
     'finds no node',

@@ -4,6 +4,7 @@ import { isIP } from 'node:net'
 import type { Config } from '../../base/config.ts'
 import { HOST_ALIAS } from '../../base/own-addresses.ts'
 import { PROGRAM_PORT, type Address, type ContainerPlan } from '../containers/engine.ts'
+import type { Exit } from '../driver.ts'
 import { LABELS, labelsOf, nameOf } from '../containers/labels.ts'
 
 /** The only container of a pod. */
@@ -134,22 +135,29 @@ export type Standing =
   | { state: 'waiting' }
   /** No node has room, or none is right. Another one may come. */
   | { state: 'unscheduled'; why: string }
-  | { state: 'ended'; why: string }
+  | ({ state: 'ended'; why: string } & Omit<Exit, 'reason'>)
+
+/** Why a pod has failed, when its node is away or was shut down. Another reason is that others needed its place there: Evicted, Preempting, OutOfcpu. */
+const LOST_REASONS = new Set(['NodeLost', 'NodeShutdown', 'Shutdown', 'Terminated'])
 
 const LOST = 'its node does not answer the cluster any more'
 
 export function standingOf({ metadata, status }: V1Pod): Standing {
   const { state } = status?.containerStatuses?.find(({ name }) => name === CONTAINER) ?? {}
-  const ended = (why: string): Standing => ({ state: 'ended', why })
+  const ended = (why: string, because: Omit<Exit, 'reason'> = {}): Standing => ({ state: 'ended', why, ...because })
   const said = (...texts: (string | undefined)[]) => texts.filter(Boolean).join(': ')
   const isLost = status?.conditions?.some(({ type, status: is, reason }) => type === 'Ready' && is === 'False' && reason === 'NodeNotReady') ?? false
   // Of the pod itself: an eviction, a node without room for it, a node that was shut down.
-  if (status?.reason && status.phase === 'Failed') return ended(`its pod failed: ${said(status.reason, status.message)}`)
+  if (status?.reason && status.phase === 'Failed')
+    return ended(`its pod failed: ${said(status.reason, status.message)}`, { cause: LOST_REASONS.has(status.reason) ? 'node_lost' : 'evicted' })
   // That comes before the end of its container: it is the reason for that.
-  if (metadata?.deletionTimestamp) return ended(isLost ? LOST : 'its pod was deleted: its node is being drained, or somebody has deleted it')
+  if (metadata?.deletionTimestamp)
+    return isLost
+      ? ended(LOST, { cause: 'node_lost' })
+      : ended('its pod was deleted: its node is being drained, or somebody has deleted it', { cause: 'evicted' })
   if (state?.terminated) {
     const { reason, exitCode } = state.terminated
-    return ended(reason === 'OOMKilled' ? 'the container had no memory left' : `the container ended with ${exitCode}`)
+    return reason === 'OOMKilled' ? ended('the container had no memory left', { limit: 'memory' }) : ended(`the container ended with ${exitCode}`)
   }
   if (state?.waiting?.reason !== undefined && HOPELESS.has(state.waiting.reason))
     return ended(`the container does not start: ${said(state.waiting.reason, state.waiting.message)}`)

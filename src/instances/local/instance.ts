@@ -240,7 +240,7 @@ export class LocalInstance implements Instance {
       () => this.#processes,
     )
     if (counted) kind.usage.count(this, counted)
-    child?.once('exit', (code, signal) => this.#resolveExit({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
+    child?.once('exit', (code, signal) => this.#endedByItself({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
   }
 
   /** Where a sandbox of an app has its runner; it is the same kind of socket. */
@@ -261,6 +261,12 @@ export class LocalInstance implements Instance {
     this.#kind.addresses.forget(this)
     this.#kind.usage.forget(this)
     this.#kind.kills?.forget(this)
+  }
+
+  /** The kernel kills the largest program of a group that has no memory left. Its other programs do not say why they end then. */
+  #endedByItself(exit: Exit): void {
+    const isOfMemory = exit.cause === undefined && this.#kind.limits.killedForMemory(this.id) > 0
+    this.#resolveExit(isOfMemory ? { reason: `${exit.reason}; the kernel has killed programs of it, which had used up its memory`, limit: 'memory' } : exit)
   }
 
   #resolveExit(exit: Exit): void {
@@ -296,7 +302,7 @@ export class LocalInstance implements Instance {
       },
       () => {}, // `ended` says why
     )
-    void lifeline.ended.then((reason) => this.#kind.signal.aborted || this.#resolveExit({ reason }))
+    void lifeline.ended.then((exit) => this.#kind.signal.aborted || this.#endedByItself(exit))
     return lifeline
   }
 

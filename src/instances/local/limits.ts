@@ -22,6 +22,8 @@ export interface Limits {
   yield(id: string, toOthers: boolean): void
   /** Processes in the groups of an instance, and in groups that it has made below them. */
   members(id: string): number[]
+  /** How many programs of an instance the kernel has killed because its memory was used up; 0 where that is not known. */
+  killedForMemory(id: string): number
   /** Removes the groups of an instance. All processes in them must have ended. */
   remove(id: string): Promise<void>
   /** Ids of instances that have groups. */
@@ -61,6 +63,7 @@ export function findLimits(scope: string): Limits {
       make: () => [],
       yield: () => {},
       members: () => [],
+      killedForMemory: () => 0,
       remove: async () => {},
       list: () => [],
       boundsMemory: false,
@@ -100,6 +103,7 @@ function v2(scope: string): Limits {
   }
   return {
     ...groups([base], hasCpu, prepare, share, limit),
+    killedForMemory: (id) => killsIn(join(base, id, 'memory.events')),
     freezer: v2Freezer(base),
     reclaiming: (id) => v2Reclaiming(join(base, id)),
     canReclaim: existsSync(join(parent, 'memory.reclaim')),
@@ -116,6 +120,15 @@ const v2Reclaiming = (dir: string): string =>
 /** Without these files the kernel does not count swap, or has none. */
 function writeIfThere(file: string, value: string): void {
   if (existsSync(file)) writeFileSync(file, value)
+}
+
+/** The count in a file of a group; the group may be gone. */
+function killsIn(file: string): number {
+  try {
+    return Number(/^oom_kill (\d+)$/m.exec(readFileSync(file, 'utf8'))?.[1] ?? 0)
+  } catch {
+    return 0
+  }
 }
 
 const cpuTime = (percent: number): number => (percent * CPU_PERIOD_US) / 100
@@ -147,6 +160,7 @@ function v1(scope: string): Limits {
   )
   return {
     ...limiting,
+    killedForMemory: (id) => killsIn(join(bases[0]!, id, 'memory.oom_control')),
     freezer: usable(() => v1Freezer(scope)),
     reclaiming: (id) => `echo 0 >${quote(join(bases[0]!, id, 'memory.force_empty'))}`,
     canReclaim: existsSync(join(ROOT, 'memory', 'memory.force_empty')),
@@ -216,7 +230,7 @@ function groups(
   prepare: () => void,
   share: (dirs: string[], share: typeof EQUAL) => void,
   limit: (dirs: string[], limits: InstanceLimits) => void,
-): Limits {
+): Omit<Limits, 'killedForMemory'> {
   const dirs = (id: string) => bases.map((base) => join(base, id))
   return {
     make(id, limits) {

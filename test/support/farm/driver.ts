@@ -30,7 +30,7 @@ export function farmDriver(paths: DataPaths, replica: string, overTls: boolean):
     const stop = new AbortController()
     let isWatched = true
     const lifeline = watchAgent(agent, silentLog, AbortSignal.any([stop.signal, closing.signal]))
-    void lifeline.ended.then((reason) => isWatched && !closing.signal.aborted && exit.resolve({ reason }))
+    void lifeline.ended.then((ended) => isWatched && !closing.signal.aborted && exit.resolve(ended))
     const unwatch = () => {
       isWatched = false
       stop.abort(new Error('it is not watched any more'))

@@ -86,7 +86,7 @@ function Figures() {
         >
           {seats.concurrent_sessions_available} more can begin
         </Tile>
-        <Tile title="Warm browsers" value={of('cob_browsers', { state: 'warm' }) ?? 0}>
+        <Tile title="Warm browsers" value={of('cob_all_browsers', { state: 'warm' }) ?? 0}>
           {of('cob_shelf_wanted') ?? 0} wanted, {of('cob_boots_under_way') ?? 0} booting, {of('cob_shelf_waiting') ?? 0} callers wait
         </Tile>
         <Tile title="Disk" value={`${size(of('cob_disk_free_bytes') ?? 0)} free`} isBad={of('cob_disk_full') === 1}>
