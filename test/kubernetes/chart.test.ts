@@ -89,7 +89,16 @@ describe.skipIf(!existsSync(HELM))('the chart', () => {
     }
     writeFileSync(values, JSON.stringify(wanted))
     await helm('install', 'cob', chart, '--values', values)
-    ended.defer(async () => void (await helm('uninstall', 'cob')))
+    ended.defer(async () => {
+      await helm('uninstall', 'cob')
+      for (const [what, ...where] of [
+        ['pods', '--namespace', SESSIONS],
+        ['networkpolicies', '--namespace', SESSIONS],
+        ['networkpolicies', '--namespace', 'cob'],
+        ['nodes', '--selector', 'cob.dev/cob.cob'],
+      ])
+        await until(`no ${what}`, CALL_MS, async () => (await kubectlSoon('get', what!, '--output', 'name', ...where)) === '', { everyMs: 1_000 })
+    })
     await bothReady()
   }, CALL_MS)
   afterAll(() => ended.disposeAsync(), CALL_MS)
@@ -135,8 +144,10 @@ describe.skipIf(!existsSync(HELM))('the chart', () => {
     )
   })
 
-  test("each node gets the profile of sessions' system calls", async () => {
+  test("each node gets the profile of sessions' system calls, and a label while it has it", async () => {
     const file = join(profiles, 'cob/instance.json')
+    const ready = async () => (await kubectlSoon('get', 'nodes', '--selector', 'cob.dev/cob.cob=ready', '--output', 'name')).split('\n').filter(Boolean).length
+    await until('the labels', CALL_MS, async () => (await ready()) === 2, { everyMs: 1_000 })
     await until('the profile', CALL_MS, () => existsSync(file))
     expect(readFileSync(file, 'utf8')).toBe(readFileSync(join(process.env.COB_TEST_CLUSTER!, 'kubelet1/seccomp/cob/instance.json'), 'utf8'))
   })
