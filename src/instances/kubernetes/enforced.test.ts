@@ -31,7 +31,7 @@ function cluster() {
     createNamespacedPod: async ({ body }: { body: V1Pod }) => {
       const kind = body.metadata!.labels!['cob.kind']!
       kinds.push(kind)
-      there.set(body.metadata!.name!, { ...body, status: { podIP: kind === 'trial-target' ? TARGET : TRIAL } })
+      there.set(body.metadata!.name!, Object.assign(structuredClone(body), { status: { podIP: kind === 'trial-target' ? TARGET : TRIAL } }))
     },
     deleteNamespacedPod: async ({ name }: { name: string }) => void there.delete(name),
   }

@@ -108,8 +108,9 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
     for (;;) {
       const known = avoided.now()
       const nodes = known.map(({ node }) => node)
+      const body = structuredClone(pod)
       const affinity = avoiding(pod.spec!.affinity, nodes)
-      const body: V1Pod = { ...pod, spec: { ...pod.spec!, ...(affinity && { affinity }) } }
+      if (affinity) body.spec!.affinity = affinity
       const { metadata } = await core.createNamespacedPod({ namespace, body }).catch((error: unknown) => {
         throw failed('making a pod', error)
       })
@@ -122,9 +123,9 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
         log.warn({ pod: name, node: error.node, reason: error.message }, 'a node could not start a pod; others are tried, and it is left alone for a while')
         avoided.add(error)
         failures.push(error)
+        await deletePod(cluster, name, 0) // nothing of it runs
         if (failures.length === MAX_NODES) throw new NodesFailed(failures)
-        // Nothing of it runs. The next one has its name: what the watch tells of this one must not be taken for that.
-        await deletePod(cluster, name, 0)
+        // The next one has its name: what the watch tells of this one must not be taken for that.
         await pods.when(name, (_, there) => there === undefined || undefined, AbortSignal.any([signal, AbortSignal.timeout(FORCED_MS)]))
       }
     }

@@ -56,7 +56,10 @@ async function cluster({ nodes, onNode, dryRun }: Answers) {
         return answer(200, { items: events.filter(({ involvedObject }) => of.includes(involvedObject.uid)) })
       }
       if (!pathname.includes('/pods')) return answer(200, {})
-      if (searchParams.has('watch')) return void (watch = response.writeHead(200, { 'content-type': 'application/json' })).flushHeaders()
+      if (searchParams.has('watch')) {
+        watch = response.writeHead(200, { 'content-type': 'application/json' })
+        return watch.flushHeaders()
+      }
       if (request.method === 'GET' && name === undefined)
         return answer(200, { kind: 'PodList', apiVersion: 'v1', metadata: { resourceVersion: '1' }, items: [...pods.values()] })
       if (request.method === 'GET') return pods.has(name!) ? answer(200, pods.get(name!)!) : answer(404, {})
@@ -72,13 +75,16 @@ async function cluster({ nodes, onNode, dryRun }: Answers) {
       const avoided = JSON.stringify(made.spec!.affinity ?? {})
       const node = nodes.find((one) => !avoided.includes(`"${one}"`))
       tried.push(node)
-      const pod: V1Pod = { ...made, metadata: { ...made.metadata!, namespace: 'here', uid: `uid-${++uid}` } }
+      const pod = structuredClone(made)
+      Object.assign(pod.metadata!, { namespace: 'here', uid: `uid-${++uid}` })
       pods.set(pod.metadata!.name!, pod)
       answer(201, pod)
       tell('ADDED', pod)
       const { status, event } = node === undefined ? { status: NO_NODE } : onNode(node)
       if (event) events.push({ involvedObject: { uid: pod.metadata!.uid! }, type: 'Warning', ...event })
-      const later: V1Pod = { ...pod, spec: { ...pod.spec!, ...(node !== undefined && { nodeName: node }) }, ...(status && { status }) }
+      const later = structuredClone(pod)
+      if (node !== undefined) later.spec!.nodeName = node
+      if (status) later.status = status
       pods.set(pod.metadata!.name!, later)
       tell('MODIFIED', later)
     })()
@@ -142,9 +148,10 @@ test('when no node can, the start fails within seconds as something that passes,
 })
 
 test('a start tries at most three nodes', async () => {
-  const { start, tried } = await cluster({ nodes: ['1', '2', '3', '4'], onNode: () => waits('ErrImageNeverPull', 'no image') })
+  const { start, tried, pods } = await cluster({ nodes: ['1', '2', '3', '4'], onNode: () => waits('ErrImageNeverPull', 'no image') })
   await expect(start()).rejects.toThrow(/3 nodes of the cluster could not start a pod: .*no image/)
   expect(tried).toEqual(['1', '2', '3'])
+  expect(pods.size).toBe(0)
 })
 
 test('a node that cannot make the sandbox of a pod says so by an event only', async () => {
@@ -206,7 +213,11 @@ test('the patch of pods is checked by the cluster: what it refuses, or drops, en
   const dropping = await cluster({
     nodes: [],
     onNode: () => ({}),
-    dryRun: (pod) => [201, { ...pod, spec: { ...pod.spec, tolerations: [{ operator: 'Exists' }] } }],
+    dryRun: (pod) => {
+      const made = structuredClone(pod)
+      made.spec!.tolerations = [{ operator: 'Exists' }]
+      return [201, made]
+    },
   })
   await expect(checkPodPatch(dropping.settings(PATCH), silentLog)).rejects.toThrow(/COB_KUBERNETES_POD_PATCH.*"spec.tolerations\[0\]"/)
 })

@@ -1,5 +1,5 @@
 // Nodes that could not start a pod: other nodes are tried then, and these are left alone for a while.
-import type { V1Affinity, V1NodeSelectorTerm, V1Pod } from '@kubernetes/client-node'
+import type { V1Affinity, V1Pod } from '@kubernetes/client-node'
 import { Unavailable } from '../../base/unavailable.ts'
 import { CONTAINER } from './pod.ts'
 
@@ -54,12 +54,13 @@ export function avoidedNodes(avoidMs = AVOID_MS): AvoidedNodes {
 /** The affinity of a pod, which goes to none of these nodes besides. */
 export function avoiding(affinity: V1Affinity | undefined, nodes: readonly string[]): V1Affinity | undefined {
   if (nodes.length === 0) return affinity
-  const required = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
-  // A node has to fit one of the terms. A requirement of a field has one value.
-  const terms: V1NodeSelectorTerm[] = required?.nodeSelectorTerms ?? [{}]
+  const result: V1Affinity = structuredClone(affinity ?? {})
+  const nodeAffinity = (result.nodeAffinity ??= {})
+  const required = (nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution ??= { nodeSelectorTerms: [{}] })
   const others = nodes.map((node) => ({ key: 'metadata.name', operator: 'NotIn', values: [node] }))
-  const nodeSelectorTerms = terms.map((term) => ({ ...term, matchFields: [...(term.matchFields ?? []), ...others] }))
-  return { ...affinity, nodeAffinity: { ...affinity?.nodeAffinity, requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } }
+  // A node has to fit one of the terms. A requirement of a field has one value.
+  for (const term of required.nodeSelectorTerms) term.matchFields = [...(term.matchFields ?? []), ...others]
+  return result
 }
 
 /** Whether a pod that has failed was never begun by its node: it may be tried on another one. */
