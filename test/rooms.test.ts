@@ -162,10 +162,11 @@ const RULES: Rule[] = [
       'control/with-database.ts',
       'instances/local/**',
       'instances/{docker,kubernetes}/doctor.ts',
+      'instances/kubernetes/{api,node-ready,remove}.ts',
       'instances/containers/seccomp.ts',
       '**/contract.ts',
     ],
-    why: 'commands start the service, print its document, ask it over HTTP, look at the machine as the drivers and the stores will, change the keys of what is stored, move it, and back it up',
+    why: 'commands start the service, print its document, ask it over HTTP, look at the machine as the drivers and the stores will, keep nodes of a cluster ready and clean it up, change the keys of what is stored, move it, and back it up',
   },
 ]
 

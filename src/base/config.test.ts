@@ -230,3 +230,16 @@ test('what Kubernetes sets in a pod for a service of this name is not spoken of'
   const set = { COB_SERVICE_HOST: '10.0.0.1', COB_SERVICE_PORT_HTTP: '2627', COB_PORT_2627_TCP_ADDR: '10.0.0.1' }
   expect(readConfig(set).unknownSettings).toEqual([])
 })
+
+test('a patch of pods says where they run and before whom, and is refused by name otherwise', () => {
+  const of = (patch: unknown) => readConfig({ HOME: '/home/someone', COB_KUBERNETES_POD_PATCH: typeof patch === 'string' ? patch : JSON.stringify(patch) })
+  expect(of({ spec: { tolerations: [{ operator: 'Exists' }] } }).kubernetes.podPatch).toEqual({ tolerations: [{ operator: 'Exists' }] })
+  expect(of('').kubernetes.podPatch).toEqual({})
+  for (const field of ['securityContext', 'hostNetwork', 'hostPID', 'hostIPC', 'volumes', 'containers', 'serviceAccountName', 'runtimeClassName'])
+    expect(() => of({ spec: { [field]: {} } })).toThrow(new RegExp(`COB_KUBERNETES_POD_PATCH.*"spec.${field}" cannot be patched`))
+  expect(() => of({ metadata: { labels: {} } })).toThrow(/"metadata" cannot be patched/)
+  expect(() => of({ spec: { tolerations: {} } })).toThrow(/"spec.tolerations" must be a list/)
+  expect(() => of({ spec: { affinity: [] } })).toThrow(/"spec.affinity" must be an object/)
+  expect(() => of({ spec: { priorityClassName: 7 } })).toThrow(/"spec.priorityClassName" must be a text/)
+  for (const wrong of ['{', '[]', '7', '{"spec":[]}']) expect(() => of(wrong)).toThrow(/COB_KUBERNETES_POD_PATCH/)
+})

@@ -25,6 +25,10 @@ export interface ContainerSettings {
   closedNetworks: string[]
 }
 
+/** Fields of a pod's spec that an operator may set for instances: where they run, and before whom. */
+const PATCHABLE = ['affinity', 'nodeSelector', 'priorityClassName', 'schedulerName', 'tolerations', 'topologySpreadConstraints'] as const
+export type PodPatch = Partial<Record<(typeof PATCHABLE)[number], unknown>>
+
 export interface KubernetesSettings {
   /** Where instances are made; undefined: the namespace of the service itself, or of the kubeconfig's context. */
   namespace: string | undefined
@@ -34,6 +38,7 @@ export interface KubernetesSettings {
   /** The file of the seccomp profile, below the kubelet's folder of profiles. */
   seccomp: string
   nodeSelector: Record<string, string>
+  podPatch: PodPatch
   /** The Secret by which nodes pull the image. */
   pullSecret: string | undefined
   /** What the scheduler keeps for an instance. */
@@ -87,6 +92,7 @@ export function kubernetesSettings(env: NodeJS.ProcessEnv): KubernetesSettings {
     runtimeClass: named('COB_KUBERNETES_RUNTIME_CLASS'),
     seccomp,
     nodeSelector: nodeSelector(env.COB_KUBERNETES_NODE_SELECTOR ?? ''),
+    podPatch: podPatch(env.COB_KUBERNETES_POD_PATCH || '{}'),
     pullSecret: named('COB_KUBERNETES_PULL_SECRET'),
     requests: {
       memoryMb: integer(env, 'COB_KUBERNETES_MEMORY_REQUEST_MB', 512, 1, 1_000_000),
@@ -107,6 +113,34 @@ function nodeSelector(text: string): Record<string, string> {
       return [key, value]
     }),
   )
+}
+
+const LISTS: readonly string[] = ['tolerations', 'topologySpreadConstraints'] satisfies (keyof PodPatch)[]
+const TEXTS: readonly string[] = ['priorityClassName', 'schedulerName'] satisfies (keyof PodPatch)[]
+
+/** A part of a pod as JSON. The cluster itself says at the start whether it takes the values. */
+function podPatch(text: string): PodPatch {
+  const refuse = (what: string): never => {
+    throw new ConfigError('COB_KUBERNETES_POD_PATCH', what)
+  }
+  let pod: unknown
+  try {
+    pod = JSON.parse(text)
+  } catch (error) {
+    refuse(`must be JSON: ${(error as Error).message}`)
+  }
+  const isMap = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+  if (!isMap(pod)) return refuse('must be a part of a pod, such as {"spec":{"tolerations":[…]}}')
+  const { spec = {}, ...more } = pod
+  const [other] = Object.keys(more)
+  if (other !== undefined) refuse(`"${other}" cannot be patched: only fields of "spec" can`)
+  if (!isMap(spec)) return refuse('"spec" must have fields')
+  for (const [field, value] of Object.entries(spec)) {
+    if (!(PATCHABLE as readonly string[]).includes(field)) refuse(`"spec.${field}" cannot be patched: only ${PATCHABLE.join(', ')} can`)
+    const isRight = LISTS.includes(field) ? Array.isArray(value) && value.every(isMap) : TEXTS.includes(field) ? typeof value === 'string' : isMap(value)
+    if (!isRight) refuse(`"spec.${field}" must be ${LISTS.includes(field) ? 'a list of objects' : TEXTS.includes(field) ? 'a text' : 'an object'}`)
+  }
+  return spec
 }
 
 /** Addresses, or also subnets, with commas between them. */

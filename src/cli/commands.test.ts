@@ -8,7 +8,7 @@ import { scratchDir } from '../../test/support/scratch.ts'
 import { startFastCloud, type FastCloud } from '../../test/support/fast-cloud.ts'
 import { copyTemplate } from '../../test/support/template.ts'
 import { PACKAGE_DIR } from '../base/paths.ts'
-import { migrationNames } from '../store/db.ts'
+import { migrationNames } from '../store/schema.ts'
 
 const COMMANDS_MS = 120_000
 let cloud: FastCloud
@@ -196,13 +196,21 @@ describe('cob upgrade', () => {
       } finally {
         await cloud.query('insert into kysely_migration values ($1, $2)', [last, row!.timestamp])
       }
-      await cloud.query(`insert into kysely_migration values ('9999-later', '2030-01-01T00:00:00.000Z')`)
-      try {
-        const refused = await run(['--check'], env, 'upgrade')
-        expect(refused).toMatchObject({ code: 1, out: saying('is refused: the database was upgraded by a newer version of Cob (9999-later)') })
-        expect(await run(['list'], env, 'keys')).toMatchObject({ code: 1, err: saying('of a newer version of Cob') })
-      } finally {
-        await cloud.query(`delete from kysely_migration where name = '9999-later'`)
+      for (const [later, code, said] of [
+        ['9999-later', 0, 'a newer version of Cob has added to the tables (9999-later), and this one works with them'],
+        [
+          '9999-later.breaks',
+          1,
+          'is refused: the database was upgraded by a newer version of Cob, and this one cannot work with its tables (9999-later.breaks)',
+        ],
+      ] as const) {
+        await cloud.query('insert into kysely_migration values ($1, $2)', [later, '2030-01-01T00:00:00.000Z'])
+        try {
+          expect(await run(['--check'], env, 'upgrade')).toMatchObject({ code, out: saying(said) })
+          expect(await run(['list'], env, 'keys')).toMatchObject({ code: 1, err: saying('of a newer version of Cob') })
+        } finally {
+          await cloud.query('delete from kysely_migration where name = $1', [later])
+        }
       }
     },
     COMMANDS_MS,

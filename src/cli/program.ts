@@ -150,9 +150,20 @@ export function makeProgram(): Command {
   program
     .command('seccomp')
     .description("print the seccomp profile of instances, which a node's kubelet needs as a file (docs/kubernetes.md)")
+    .option('--keep <file>', 'keep it as this file instead, until this is ended')
+    .option('--node <name>', 'with --keep: give this node of Kubernetes a label while the file is there')
+    .option('--label <key>', 'the label of --node')
+    .action(async (options: { keep?: string; node?: string; label?: string }) => {
+      const { seccomp } = await import('./kubernetes.ts')
+      await seccomp(options)
+    })
+
+  program
+    .command('remove-pods')
+    .description('end all sessions and runs of COB_SCOPE in Kubernetes, and remove their network policies; the chart does it when it is uninstalled')
     .action(async () => {
-      const { seccompProfile } = await import('../instances/containers/seccomp.ts')
-      process.stdout.write(`${JSON.stringify(seccompProfile())}\n`)
+      const { removePods } = await import('./kubernetes.ts')
+      await removePods(readConfig(process.env))
     })
 
   program

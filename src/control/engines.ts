@@ -16,10 +16,11 @@ export async function makeDriver(config: Config, paths: DataPaths, scope: string
       return containerDriver({ config, engine: dockerEngine({ config, scope, replica, log }), endpoints, log })
     }
     case 'kubernetes': {
-      const [{ kubernetesEngine }, { containerDriver }] = await Promise.all([
+      const [{ checkPodPatch, kubernetesEngine }, { containerDriver }] = await Promise.all([
         import('../instances/kubernetes/kubernetes.ts'),
         import('../instances/containers/driver.ts'),
       ])
+      await checkPodPatch({ config, scope, replica }, log)
       return containerDriver({ config, engine: kubernetesEngine({ config, scope, replica, log }), endpoints, log })
     }
     case 'fake':

@@ -1,15 +1,17 @@
 // The database of a service for a command beside it, whether the service runs or not.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { sql } from 'kysely'
 import type { Config } from '../base/config.ts'
 import { silentLog } from '../base/log.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { checkDatabaseUrl } from '../store/database-url.ts'
-import { connectDb, migrationNames, type Db, type DbAddress } from '../store/db.ts'
+import { connectDb, type Db, type DbAddress } from '../store/db.ts'
 import { embeddedAddress, postgresRuns, startPostgres } from '../store/embedded.ts'
 import { assertRestored } from './backup/marker.ts'
+import { schemaOf } from '../store/schema.ts'
 import { holdScope } from '../store/scope-lock.ts'
+
+export { breaks, standingOf } from '../store/schema.ts'
 
 type Work<T> = (db: Db, paths: DataPaths, address: DbAddress, scope: string) => Promise<T>
 
@@ -50,23 +52,4 @@ export async function withAnyDatabase<T>(config: Config, signal: AbortSignal, wo
   }
   // Awaited here: what was opened is closed when this function returns.
   return await work(db, paths, address, scope)
-}
-
-export interface Schema {
-  /** Migrations that the database has had, those that it has not, and those that it has had and this version does not know. */
-  done: string[]
-  pending: string[]
-  unknown: string[]
-}
-
-/** What form the tables have. */
-export async function schemaOf(db: Db): Promise<Schema> {
-  const { rows: there } = await sql<{ is: string | null }>`select to_regclass('kysely_migration')::text as is`.execute(db)
-  const { rows } = there[0]!.is === null ? { rows: [] } : await sql<{ name: string }>`select name from kysely_migration order by name collate "C"`.execute(db)
-  const [names, had] = [migrationNames(), rows.map(({ name }) => name)]
-  return {
-    done: names.filter((name) => had.includes(name)),
-    pending: names.filter((name) => !had.includes(name)),
-    unknown: had.filter((name) => !names.includes(name)),
-  }
 }

@@ -1,5 +1,4 @@
 // The database: connecting, the tables as types, migrations. One SQL dialect, Postgres.
-import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import { Migrator, type Migration } from 'kysely/migration'
@@ -7,6 +6,7 @@ import pg from 'pg'
 import type { Log } from '../base/log.ts'
 import { abortable, within } from '../base/wait.ts'
 import { KEEP_ALIVE, Pool, type StoreState } from './pool.ts'
+import { MIGRATIONS, migrationNames, standingOf } from './schema.ts'
 import type { Tables } from './tables.ts'
 
 export type Db = Kysely<Tables>
@@ -47,15 +47,6 @@ export function connectDb(address: DbAddress, log: Log): Db {
   return db
 }
 
-const MIGRATIONS = join(import.meta.dirname, 'migrations')
-
-/** The names of all migrations of this version, in their order. */
-export const migrationNames = (): string[] =>
-  readdirSync(MIGRATIONS)
-    .filter((name) => name.endsWith('.ts'))
-    .map((name) => name.slice(0, -3))
-    .sort()
-
 /** The migrations, applied in the order of their names. The migrator takes an advisory lock, so several control planes may start at once. */
 export function migratorOf(db: Db): Migrator {
   const getMigrations = async () =>
@@ -65,7 +56,8 @@ export function migratorOf(db: Db): Migrator {
 
 /**
  * Brings the schema up to date, over a connection of its own: an index of a large table takes longer than a query for a caller may. Older replicas may
- * still use the tables, so a migration that does more than add to them is for a version before which all of them are stopped. @throws the signal's reason; what was not complete is then undone
+ * still use the tables, so a migration that does more than add to them says so by its name (schema.ts), and waits until all of them have stopped.
+ * @throws when this version cannot work with the tables; the signal's reason; what was not complete is then undone
  */
 export async function upgradeDb(address: DbAddress, signal?: AbortSignal): Promise<void> {
   const pool = new pg.Pool({
@@ -80,7 +72,13 @@ export async function upgradeDb(address: DbAddress, signal?: AbortSignal): Promi
   pool.on('error', () => {})
   pool.on('connect', (client) => void client.on('error', () => {}))
   const db: Db = new Kysely({ dialect: new PostgresDialect({ pool }) })
-  const { error } = await abortable(migratorOf(db).migrateToLatest(), signal).catch((reason: unknown) => ({ error: reason }))
+  const upgrade = async (): Promise<{ error?: unknown }> => {
+    const { schema, why } = await standingOf(db)
+    if (why !== undefined) return { error: new Error(why) }
+    // A newer version has only added to the tables.
+    return schema.unknown.length > 0 ? {} : await migratorOf(db).migrateToLatest()
+  }
+  const { error } = await abortable(upgrade(), signal).catch((reason: unknown) => ({ error: reason }))
   // After an abort the connection is still in use. The process ends, and Postgres then rolls back what was not complete.
   const closed = db.destroy()
   if (signal?.aborted) closed.catch(() => {})

@@ -5,6 +5,7 @@ import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import type { Log } from '../base/log.ts'
 import { until } from '../base/wait.ts'
 import type { Db } from './db.ts'
+import { PRESENCE } from './schema.ts'
 
 /** The duties that one replica of a scope has at a time, besides the rows that name it. */
 export type Duty = 'shelf' | 'builds' | 'deployments' | 'purge' | 'objects' | 'replays' | 'runs' | 'exports' | 'telemetry' | 'telemetry_exports' | 'logins'
@@ -68,8 +69,6 @@ export const alone = (replica: string, lost?: AbortSignal): Leases => ({
   async [Symbol.asyncDispose]() {},
 })
 
-/** Begins the name of the lease that says that a replica lives. */
-const PRESENCE = 'replica '
 const presence = (replica: string): string => PRESENCE + replica
 
 /** The replicas of a scope that live, as its database has them. */

@@ -1,4 +1,5 @@
 // The chart, installed by Helm into a real cluster with the real images: two replicas, which make sessions as the account of the chart may.
+import { loadAllYaml } from '@kubernetes/client-node'
 import Kernel from '@onkernel/sdk'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -28,7 +29,7 @@ let chart: string
 const SESSIONS = 'chartsessions'
 const inCob = (...args: string[]): string => kubectl('--namespace', 'cob', ...args)
 const helm = async (...args: string[]): Promise<string> => {
-  const env = { ...process.env, KUBECONFIG: join(process.env.COB_TEST_CLUSTER!, 'admin.yaml') }
+  const env = { ...process.env, KUBECONFIG: join(process.env.COB_TEST_CLUSTER ?? '', 'admin.yaml') }
   return (await promisify(execFile)(HELM, ['--namespace', 'cob', ...args], { timeout: CALL_MS, env })).stdout
 }
 const pods = (): { name: string; ip: string; ready: boolean }[] =>
@@ -89,7 +90,16 @@ describe.skipIf(!existsSync(HELM))('the chart', () => {
     }
     writeFileSync(values, JSON.stringify(wanted))
     await helm('install', 'cob', chart, '--values', values)
-    ended.defer(async () => void (await helm('uninstall', 'cob')))
+    ended.defer(async () => {
+      await helm('uninstall', 'cob')
+      for (const [what, ...where] of [
+        ['pods', '--namespace', SESSIONS],
+        ['networkpolicies', '--namespace', SESSIONS],
+        ['networkpolicies', '--namespace', 'cob'],
+        ['nodes', '--selector', 'cob.dev/cob.cob'],
+      ])
+        await until(`no ${what}`, CALL_MS, async () => (await kubectlSoon('get', what!, '--output', 'name', ...where)) === '', { everyMs: 1_000 })
+    })
     await bothReady()
   }, CALL_MS)
   afterAll(() => ended.disposeAsync(), CALL_MS)
@@ -135,9 +145,64 @@ describe.skipIf(!existsSync(HELM))('the chart', () => {
     )
   })
 
-  test("each node gets the profile of sessions' system calls", async () => {
+  test("each node gets the profile of sessions' system calls, and a label while it has it", async () => {
     const file = join(profiles, 'cob/instance.json')
+    const ready = async () => (await kubectlSoon('get', 'nodes', '--selector', 'cob.dev/cob.cob=ready', '--output', 'name')).split('\n').filter(Boolean).length
+    await until('the labels', CALL_MS, async () => (await ready()) === 2, { everyMs: 1_000 })
     await until('the profile', CALL_MS, () => existsSync(file))
     expect(readFileSync(file, 'utf8')).toBe(readFileSync(join(process.env.COB_TEST_CLUSTER!, 'kubelet1/seccomp/cob/instance.json'), 'utf8'))
+  })
+})
+
+interface Made {
+  kind: string
+  metadata: { name: string; namespace?: string; annotations?: Record<string, string> }
+  spec: Record<string, unknown> & {
+    template: { spec: { containers: { command?: string[]; env: { name: string; value?: string }[] }[]; tolerations?: object[] } }
+  }
+}
+
+describe.skipIf(!existsSync(HELM))('the chart as it is rendered', () => {
+  const REQUIRED = { database: { existingSecret: 'd' }, keys: { existingSecret: 'k' }, objects: { existingSecret: 'o', bucket: 'b' } }
+  async function rendered(wanted: object = {}): Promise<Made[]> {
+    const file = join(scratchDir('cob-values-'), 'values.json')
+    writeFileSync(file, JSON.stringify({ ...REQUIRED, ...wanted }))
+    const text = await helm('template', 'cob', join(PACKAGE_DIR, 'charts/cob'), '--values', file, '--kube-version', '1.30.0')
+    return loadAllYaml(text).filter((one) => one !== null) as Made[]
+  }
+  const of = (made: Made[], kind: string, name = 'cob') => made.find((one) => one.kind === kind && one.metadata.name === name)!
+  const setting = (made: Made[], name: string) => of(made, 'Deployment').spec.template.spec.containers[0]!.env.find((one) => one.name === name)?.value
+
+  test('replaces one replica after the other, unless it is told otherwise', async () => {
+    expect(of(await rendered(), 'Deployment').spec.strategy).toEqual({ type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } })
+    expect(of(await rendered({ strategy: 'Recreate' }), 'Deployment').spec.strategy).toEqual({ type: 'Recreate' })
+  })
+
+  test('sends sessions to nodes that its DaemonSet has made ready, with the tolerations that both have', async () => {
+    const tolerations = [{ key: 'pool', operator: 'Exists' }]
+    const made = await rendered({ sessions: { nodeSelector: { pool: 'b' }, pod: { tolerations, priorityClassName: 'low' } } })
+    expect(setting(made, 'COB_KUBERNETES_NODE_SELECTOR')).toBe('cob.dev/cob.cob=ready,pool=b')
+    expect(JSON.parse(setting(made, 'COB_KUBERNETES_POD_PATCH')!)).toEqual({ spec: { tolerations, priorityClassName: 'low' } })
+    const { spec } = of(made, 'DaemonSet', 'cob-seccomp').spec.template
+    expect(spec.containers[0]!.command).toContain('--label=cob.dev/cob.cob')
+    expect(spec.tolerations).toEqual(tolerations)
+    const without = await rendered({ seccomp: { labelNodes: false } })
+    expect([setting(without, 'COB_KUBERNETES_NODE_SELECTOR'), of(without, 'ClusterRole', 'cob-cob-seccomp')]).toEqual([undefined, undefined])
+    await expect(rendered({ sessions: { pod: { hostNetwork: true } } })).rejects.toThrow(/hostNetwork/)
+  })
+
+  test('opens one port of the service, and removes what sessions have left when it is uninstalled', async () => {
+    const made = await rendered({ sessions: { namespace: 's' }, networkPolicy: { from: [{ namespaceSelector: {} }] } })
+    expect(of(made, 'NetworkPolicy').spec).toMatchObject({
+      policyTypes: ['Ingress'],
+      ingress: [{ ports: [{ protocol: 'TCP', port: 'http' }], _from: [{ namespaceSelector: {} }] }],
+    })
+    expect(of(made, 'NetworkPolicy', 'cob-seccomp').spec).not.toHaveProperty('ingress')
+    const job = of(made, 'Job', 'cob-uninstall')
+    expect(job.metadata.annotations).toMatchObject({ 'helm.sh/hook': 'post-delete' })
+    expect(job.spec.template.spec.containers[0]!.command).toContain('remove-pods')
+    expect(job.spec.template.spec.containers[0]!.env).toContainEqual({ name: 'COB_KUBERNETES_NAMESPACE', value: 's' })
+    expect(of(made, 'Role', 'cob-uninstall').metadata.namespace).toBe('s')
+    expect(await rendered({ networkPolicy: { enabled: false } })).not.toContainEqual(expect.objectContaining({ kind: 'NetworkPolicy' }))
   })
 })

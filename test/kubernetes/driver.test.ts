@@ -1,15 +1,17 @@
 // The promises of every driver, with instances as pods of a real cluster (script/test-kubernetes starts it), and what is particular to that.
-import { basename } from 'node:path'
+import { existsSync, renameSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { processes } from '../../src/agent/process/contract.ts'
 import { readConfig } from '../../src/base/config.ts'
 import { fixedKeys } from '../../src/base/keys.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { makeSealer } from '../../src/base/sealed.ts'
+import { Unavailable } from '../../src/base/unavailable.ts'
 import { call } from '../../src/http/client.ts'
 import { storedEndpoints } from '../../src/http/stored-endpoint.ts'
 import { containerDriver } from '../../src/instances/containers/driver.ts'
-import { kubernetesEngine } from '../../src/instances/kubernetes/kubernetes.ts'
+import { checkPodPatch, kubernetesEngine } from '../../src/instances/kubernetes/kubernetes.ts'
 import { NoRoom, type Driver, type Instance } from '../../src/instances/driver.ts'
 import { driverSuite, picture, spec } from '../../src/instances/driver.suite.ts'
 import { kubectl } from './cluster.ts'
@@ -101,7 +103,8 @@ test('a pod is of the restricted kind, and is closed by a policy of its scope', 
     const { spec: pod } = JSON.parse(kubectl('get', 'pod', `cob-browser-${instance.id}`, '--output', 'json')) as { spec: Record<string, unknown> }
     expect(pod).toMatchObject({
       automountServiceAccountToken: false,
-      dnsPolicy: 'Default',
+      // The resolvers of the nodes, by name.
+      dnsPolicy: 'None',
       restartPolicy: 'Never',
       securityContext: { runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: 'Localhost' } },
       containers: [{ securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] }, readOnlyRootFilesystem: true } }],
@@ -112,6 +115,20 @@ test('a pod is of the restricted kind, and is closed by a policy of its scope', 
     }
     expect(policy.spec.policyTypes.toSorted()).toEqual(['Egress', 'Ingress'])
     expect(JSON.stringify(policy.spec.egress)).toContain('169.254.0.0/16')
+    const { nameservers } = (pod as { dnsConfig: { nameservers: string[] } }).dnsConfig
+    const names = JSON.parse(kubectl('get', 'networkpolicies', '--selector', 'cob.scope=closed', '--output', 'json')) as {
+      items: { metadata: { name: string }; spec: { podSelector: { matchLabels: Record<string, string> }; egress?: unknown } }[]
+    }
+    const label = kubectl('get', 'pod', `cob-browser-${instance.id}`, '--output', 'jsonpath={.metadata.labels.cob\\.resolvers}')
+    expect(names.items.find(({ spec: { podSelector } }) => podSelector.matchLabels['cob.resolvers'] === label)?.spec.egress).toEqual([
+      {
+        ports: [
+          { protocol: 'UDP', port: 53 },
+          { protocol: 'TCP', port: 53 },
+        ],
+        to: nameservers.map((address) => ({ ipBlock: { cidr: `${address}/32` } })),
+      },
+    ])
   }
   await driver[Symbol.asyncDispose]()
 })
@@ -154,6 +171,48 @@ describe('what a node lacks is said', () => {
     await expect(driver.start(spec(), AbortSignal.timeout(CALL_MS))).rejects.toThrow(message)
     await driver[Symbol.asyncDispose]()
   })
+})
+
+test('a node that cannot start pods is left for another one, and when none can, that is said within seconds', async () => {
+  const [first, second] = ['node1', 'node2'].map((node) => join(process.env.COB_TEST_CLUSTER!, `kubelet${node.slice(-1)}/seccomp/cob/instance.json`))
+  const driver = driverOf('newnode')
+  renameSync(first!, `${first}.away`)
+  try {
+    {
+      await using instance = await driver.start(spec(), AbortSignal.timeout(CALL_MS))
+      expect(kubectl('get', 'pod', `cob-browser-${instance.id}`, '--output', 'jsonpath={.spec.nodeName}')).toBe('node2')
+    }
+    renameSync(second!, `${second}.away`)
+    const refused = driver.start(spec(), AbortSignal.timeout(CALL_MS))
+    await expect(refused).rejects.toBeInstanceOf(Unavailable)
+    await expect(refused).rejects.toThrow(/could not start a pod: .*seccomp/)
+  } finally {
+    for (const file of [first!, second!]) if (existsSync(`${file}.away`)) renameSync(`${file}.away`, file)
+    await driver[Symbol.asyncDispose]()
+  }
+})
+
+test("an operator's tolerations and priority are in the pod; what the cluster does not take ends the start of the service", async () => {
+  const patch = (priorityClassName: string) => JSON.stringify({ spec: { tolerations: [{ key: 'pool', operator: 'Exists' }], priorityClassName } })
+  kubectl('create', 'priorityclass', 'cob-low', '--value=1')
+  try {
+    const settings = (name: string) => ({
+      config: readConfig({ ...process.env, COB_DRIVER: 'kubernetes', COB_KUBERNETES_POD_PATCH: patch(name) }),
+      scope: 'patched',
+      replica: 'test',
+    })
+    await checkPodPatch(settings('cob-low'), silentLog)
+    await expect(checkPodPatch(settings('cob-none'), silentLog)).rejects.toThrow(/COB_KUBERNETES_POD_PATCH.*cob-none/)
+    const driver = driverOf('patched', { COB_KUBERNETES_POD_PATCH: patch('cob-low') })
+    {
+      await using instance = await driver.start(spec(), AbortSignal.timeout(CALL_MS))
+      const pod = JSON.parse(kubectl('get', 'pod', `cob-browser-${instance.id}`, '--output', 'json')) as { spec: object }
+      expect(pod.spec).toMatchObject({ priorityClassName: 'cob-low', tolerations: expect.arrayContaining([expect.objectContaining({ key: 'pool' })]) })
+    }
+    await driver[Symbol.asyncDispose]()
+  } finally {
+    kubectl('delete', 'priorityclass', 'cob-low')
+  }
 })
 
 test('an instance that ran out of memory, or whose pod was deleted, says that', async () => {

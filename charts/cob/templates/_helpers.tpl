@@ -33,19 +33,19 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{/* Replicas of two versions must not run at the same time. Where the cluster cannot be asked (helm template), the image counts as new. */}}
-{{- define "cob.strategy" -}}
-{{- $type := .Values.strategy -}}
-{{- if eq $type "auto" -}}
-  {{- $type = "Recreate" -}}
-  {{- with lookup "apps/v1" "Deployment" .Release.Namespace (include "cob.fullname" .) -}}
-    {{- if eq (index .spec.template.spec.containers 0).image (include "cob.image" $) -}}{{- $type = "RollingUpdate" -}}{{- end -}}
-  {{- end -}}
-{{- end -}}
-type: {{ $type }}
-{{- if eq $type "RollingUpdate" }}
-rollingUpdate: { maxSurge: 1, maxUnavailable: 0 }
+{{/* On nodes that the DaemonSet has made ready. Two releases do not share it: each takes its own away. */}}
+{{- define "cob.nodeLabel" -}}
+{{- if and .Values.seccomp.enabled .Values.seccomp.labelNodes }}cob.dev/{{ printf "%s.%s" .Release.Namespace (include "cob.fullname" .) | trunc 63 | trimSuffix "-" | trimSuffix "." }}{{ end }}
 {{- end }}
+
+{{- define "cob.sessions.nodeSelector" -}}
+{{- $selector := deepCopy .Values.sessions.nodeSelector -}}
+{{- with include "cob.nodeLabel" . }}{{ $_ := set $selector . "ready" }}{{ end -}}
+{{- include "cob.nodeSelectorText" $selector -}}
+{{- end }}
+
+{{- define "cob.seccomp.namespace" -}}
+{{ .Values.seccomp.namespace | default .Release.Namespace }}
 {{- end }}
 
 {{- define "cob.nodeSelectorText" -}}
@@ -70,4 +70,9 @@ rollingUpdate: { maxSurge: 1, maxUnavailable: 0 }
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
+{{- end }}
+
+{{- define "cob.uninstall.hook" -}}
+helm.sh/hook: post-delete
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}

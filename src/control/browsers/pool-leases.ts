@@ -8,13 +8,14 @@ import { call, CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { LeasedSession } from '../../http/route.ts'
-import { EngineAway, NoRoom } from '../../instances/driver.ts'
+import { NoRoom } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { fittedTelemetry } from '../telemetry/contract.ts'
 import type { Activity } from './activity.ts'
 import type { Browser } from './contract.ts'
 import { WARM_FIT_MS, type Fitter } from './fitter.ts'
 import type { Fleet } from './fleet.ts'
+import { BootFailed } from './fleet/boots.ts'
 import { PoolBootFailed } from './fleet/pools.ts'
 import type { OpenCalls } from './open-calls.ts'
 import { hasOldProfile, pooledBrowser, type Baseline, type Lease } from './pooled-rows.ts'
@@ -28,7 +29,7 @@ const NOT_STARTED = 'a browser could not be started; the log of the service says
 
 /** Why a browser of a pool could not be made, for its callers: never what only the log may say. */
 export const problemOf = (error: unknown): string =>
-  error instanceof Fault || error instanceof NoRoom || error instanceof EngineAway
+  error instanceof Fault || error instanceof NoRoom || (error instanceof Unavailable && !(error instanceof BootFailed))
     ? error.message
     : error instanceof CallFailed && error.status === 400
       ? error.reason

@@ -1,7 +1,15 @@
 // By these labels and names an engine finds what it has made.
 import type { ContainerKind } from './engine.ts'
 
-export const LABELS = { scope: 'cob.scope', kind: 'cob.kind', id: 'cob.id', replica: 'cob.replica', note: 'cob.note', servers: 'cob.servers' } as const
+export const LABELS = {
+  scope: 'cob.scope',
+  kind: 'cob.kind',
+  id: 'cob.id',
+  replica: 'cob.replica',
+  note: 'cob.note',
+  servers: 'cob.servers',
+  resolvers: 'cob.resolvers',
+} as const
 
 /** The kind of containers that only do something for others. */
 export const HELPER = 'helper'

@@ -24,8 +24,8 @@ export interface Cluster {
   core: CoreV1Api
   networking: NetworkingV1Api
   namespace: string
-  /** Whether this process runs in a pod of the cluster. */
-  isInCluster: boolean
+  /** The namespace of this process, when it runs in a pod of the cluster. */
+  serviceNamespace: string | undefined
 }
 
 /** The cluster of KUBECONFIG, of ~/.kube/config, or the one that this process runs in. */
@@ -46,7 +46,7 @@ export function openCluster(namespace: string | undefined): Cluster {
     core: new CoreV1Api(calls),
     networking: new NetworkingV1Api(calls),
     namespace: namespace ?? own ?? 'default',
-    isInCluster,
+    serviceNamespace: isInCluster ? own : undefined,
   }
 }
 

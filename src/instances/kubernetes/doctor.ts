@@ -2,15 +2,17 @@
 import { AuthorizationV1Api, VersionApi } from '@kubernetes/client-node'
 import type { Config } from '../../base/config.ts'
 import { silentLog } from '../../base/log.ts'
-import { failed, openCluster, saidBy, type Cluster } from './api.ts'
+import { failed, hasStatus, openCluster, saidBy, type Cluster } from './api.ts'
 import { OpenNetwork } from './enforced.ts'
+import { checkPodPatch } from './kubernetes.ts'
 import { watchPods } from './pods.ts'
-import { policyName } from './policy.ts'
+import { policyName, TARGET } from './policy.ts'
 import { makeWalls } from './walls.ts'
 
 const TRIAL_MS = 120_000
 /** The scope of what a check makes. */
 const SCOPE = 'cobdoctor'
+const KINDS = ['browser', 'app'] as const
 
 interface Check {
   name: string
@@ -25,6 +27,7 @@ const RIGHTS = [
   { verb: 'create', resource: 'pods', subresource: 'attach' },
   { verb: 'get', resource: 'pods', subresource: 'attach' },
   { verb: 'get', resource: 'pods', subresource: 'log' },
+  { verb: 'list', resource: 'events' },
   ...['create', 'update', 'delete'].map((verb) => ({ verb, resource: 'networkpolicies', group: 'networking.k8s.io' })),
 ]
 
@@ -74,13 +77,18 @@ async function trial(cluster: Cluster, config: Config): Promise<Error | undefine
   await using pods = watchPods(cluster, SCOPE, silentLog)
   const settings = { ...config, kubernetes: { ...config.kubernetes, allowOpenNetwork: false } }
   try {
-    await makeWalls({ cluster, config: settings, scope: SCOPE, pods, log: silentLog }).close('browser', [], AbortSignal.timeout(TRIAL_MS))
+    await checkPodPatch({ config, scope: SCOPE, replica: '' }, silentLog)
+    const walls = makeWalls({ cluster, config: settings, scope: SCOPE, pods, log: silentLog })
+    const signal = AbortSignal.timeout(TRIAL_MS)
+    await Promise.all(KINDS.map((kind) => walls.close(kind, [], signal)))
     return undefined
   } catch (error) {
     return error as Error
   } finally {
-    await cluster.networking.deleteNamespacedNetworkPolicy({ namespace: cluster.namespace, name: policyName(SCOPE, 'browser') }).catch((error: unknown) => {
-      process.stderr.write(`cob: ${failed('a network policy of this check is left', error).message}\n`)
-    })
+    const names = [...KINDS.map((kind) => policyName(SCOPE, kind)), `cob-${SCOPE}-${TARGET}`]
+    for (const name of names)
+      await cluster.networking.deleteNamespacedNetworkPolicy({ namespace: cluster.namespace, name }).catch((error: unknown) => {
+        if (!hasStatus(error, 404)) process.stderr.write(`cob: ${failed('a network policy of this check is left', error).message}\n`)
+      })
   }
 }

@@ -1,10 +1,13 @@
 // The pods and policies that are made for a plan, and what is read in the state of a pod.
-import type { V1Pod } from '@kubernetes/client-node'
+import type { V1NetworkPolicy, V1Pod } from '@kubernetes/client-node'
+import { BlockList, isIPv4 } from 'node:net'
 import { expect, test } from 'vitest'
 import { readConfig } from '../../base/config.ts'
 import type { ContainerPlan } from '../containers/engine.ts'
+import { LABELS } from '../containers/labels.ts'
+import { resolversIn } from './enforced.ts'
 import { hasStopped, podOf, serversOf, standingOf, type Server } from './pod.ts'
-import { policyOf } from './policy.ts'
+import { namesPolicyOf, policyOf, targetPolicyOf } from './policy.ts'
 
 const plan: ContainerPlan = {
   id: 'abc',
@@ -17,8 +20,8 @@ const plan: ContainerPlan = {
   reaches: [],
   note: '{"sealed":"x"}',
 }
-const podWith = (env: Record<string, string> = {}, servers: Server[] = []) =>
-  podOf(plan, { config: readConfig({ HOME: '/home/someone', ...env }), scope: 'here', replica: 'r' }, servers)
+const podWith = (env: Record<string, string> = {}, servers: Server[] = [], resolvers: string[] = []) =>
+  podOf(plan, { config: readConfig({ HOME: '/home/someone', ...env }), scope: 'here', replica: 'r' }, servers, resolvers)
 
 test('a pod has its limits and labels, no token, and nothing of its input', () => {
   const pod = podWith()
@@ -41,7 +44,6 @@ test('settings of the cluster come into the pod', () => {
       COB_KUBERNETES_NODE_SELECTOR: 'pool=browsers',
       COB_KUBERNETES_PULL_SECRET: 'registry',
       COB_KUBERNETES_MEMORY_REQUEST_MB: '4096',
-      COB_CONTAINER_DNS: '10.0.0.2',
       COB_ALLOW_HOST_LOOPBACK: '1',
       COB_KUBERNETES_HOST_ADDRESS: '10.0.0.9',
     },
@@ -49,6 +51,7 @@ test('settings of the cluster come into the pod', () => {
       { name: 'api.example', host: '10.0.0.3', port: 80 },
       { name: 'api.example', host: 'fd00::3', port: 80 },
     ],
+    ['10.0.0.2'],
   )
   expect(pod.spec).toMatchObject({
     runtimeClassName: 'gvisor',
@@ -74,7 +77,7 @@ test('a pod tells which servers it may reach', () => {
   expect([serversOf(podWith({}, servers)), serversOf(podWith())]).toEqual([servers, []])
 })
 
-const settings = { scope: 'here', open: [], closed: [], resolvers: [], isInCluster: false }
+const settings = { scope: 'here', open: [], closed: [], namespace: 'sessions', serviceNamespace: undefined }
 
 test('a policy closes private, link-local and metadata addresses, and opens the port of the program only', () => {
   const { spec } = policyOf('browser', [], { ...settings, closed: ['198.51.100.0/24'] })
@@ -96,19 +99,100 @@ test('what the operator opens is open but for metadata addresses, which no setti
   ])
 })
 
-test('in a cluster only the service reaches instances, and apps reach the API', () => {
-  const { spec } = policyOf('app', [{ host: '10.100.0.5', port: 8080 }], { ...settings, isInCluster: true, resolvers: ['10.0.0.2'] })
-  expect(JSON.stringify(spec?.ingress)).toContain('"app.kubernetes.io/component":"service"')
-  expect(spec?.egress?.slice(1)).toEqual([
-    {
-      ports: [
-        { protocol: 'UDP', port: 53 },
-        { protocol: 'TCP', port: 53 },
-      ],
-      to: [{ ipBlock: { cidr: '10.0.0.2/32' } }],
-    },
-    { to: [{ ipBlock: { cidr: '10.100.0.5/32' } }], ports: [{ protocol: 'TCP', port: 8080 }] },
-    { to: [expect.objectContaining({ podSelector: expect.anything() })] },
+test('in a cluster only pods of the service in its own namespace reach instances, and apps reach the API', () => {
+  const { spec } = policyOf('app', [{ host: '10.100.0.5', port: 8080 }], { ...settings, serviceNamespace: 'cob' })
+  const service = {
+    namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'cob' } },
+    podSelector: { matchLabels: { 'app.kubernetes.io/name': 'cob', 'app.kubernetes.io/component': 'service' } },
+  }
+  expect(spec?.ingress).toEqual([{ ports: [{ protocol: 'TCP', port: 2628 }], _from: [service] }])
+  expect(spec?.egress?.slice(1)).toEqual([{ to: [{ ipBlock: { cidr: '10.100.0.5/32' } }], ports: [{ protocol: 'TCP', port: 8080 }] }, { to: [service] }])
+  // In one namespace, whatever labels that has.
+  const { spec: same } = policyOf('browser', [], { ...settings, serviceNamespace: 'sessions' })
+  expect(same?.ingress).toEqual([{ ports: [{ protocol: 'TCP', port: 2628 }], _from: [{ podSelector: service.podSelector }] }])
+})
+
+/** What a network that enforces policies lets a pod with these labels send: to an address and a port, by the rules of Kubernetes. */
+function lets(policies: V1NetworkPolicy[], labels: Record<string, string>, address: string, port: number): boolean {
+  const family = isIPv4(address) ? 'ipv4' : 'ipv6'
+  const inside = (cidr: string) => {
+    const [base, bits] = cidr.split('/')
+    const list = new BlockList()
+    list.addSubnet(base!, Number(bits), isIPv4(base!) ? 'ipv4' : 'ipv6')
+    return isIPv4(base!) === isIPv4(address) && list.check(address, family)
+  }
+  const selected = policies.filter(({ spec }) => {
+    const { matchLabels = {}, matchExpressions = [] } = spec!.podSelector!
+    return (
+      Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
+      matchExpressions.every(({ key, operator, values }) => (operator === 'In' ? values!.includes(labels[key]!) : !(key in labels)))
+    )
+  })
+  if (!selected.some(({ spec }) => spec!.policyTypes!.includes('Egress'))) return true
+  return selected
+    .flatMap(({ spec }) => spec!.egress ?? [])
+    .some(
+      ({ to, ports }) =>
+        (ports === undefined || ports.some((one) => one.port === port)) &&
+        (to === undefined || to.some(({ ipBlock }) => ipBlock !== undefined && inside(ipBlock.cidr) && !(ipBlock.except ?? []).some(inside))),
+    )
+}
+
+test('port 53 of private and metadata addresses is open to those pods only that have a resolver there', () => {
+  const policies = [...(['browser', 'app'] as const).map((kind) => policyOf(kind, [], settings)), namesPolicyOf(undefined, 'here')]
+  policies.push(namesPolicyOf(['10.0.0.2', 'fd00::2'], 'here'), namesPolicyOf(['169.254.169.253'], 'here'), targetPolicyOf('here'))
+  const one = podWith({}, [], ['fd00::2', '10.0.0.2']).metadata!.labels!
+  const other = podWith({}, [], ['169.254.169.253']).metadata!.labels!
+  const none = podWith().metadata!.labels!
+  const reached = (labels: Record<string, string>) =>
+    ['10.0.0.2', 'fd00::2', '10.0.0.3', '169.254.169.253', '169.254.169.254', '100.100.100.200', '192.168.1.1'].filter((to) => lets(policies, labels, to, 53))
+  expect([reached(one), reached(other), reached(none)]).toEqual([['10.0.0.2', 'fd00::2'], ['169.254.169.253'], []])
+  expect([lets(policies, one, '10.0.0.2', 80), lets(policies, one, '198.51.100.1', 443)]).toEqual([false, true])
+  // A pod of an earlier version has the resolvers of its node, which nobody knows.
+  const { [LABELS.resolvers]: _, ...earlier } = one
+  expect([lets(policies, earlier, '10.7.7.7', 53), lets(policies, earlier, '10.7.7.7', 80)]).toEqual([true, false])
+})
+
+test('what tries the network has the policy of its kind', () => {
+  for (const kind of ['browser', 'app'] as const) {
+    const labels = { [LABELS.scope]: 'here', [LABELS.kind]: `${kind}-trial` }
+    expect(lets([policyOf(kind, [], settings)], labels, '10.1.1.1', 2629)).toBe(false)
+    expect(lets([policyOf(kind === 'app' ? 'browser' : 'app', [], settings)], labels, '10.1.1.1', 2629)).toBe(true)
+  }
+})
+
+test('the resolvers of a node are those that a pod reaches', () => {
+  expect(resolversIn('search x\nnameserver 127.0.0.53\nnameserver 10.0.0.2\nnameserver fe80::1%eth0\nnameserver nonsense\nnameserver fd00::2\n')).toEqual([
+    '10.0.0.2',
+    'fd00::2',
+  ])
+  expect(resolversIn('nameserver 10.0.0.1\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nnameserver 10.0.0.4\n')).toHaveLength(3)
+})
+
+test('an operator says where pods run and before whom; what keeps them closed stays', () => {
+  const spread = [{ maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'ScheduleAnyway' }]
+  const patch = {
+    tolerations: [
+      { key: 'pool', operator: 'Exists' },
+      { key: 'node.kubernetes.io/unreachable', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 300 },
+    ],
+    nodeSelector: { disk: 'fast' },
+    affinity: { nodeAffinity: {} },
+    priorityClassName: 'low',
+    topologySpreadConstraints: spread,
+  }
+  const { spec } = podWith({ COB_KUBERNETES_POD_PATCH: JSON.stringify({ spec: patch }), COB_KUBERNETES_NODE_SELECTOR: 'pool=browsers' })
+  expect(spec).toMatchObject({
+    nodeSelector: { pool: 'browsers', disk: 'fast' },
+    affinity: { nodeAffinity: {} },
+    priorityClassName: 'low',
+    topologySpreadConstraints: spread,
+    securityContext: { runAsNonRoot: true },
+  })
+  expect(spec!.tolerations!.map(({ key, tolerationSeconds }) => [key, tolerationSeconds])).toEqual([
+    ['node.kubernetes.io/not-ready', 60],
+    ['pool', undefined],
+    ['node.kubernetes.io/unreachable', 300],
   ])
 })
 
@@ -169,4 +253,6 @@ test('a container has stopped when it has ended, not before it has begun', () =>
   expect(hasStopped(withState({ terminated: { exitCode: 0 } }))).toBe(true)
   expect(hasStopped(withState({ running: {} }))).toBe(false)
   expect(hasStopped(withState({ waiting: { reason: 'ContainerCreating' } }))).toBe(false)
+  // Its node cannot begin it: nothing has to be waited for.
+  expect(hasStopped(withState({ waiting: { reason: 'CreateContainerError' } }))).toBe(true)
 })

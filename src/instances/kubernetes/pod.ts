@@ -6,6 +6,8 @@ import { HOST_ALIAS } from '../../base/own-addresses.ts'
 import { PROGRAM_PORT, type Address, type ContainerPlan } from '../containers/engine.ts'
 import type { Exit } from '../driver.ts'
 import { LABELS, labelsOf, nameOf } from '../containers/labels.ts'
+import { patched } from './patch.ts'
+import { resolversLabel } from './policy.ts'
 
 /** The only container of a pod. */
 export const CONTAINER = 'instance'
@@ -28,15 +30,19 @@ export interface Server extends Address {
 }
 
 /** The pod of a plan. `servers` are those of {@link ContainerPlan.reaches}. */
-export function podOf(plan: ContainerPlan, { config, scope, replica }: PodSettings, servers: readonly Server[] = []): V1Pod {
+export function podOf(plan: ContainerPlan, { config, scope, replica }: PodSettings, servers: readonly Server[] = [], resolvers: readonly string[] = []): V1Pod {
   const { folders, args, env, limits, kind, id, note } = plan
-  const { kubernetes, containers, allowHostLoopback } = config
+  const { kubernetes, allowHostLoopback } = config
   const ownHost = allowHostLoopback && kubernetes.hostAddress !== undefined ? [{ name: HOST_ALIAS, host: kubernetes.hostAddress }] : []
   const aliases = [...servers, ...ownHost].flatMap(({ name, host }) => (name === undefined ? [] : [{ ip: host, hostnames: [name] }]))
   return {
     metadata: {
       name: nameOf(kind, id),
-      labels: { ...labelsOf(scope, kind, { [LABELS.id]: id }), 'app.kubernetes.io/name': 'cob', 'app.kubernetes.io/component': kind },
+      labels: {
+        ...labelsOf(scope, kind, { [LABELS.id]: id, [LABELS.resolvers]: resolversLabel(resolvers) }),
+        'app.kubernetes.io/name': 'cob',
+        'app.kubernetes.io/component': kind,
+      },
       // An autoscaler must not move a session to another node: it would end.
       annotations: {
         [LABELS.replica]: replica,
@@ -49,10 +55,8 @@ export function podOf(plan: ContainerPlan, { config, scope, replica }: PodSettin
       ...shared(config),
       hostname: 'cob',
       ...(aliases.length > 0 && { hostAliases: aliases }),
-      ...(containers.resolvers.length > 0
-        ? { dnsPolicy: 'None', dnsConfig: { nameservers: containers.resolvers } }
-        : // The node's resolvers. Those of the cluster would tell a session the names of its services.
-          { dnsPolicy: 'Default' }),
+      // Those of the cluster would tell a session the names of its services.
+      ...(resolvers.length > 0 ? { dnsPolicy: 'None', dnsConfig: { nameservers: [...resolvers] } } : { dnsPolicy: 'Default' }),
       containers: [
         {
           ...container(config),
@@ -82,7 +86,7 @@ export function podOf(plan: ContainerPlan, { config, scope, replica }: PodSettin
 /** What every pod has, also those that only try something. */
 export function shared({ kubernetes }: PodSettings['config']): Omit<NonNullable<V1Pod['spec']>, 'containers'> {
   const lost = (key: string) => ({ key, operator: 'Exists', effect: 'NoExecute', tolerationSeconds: NODE_LOST_S })
-  return {
+  const spec = {
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     restartPolicy: 'Never',
@@ -99,6 +103,7 @@ export function shared({ kubernetes }: PodSettings['config']): Omit<NonNullable<
     ...(Object.keys(kubernetes.nodeSelector).length > 0 && { nodeSelector: kubernetes.nodeSelector }),
     ...(kubernetes.pullSecret !== undefined && { imagePullSecrets: [{ name: kubernetes.pullSecret }] }),
   }
+  return patched(spec, kubernetes.podPatch)
 }
 
 export const container = ({ kubernetes }: PodSettings['config']): Pick<V1Container, 'name' | 'image' | 'imagePullPolicy' | 'securityContext'> => ({
@@ -111,11 +116,11 @@ export const container = ({ kubernetes }: PodSettings['config']): Pick<V1Contain
 /** Where the program of a pod is reached; undefined before it has an address. */
 export const addressOf = ({ status }: V1Pod): Address | undefined => (status?.podIP ? { host: status.podIP, port: PROGRAM_PORT } : undefined)
 
-/** Whether its container has ended, or its node will never start it. */
+/** Whether its container has ended, or its node cannot start it. */
 export const hasStopped = ({ status }: V1Pod): boolean =>
   status?.phase === 'Failed' ||
   status?.phase === 'Succeeded' ||
-  (status?.containerStatuses?.some(({ name, state }) => name === CONTAINER && state?.terminated) ?? false)
+  (status?.containerStatuses?.some(({ name, state }) => name === CONTAINER && (state?.terminated || isHopeless(state?.waiting?.reason))) ?? false)
 
 /** Reasons for which a container waits that time does not mend: an image or a profile that is not there. */
 const HOPELESS = new Set([
@@ -127,6 +132,7 @@ const HOPELESS = new Set([
   'RunContainerError',
   'CrashLoopBackOff',
 ])
+const isHopeless = (reason: string | undefined): boolean => reason !== undefined && HOPELESS.has(reason)
 
 /** How a pod stands, as far as the start and the end of an instance depend on it. */
 export type Standing =

@@ -27,7 +27,7 @@ function clusterOf(pods: V1Pod[]) {
     },
   }
   const core = { listNamespacedPod: async () => ({ items: pods }) }
-  const cluster = { networking, core, namespace: 'here', isInCluster: false } as unknown as Cluster
+  const cluster = { networking, core, namespace: 'here' } as unknown as Cluster
   const config = readConfig({ HOME: '/home/someone' })
   config.kubernetes.allowOpenNetwork = true // nothing is tried
   return {

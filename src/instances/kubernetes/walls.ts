@@ -1,13 +1,14 @@
 // The network of instances is closed by policies of their scope, which this makes; it refuses a cluster that does not enforce them.
+import type { V1NetworkPolicy } from '@kubernetes/client-node'
 import type { Log } from '../../base/log.ts'
 import { abortable } from '../../base/wait.ts'
 import type { Address, ContainerKind } from '../containers/engine.ts'
 import { labelsOf } from '../containers/labels.ts'
 import { failed, hasStatus, listPods, type Cluster } from './api.ts'
-import { assertEnforced } from './enforced.ts'
+import { assertEnforced, nodeResolvers } from './enforced.ts'
 import { hasStopped, serversOf, type PodSettings } from './pod.ts'
 import type { Pods } from './pods.ts'
-import { policyName, policyOf } from './policy.ts'
+import { namesPolicyOf, policyOf, targetPolicyOf } from './policy.ts'
 
 /** A start that was told of an address has made its pod after this time, which names it then. After this time addresses that nothing needs any more are closed, too. */
 const STARTING_MS = 5 * 60_000
@@ -30,16 +31,21 @@ export interface Walls {
    * @throws when that does not work, or nothing enforces it
    */
   close(kind: ContainerKind, servers: readonly Address[], signal: AbortSignal): Promise<void>
+  /** The resolvers of instances, whose port 53 is open to them then: those of the settings, or those of the nodes, which are asked for once. */
+  resolvers(signal: AbortSignal): Promise<readonly string[]>
 }
 
 export function makeWalls({ cluster, config, scope, pods, log, startingMs = STARTING_MS }: WallsSettings): Walls {
-  const { networking, namespace, isInCluster } = cluster
+  const { networking, namespace, serviceNamespace } = cluster
+  const trial = { cluster, config, scope, pods, log }
   const { kubernetes, containers } = config
   /** Which servers the policies leave open, by kind, and since when. */
   const closed = new Map<ContainerKind, Promise<{ servers: readonly Address[]; at: number }>>()
   /** Servers that starts were told of, and when, by kind; the last one is at the end. */
   const told = new Map<ContainerKind, Map<string, { server: Address; at: number }>>()
-  let enforced: Promise<void> | undefined
+  /** The trials whether policies are enforced, by kind. */
+  const enforced = new Map<ContainerKind, Promise<void>>()
+  let names: Promise<readonly string[]> | undefined
 
   async function close(kind: ContainerKind, servers: readonly Address[], signal: AbortSignal): Promise<void> {
     const starting = told.get(kind) ?? new Map<string, { server: Address; at: number }>()
@@ -63,10 +69,27 @@ export function makeWalls({ cluster, config, scope, pods, log, startingMs = STAR
       if (closed.get(kind) === known) closed.delete(kind)
     }
     if (kubernetes.allowOpenNetwork) return
-    if (kind === 'app') await close('browser', [], signal) // whose policy the trial needs
-    enforced ??= assertEnforced({ cluster, config, scope, pods, log })
-    enforced.catch(() => (enforced = undefined))
-    await abortable(enforced, signal)
+    const known = enforced.get(kind) ?? putPolicy(targetPolicyOf(scope)).then(() => assertEnforced(kind, trial))
+    enforced.set(kind, known)
+    known.catch(() => enforced.delete(kind))
+    await abortable(known, signal)
+  }
+
+  async function findResolvers(): Promise<readonly string[]> {
+    let { resolvers } = containers
+    if (resolvers.length === 0) {
+      await put('browser', []) // by which the pod that is asked is reached
+      resolvers = await nodeResolvers(trial)
+      if (resolvers.length === 0) log.warn({}, 'the nodes have no resolvers that pods reach, so sessions cannot look up names: set COB_CONTAINER_DNS')
+    }
+    await Promise.all([...(resolvers.length > 0 ? [resolvers] : []), undefined].map((these) => putPolicy(namesPolicyOf(these, scope))))
+    return resolvers
+  }
+
+  function resolvers(signal: AbortSignal): Promise<readonly string[]> {
+    const known = (names ??= findResolvers())
+    known.catch(() => (names = undefined))
+    return abortable(known, signal)
   }
 
   /** The servers of a policy: those that are asked for, and those of starts and pods for which they had another address. */
@@ -79,10 +102,14 @@ export function makeWalls({ cluster, config, scope, pods, log, startingMs = STAR
   }
 
   async function put(kind: ContainerKind, asked: readonly Address[]): Promise<{ servers: readonly Address[]; at: number }> {
-    const { openNetworks: open, closedNetworks, resolvers } = containers
+    const { openNetworks: open, closedNetworks } = containers
     const servers = await allServers(kind, asked)
-    const body = policyOf(kind, servers, { scope, open, closed: closedNetworks, resolvers, isInCluster })
-    const name = policyName(scope, kind)
+    await putPolicy(policyOf(kind, servers, { scope, open, closed: closedNetworks, namespace, serviceNamespace }))
+    return { servers, at: performance.now() }
+  }
+
+  async function putPolicy(body: V1NetworkPolicy): Promise<void> {
+    const name = body.metadata!.name!
     try {
       await networking.createNamespacedNetworkPolicy({ namespace, body })
     } catch (error) {
@@ -91,10 +118,9 @@ export function makeWalls({ cluster, config, scope, pods, log, startingMs = STAR
         throw failed('changing a network policy', again)
       })
     }
-    return { servers, at: performance.now() }
   }
 
-  return { close }
+  return { close, resolvers }
 }
 
 const keyOf = ({ host, port }: Address): string => `${host} ${port}`

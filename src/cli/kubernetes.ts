@@ -1,0 +1,25 @@
+// `cob seccomp` and `cob remove-pods`: what the chart runs beside the service.
+import type { Config } from '../base/config.ts'
+import { ConfigError } from '../base/setting.ts'
+import { seccompProfile } from '../instances/containers/seccomp.ts'
+import { openCluster } from '../instances/kubernetes/api.ts'
+import { keepNodeReady } from '../instances/kubernetes/node-ready.ts'
+import { removeScope } from '../instances/kubernetes/remove.ts'
+import { stopSignal } from './stop-signal.ts'
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`)
+
+/** Prints the profile, or keeps it as a file of a node. */
+export async function seccomp({ keep, node, label }: { keep?: string; node?: string; label?: string }): Promise<void> {
+  const profile = `${JSON.stringify(seccompProfile())}\n`
+  if (keep === undefined && node === undefined && label === undefined) return void process.stdout.write(profile)
+  if (keep === undefined || (node === undefined) !== (label === undefined)) throw new Error('--node and --label belong together, and need --keep')
+  const labelled = node === undefined ? undefined : { core: openCluster(undefined).core, name: node, label: label! }
+  await keepNodeReady({ node: labelled, file: keep, profile, say }, stopSignal())
+}
+
+export async function removePods(config: Config): Promise<void> {
+  if (config.scope === undefined) throw new ConfigError('COB_SCOPE', 'must be that of the service whose pods are to be removed')
+  const { pods, policies } = await removeScope(openCluster(config.kubernetes.namespace), config.scope, stopSignal())
+  say(`removed ${pods} pods and ${policies} network policies of the scope ${config.scope}`)
+}

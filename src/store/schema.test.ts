@@ -1,0 +1,119 @@
+// Which forms of the tables a version starts with, and that migrations are what their names say.
+import pg from 'pg'
+import { Kysely, PostgresDialect, sql } from 'kysely'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ownPostgres } from '../../test/support/postgres.ts'
+import { silentLog } from '../base/log.ts'
+import { migratorOf, openDb, type Db } from './db.ts'
+import { breaks, migrationNames, replicasThere, schemaOf, whyNot } from './schema.ts'
+import type { Tables } from './tables.ts'
+
+const scope = new AsyncDisposableStack()
+let host: string
+beforeAll(async () => {
+  ;({ host } = await ownPostgres('schema', scope))
+})
+afterAll(() => scope.disposeAsync())
+
+const addressOf = async (database: string) => {
+  const admin = new pg.Client({ host, user: 'cob', database: 'postgres' })
+  await admin.connect()
+  await admin.query(`create database ${database}`).finally(() => admin.end())
+  return { host, user: 'cob', database }
+}
+const later = (db: Db, name: string) => sql`insert into kysely_migration values (${name}, '2030-01-01T00:00:00.000Z')`.execute(db)
+
+test('a version starts with tables that a newer one has added to, and with no others', async () => {
+  const address = await addressOf('newer')
+  await using opened = new AsyncDisposableStack()
+  const db = opened.adopt(await openDb(address, silentLog), (one) => one.destroy())
+  await sql`alter table api_keys add column what_is_new text`.execute(db)
+  await later(db, '9998-adds')
+  const again = await openDb(address, silentLog)
+  expect((await schemaOf(again)).unknown).toEqual(['9998-adds'])
+  await again.destroy()
+  await later(db, '9999-drops.breaks')
+  await expect(openDb(address, silentLog)).rejects.toThrow(
+    /upgraded by a newer version of Cob, and this one cannot work with its tables \(9999-drops\.breaks\)/,
+  )
+})
+
+test('replicas that work with the tables are counted, and a version that breaks these waits for their end', async () => {
+  await using opened = new AsyncDisposableStack()
+  const db = opened.adopt(await openDb(await addressOf('replicas'), silentLog), (one) => one.destroy())
+  expect(await replicasThere(db)).toBe(0)
+  await sql`
+    insert into leases (scope, duty, replica, until) values
+      ('s', 'replica a', 'a', now() + interval '1 minute'), ('t', 'replica b', 'b', now() + interval '1 minute'), ('s', 'replica c', 'c', now() - interval '1 second')`.execute(
+    db,
+  )
+  expect(await replicasThere(db)).toBe(2)
+  const pending = { done: ['0001-a'], pending: ['0002-b', '0003-c.breaks'], unknown: [] }
+  expect(whyNot(pending, 2)).toMatch(/2 other replicas work with the tables.*0003-c\.breaks.*Recreate/)
+  expect(whyNot(pending, 0)).toBeUndefined()
+  expect(whyNot({ ...pending, pending: ['0002-b'] }, 2)).toBeUndefined()
+  expect(whyNot({ done: [], pending: ['0002-b'], unknown: ['0003-x'] }, 0)).toMatch(/does not know \(0003-x\), and lacks others \(0002-b\)/)
+})
+
+/** The last migration of the time when names said nothing. */
+const UNDECLARED = '0038-build-sandboxes'
+
+/** What older programs count on: their tables, columns with their types, and that rows without what is new can be written. */
+async function promises(db: Db): Promise<Map<string, { type: string; required: boolean }>> {
+  const { rows } = await sql<{ column: string; type: string; required: boolean }>`
+    select table_name || '.' || column_name as column, udt_name as type, is_nullable = 'NO' and column_default is null and is_identity = 'NO' and is_generated = 'NEVER' as required
+    from information_schema.columns where table_schema = 'public' and table_name not like 'kysely%'`.execute(db)
+  return new Map(rows.map(({ column, ...rest }) => [column, rest]))
+}
+async function checks(db: Db): Promise<Map<string, string>> {
+  const { rows } = await sql<{ name: string; on: string; is: string }>`
+    select conrelid::regclass::text || '.' || conname as name, conrelid::regclass::text as on, pg_get_constraintdef(oid) as is from pg_constraint where connamespace = 'public'::regnamespace and contype <> 'n'`.execute(
+    db,
+  )
+  return new Map(rows.map(({ name, on, is }) => [name, `${on}: ${is}`]))
+}
+
+/** What a migration has done besides adding. */
+async function damage(db: Db, work: () => Promise<void>): Promise<string[]> {
+  const [before, checksBefore] = [await promises(db), await checks(db)]
+  await work()
+  const [after, checksAfter] = [await promises(db), await checks(db)]
+  const tables = new Set([...before.keys()].map((column) => column.split('.')[0]))
+  const isOld = (table: string) => tables.has(table)
+  return [
+    ...[...before].flatMap(([column, { type, required }]) => {
+      const now = after.get(column)
+      if (!now) return `${column} is gone`
+      return now.type !== type ? `${column} has another type` : now.required && !required ? `${column} is required now` : []
+    }),
+    ...[...after].flatMap(([column, { required }]) => (required && !before.has(column) && isOld(column.split('.')[0]!) ? `${column} is new and required` : [])),
+    // A new or narrower rule for rows of a table that older programs write. Foreign keys of new columns bind nobody who leaves these empty.
+    ...[...checksAfter].flatMap(([name, is]) =>
+      checksBefore.get(name) !== is && isOld(name.split('.')[0]!) && !/: FOREIGN KEY/.test(is) ? `${name} is another rule` : [],
+    ),
+  ]
+}
+
+test('a migration that does more than add to the tables says so by its name', async () => {
+  await using opened = new AsyncDisposableStack()
+  const address = await addressOf('one_by_one')
+  const db: Db = opened.adopt(new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new pg.Pool(address) }) }), (one) => one.destroy())
+  const found = new Map<string, string[]>()
+  for (const name of migrationNames())
+    found.set(
+      name,
+      await damage(db, async () => {
+        const { error } = await migratorOf(db).migrateTo(name)
+        if (error) throw error
+      }),
+    )
+  // These did, in the time before names said so.
+  expect([...found].filter(([name, what]) => name <= UNDECLARED && what.some((one) => one.endsWith('is gone'))).map(([name]) => name)).toContain('0012-scopes')
+  for (const [name, what] of found) if (name > UNDECLARED && !breaks(name)) expect({ name, what }).toEqual({ name, what: [] })
+  const rule = () => sql`alter table api_keys add constraint narrow check (name <> 'x')`.execute(db)
+  expect(await damage(db, async () => void (await rule()))).toEqual(['api_keys.narrow is another rule'])
+  expect(await damage(db, async () => void (await sql`alter table api_keys add column a text, add column b text not null default ''`.execute(db)))).toEqual([])
+  expect(await damage(db, async () => void (await sql`alter table api_keys add column c text not null`.execute(db)))).toEqual([
+    'api_keys.c is new and required',
+  ])
+})

@@ -1,0 +1,74 @@
+// Which form the tables have, and whether this version can work with them: a version works with every later form that only added to its own.
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { sql, type Kysely } from 'kysely'
+import type { Tables } from './tables.ts'
+
+type Db = Kysely<Tables>
+
+export const MIGRATIONS = join(import.meta.dirname, 'migrations')
+
+/** The names of all migrations of this version, in their order. */
+export const migrationNames = (): string[] =>
+  readdirSync(MIGRATIONS)
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => name.slice(0, -3))
+    .sort()
+
+/**
+ * Ends the name of a migration that does more than add to the tables: versions without it cannot work with them. The name is the declaration, because the database keeps it,
+ * and an earlier version finds it there.
+ */
+const BREAKS = '.breaks'
+export const breaks = (migration: string): boolean => migration.endsWith(BREAKS)
+
+export interface Schema {
+  /** Migrations that the database has had, those that it has not, and those that it has had and this version does not know. */
+  done: string[]
+  pending: string[]
+  unknown: string[]
+}
+
+/** What form the tables have. */
+export async function schemaOf(db: Db): Promise<Schema> {
+  const { rows: there } = await sql<{ is: string | null }>`select to_regclass('kysely_migration')::text as is`.execute(db)
+  const { rows } = there[0]!.is === null ? { rows: [] } : await sql<{ name: string }>`select name from kysely_migration order by name collate "C"`.execute(db)
+  const [names, had] = [migrationNames(), rows.map(({ name }) => name)]
+  return {
+    done: names.filter((name) => had.includes(name)),
+    pending: names.filter((name) => !had.includes(name)),
+    unknown: had.filter((name) => !names.includes(name)),
+  }
+}
+
+/** Why this version does not start with such tables; undefined when it does. `replicas`: how many others work with them now. */
+export function whyNot({ pending, unknown }: Schema, replicas: number): string | undefined {
+  const broken = unknown.filter(breaks)
+  if (broken.length > 0)
+    return `the database was upgraded by a newer version of Cob, and this one cannot work with its tables (${broken.join(', ')}). Use that version, or restore a backup of this one`
+  if (unknown.length > 0 && pending.length > 0)
+    return `the database has migrations that this version does not know (${unknown.join(', ')}), and lacks others (${pending.join(', ')}). Use the version that has both`
+  const breaking = pending.filter(breaks)
+  if (breaking.length > 0 && replicas > 0)
+    return `${replicas === 1 ? 'another replica works' : `${replicas} other replicas work`} with the tables, and this version changes them so that older ones cannot (${breaking.join(', ')}). Stop all replicas, then start this version (in Kubernetes: strategy=Recreate)`
+  return undefined
+}
+
+/** Begins the name of the lease that says that a replica lives (leases.ts). */
+export const PRESENCE = 'replica '
+
+/** How many replicas work with the database now, of all scopes. */
+export async function replicasThere(db: Db): Promise<number> {
+  const { rows: there } = await sql<{ is: string | null }>`select to_regclass('leases')::text as is`.execute(db)
+  if (there[0]!.is === null) return 0
+  const { rows } = await sql<{ count: number }>`select count(*)::int as count from leases where starts_with(duty, ${PRESENCE}) and until > now()`.execute(db)
+  return rows[0]!.count
+}
+
+/** What {@link whyNot} says of a database, with the form that its tables have. */
+export async function standingOf(db: Db): Promise<{ schema: Schema; why: string | undefined }> {
+  // In this order: a replica of this version has its lease only after it has upgraded the tables.
+  const replicas = await replicasThere(db)
+  const schema = await schemaOf(db)
+  return { schema, why: whyNot(schema, replicas) }
+}
