@@ -84,21 +84,42 @@ test('a request in single bytes that is read late arrives complete, and does not
   socket.destroy()
 })
 
+/** What sends pieces of `size` bytes without an end, much at once. */
+const flooding = (size: number) =>
+  listen(
+    createTcpServer((socket) => {
+      socket.on('error', () => {})
+      const more = () => {
+        while (!socket.destroyed && socket.write(`${size.toString(16)}\r\n${'x'.repeat(size)}\r\n`.repeat(10_000)));
+        socket.once('drain', () => setImmediate(more))
+      }
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
+        more()
+      })
+    }),
+  )
+
 describe('very many tiny pieces', () => {
+  test('that are there at once are read over many turns of the event loop, so that others are served between them', async () => {
+    const leave = new AbortController()
+    const response = await fetchFrom(await flooding(80), { method: 'GET', path: '/' }, leave.signal)
+    let inTurn = 0
+    let most = 0
+    let pieces = 0
+    response.on('error', () => {}).on('data', () => (pieces++, inTurn++))
+    while (pieces < 100_000) {
+      await new Promise((resolve) => setImmediate(resolve))
+      most = Math.max(most, inTurn)
+      inTurn = 0
+    }
+    leave.abort(new Error('the reader has left'))
+    // At the beginning those that have waited for the reader, and always what one read of 64 KiB has brought besides.
+    expect(most).toBeLessThan(1_024 + 65_536 / 86)
+  })
+
   test('in many answers at once are read no faster than a part of a core takes, and what comes after them is read', async () => {
-    const flood = await listen(
-      createTcpServer((socket) => {
-        socket.on('error', () => {})
-        const more = () => {
-          while (!socket.destroyed && socket.write('1\r\nx\r\n'.repeat(10_000)));
-          socket.once('drain', () => setImmediate(more))
-        }
-        socket.once('data', () => {
-          socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
-          more()
-        })
-      }),
-    )
+    const flood = await flooding(1)
     const leave = new AbortController()
     const began = performance.now()
     let pieces = 0

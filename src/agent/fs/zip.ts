@@ -1,8 +1,9 @@
 // Streams a directory as a zip. Only the list of entries is held in memory.
 import type { Dirent, Stats } from 'node:fs'
 import { lstat, readdir, readlink } from 'node:fs/promises'
-import { PassThrough, Readable } from 'node:stream'
+import { pipeline, Transform, type PassThrough, Readable, type TransformCallback } from 'node:stream'
 import { ZipFile } from 'yazl'
+import { Gathered } from '../../base/gathered.ts'
 import { abortable } from '../../base/wait.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import { fileFault, onPath } from './faults.ts'
@@ -17,6 +18,11 @@ const LEVEL = 1
 const AHEAD = 8
 /** Files up to this size are read when they are opened, in bytes. */
 const SMALL = 64 * 1024
+
+/** The zip is sent in blocks of this many bytes at least. The writer makes four tiny pieces of each file, and the service that they pass serves all sessions. */
+const BLOCK = 64 * 1024
+/** A block that is not full is sent after so long, so that a slow disk does not look like a dead connection. */
+const BLOCK_MS = 200
 
 /** Kernel file systems, not real files. */
 const KERNEL = ['/proc', '/sys']
@@ -55,7 +61,38 @@ export async function zipDirectory(path: string): Promise<Readable> {
   out.on('close', () => left.abort(new Error('the reader of the zip has gone')))
   zip.on('error', (error: Error) => out.destroy(error))
   void pack(zip, path, left.signal).catch((error: unknown) => out.destroy(fileFault(error, 'path', path) as Error))
-  return out
+  // A failure breaks the blocks off, which their reader sees.
+  return pipeline(out, new Blocks(), () => {})
+}
+
+/** Joins small pieces to blocks. */
+class Blocks extends Transform {
+  readonly #pieces = new Gathered()
+  #timer: NodeJS.Timeout | undefined
+
+  override _transform(piece: Buffer, _: string, done: TransformCallback): void {
+    this.#pieces.add(piece)
+    if (this.#pieces.length >= BLOCK) this.#send()
+    else this.#timer ??= setTimeout(() => this.#send(), BLOCK_MS)
+    done()
+  }
+
+  override _flush(done: TransformCallback): void {
+    this.#send()
+    done()
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    clearTimeout(this.#timer)
+    done(error)
+  }
+
+  #send(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#pieces.length > 0) this.push(this.#pieces.bytes)
+    this.#pieces.clear()
+  }
 }
 
 async function pack(zip: ZipFile, root: string, signal: AbortSignal): Promise<void> {
