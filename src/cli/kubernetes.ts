@@ -3,7 +3,7 @@ import type { Config } from '../base/config.ts'
 import { ConfigError } from '../base/setting.ts'
 import { seccompProfile } from '../instances/containers/seccomp.ts'
 import { openCluster } from '../instances/kubernetes/api.ts'
-import { keepNodeReady } from '../instances/kubernetes/node-ready.ts'
+import { keepNodeReady, removeLabel } from '../instances/kubernetes/node-ready.ts'
 import { removeScope } from '../instances/kubernetes/remove.ts'
 import { stopSignal } from './stop-signal.ts'
 
@@ -18,8 +18,11 @@ export async function seccomp({ keep, node, label }: { keep?: string; node?: str
   await keepNodeReady({ node: labelled, file: keep, profile, say }, stopSignal())
 }
 
-export async function removePods(config: Config): Promise<void> {
+/** Removes what a service has left in the cluster, and the label of its nodes. */
+export async function removePods(config: Config, { label }: { label?: string }): Promise<void> {
   if (config.scope === undefined) throw new ConfigError('COB_SCOPE', 'must be that of the service whose pods are to be removed')
-  const { pods, policies } = await removeScope(openCluster(config.kubernetes.namespace), config.scope, stopSignal())
+  const cluster = openCluster(config.kubernetes.namespace)
+  const { pods, policies } = await removeScope(cluster, config.scope, stopSignal())
   say(`removed ${pods} pods and ${policies} network policies of the scope ${config.scope}`)
+  if (label !== undefined) say(`took the label ${label} from ${await removeLabel(cluster.core, label)} nodes`)
 }

@@ -161,9 +161,10 @@ export function makeProgram(): Command {
   program
     .command('remove-pods')
     .description('end all sessions and runs of COB_SCOPE in Kubernetes, and remove their network policies; the chart does it when it is uninstalled')
-    .action(async () => {
+    .option('--label <key>', 'take this label from all nodes, too')
+    .action(async (options: { label?: string }) => {
       const { removePods } = await import('./kubernetes.ts')
-      await removePods(readConfig(process.env))
+      await removePods(readConfig(process.env), options)
     })
 
   program

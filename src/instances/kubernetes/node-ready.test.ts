@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { until } from '../../base/wait.ts'
 import type { Cluster } from './api.ts'
-import { keepNodeReady } from './node-ready.ts'
+import { keepNodeReady, removeLabel } from './node-ready.ts'
 import { removeScope } from './remove.ts'
 
 const SOON_MS = 5_000
@@ -53,6 +53,25 @@ test('the file is kept as it has to be, and the label is there exactly as long a
   expect(labels).toEqual({ other: 'stays' })
   expect(said.some((line) => line.startsWith('this node is not ready for sessions'))).toBe(true)
   expect(said.length).toBeLessThan(6)
+})
+
+test('a label is taken from all nodes, also when one has just gone or lost it', async () => {
+  const asked: string[] = []
+  const core = {
+    listNode: async ({ labelSelector }: { labelSelector: string }) => {
+      expect(labelSelector).toBe(LABEL)
+      return { items: ['a', 'b', 'c'].map((name) => ({ metadata: { name } })) }
+    },
+    patchNode: async ({ name, body }: { name: string; body: object[] }) => {
+      asked.push(name)
+      expect(body).toEqual([{ op: 'remove', path: '/metadata/labels/cob.dev~1here.cob' }])
+      if (name !== 'c') throw new ApiException(name === 'a' ? 404 : 422, 'no', {}, {})
+    },
+  }
+  expect(await removeLabel(core as never, LABEL)).toBe(3)
+  expect(asked).toEqual(['a', 'b', 'c'])
+  const refused = { ...core, patchNode: () => Promise.reject(new ApiException(403, 'no', { message: 'nodes is forbidden' }, {})) }
+  await expect(removeLabel(refused as never, LABEL)).rejects.toThrow('taking the label from node a: nodes is forbidden')
 })
 
 test('pods of a scope are removed before the policies that close them', async () => {

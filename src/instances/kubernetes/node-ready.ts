@@ -3,11 +3,13 @@ import type { CoreV1Api } from '@kubernetes/client-node'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { sleep } from '../../base/wait.ts'
-import { saidBy } from './api.ts'
+import { failed, hasStatus, saidBy } from './api.ts'
 
 /** How often the file and the label are looked at. */
 const LOOK_MS = 10_000
 const READY = 'ready'
+
+type Nodes = Pick<CoreV1Api, 'listNode' | 'patchNode'>
 
 interface Node {
   core: Pick<CoreV1Api, 'readNode' | 'patchNode'>
@@ -67,7 +69,21 @@ async function label({ core, name, label: key }: Node, isReady: boolean): Promis
   const { metadata } = await core.readNode({ name })
   const has = metadata?.labels?.[key]
   if (has === (isReady ? READY : undefined)) return
-  // JSON Patch (RFC 6902).
-  const path = `/metadata/labels/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`
-  await core.patchNode({ name, body: [isReady ? { op: 'add', path, value: READY } : { op: 'remove', path }] })
+  await core.patchNode({ name, body: [isReady ? { op: 'add', path: pathOf(key), value: READY } : { op: 'remove', path: pathOf(key) }] })
+}
+
+/** The place of a label in a JSON Patch (RFC 6902). */
+const pathOf = (key: string): string => `/metadata/labels/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`
+
+/** Takes the label from all nodes: those whose pods could not, because their rights were removed before them. Returns how many had it. */
+export async function removeLabel(core: Nodes, key: string): Promise<number> {
+  const { items } = await core.listNode({ labelSelector: key }).catch((error: unknown) => {
+    throw failed('listing nodes', error)
+  })
+  for (const { metadata } of items)
+    await core.patchNode({ name: metadata!.name!, body: [{ op: 'remove', path: pathOf(key) }] }).catch((error: unknown) => {
+      // The node is gone, or its own pod has just taken the label away.
+      if (!hasStatus(error, 404) && !hasStatus(error, 422)) throw failed(`taking the label from node ${metadata!.name}`, error)
+    })
+  return items.length
 }
