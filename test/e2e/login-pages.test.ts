@@ -113,6 +113,23 @@ test('a plain form is read with its labels, filled, sent, and what follows is wa
   expect(await login.act([fill(model, 'user')])).toMatchObject({ done: 0, problem: 'gone' })
 })
 
+test('buttons and links that a page has switched off are told, also when only what they are drawn with says so', async () => {
+  page(
+    'switched-off',
+    `<table class="x-btn x-item-disabled"><tr><td><button>By a library</button></td></tr></table><ul><li class=disabled><a href=/x>By a class</a></li></ul>
+     <div aria-disabled=true><button>By ARIA</button></div><button disabled>By itself</button><button>Not</button><div class=disabled><input name=typed></div>`,
+  )
+  const model = await opened('switched-off')
+  expect(model.controls.map(({ name, label, enabled }) => [name || label, enabled])).toEqual([
+    ['By a library', false],
+    ['By a class', false],
+    ['By ARIA', false],
+    ['By itself', false],
+    ['Not', true],
+    ['typed', true],
+  ])
+})
+
 test('fields in frames of this and of another site, in srcdoc frames and in shadow roots are read and filled', async () => {
   page('inner', `<label for=a>Inner</label><input id=a name=inner oninput="parent.postMessage(['inner', value], '*')">`)
   page(

@@ -34,6 +34,8 @@ export interface LoginApp extends AsyncDisposable {
   endSessions(): Promise<void>
   /** A page that shows `text` only to a logged-in user. */
   proof: { url: string; text: RegExp }
+  /** What that page says after a password was wrong before the login that succeeded, if it says anything. */
+  notice?: RegExp
   /** What its servers have received, in order. */
   requests(): Received[]
 }

@@ -15,6 +15,8 @@ import { startLoginNet, type LoginNet } from './net.ts'
 import { totpCode } from './totp.ts'
 
 const REAUTH_MS = 120_000
+/** A login, two checks and a login again, with the two minutes that RabbitMQ's session needs to end. */
+const STORED_MS = 420_000
 
 let cloud: Cloud
 let net: LoginNet
@@ -80,13 +82,14 @@ describe.each(TESTED)('$name', ({ name, start }) => {
     }
   }
 
-  /** What a session with the profile is shown by the application's own page: the proof that it is logged in, or the last of 10 seconds. */
-  async function shownWith(profile: string): Promise<string> {
+  /** What a session with the profile is shown by the application's own page and its frames: what is wanted, or the last of 10 seconds. */
+  async function shownWith(profile: string, wanted: RegExp = app.proof.text): Promise<string> {
     const { session_id: id } = await cloud.client.browsers.create({ profile: { name: profile }, proxy_id: proxy })
     try {
       const { result } = await cloud.client.browsers.playwright.execute(id, {
-        code: `let shown = ''; await page.goto(${JSON.stringify(app.proof.url)}); const proof = new RegExp(${JSON.stringify(app.proof.text.source)}, ${JSON.stringify(app.proof.text.flags)});
-          for (let tries = 0; tries < 50; tries++) { if (proof.test(shown = await page.locator('body').innerText().catch(String))) return shown; await page.waitForTimeout(200) } return page.url() + ' ' + shown`,
+        code: `let shown = ''; await page.goto(${JSON.stringify(app.proof.url)}); const wanted = new RegExp(${JSON.stringify(wanted.source)}, ${JSON.stringify(wanted.flags)});
+          const read = async () => (await Promise.all(page.frames().map((frame) => frame.evaluate(() => document.body?.innerText ?? '').catch(String)))).join('\\n');
+          for (let tries = 0; tries < 50; tries++) { if (wanted.test(shown = await read())) return shown; await page.waitForTimeout(200) } return page.url() + ' ' + shown`,
         timeout_sec: 60,
       })
       return String(result)
@@ -131,9 +134,10 @@ describe.each(TESTED)('$name', ({ name, start }) => {
       })
       expect(end).toMatchObject({ flow_status: 'SUCCESS' })
       expect(asked.some(({ error }) => error !== null && error !== '')).toBe(true)
+      if (app.notice) expect(await shownWith(it.profile, app.notice)).toMatch(app.notice)
     })
 
-    test('a stored credential logs in without a person, and again when the site has ended the session', async () => {
+    test('a stored credential logs in without a person, and again when the site has ended the session', { timeout: STORED_MS }, async () => {
       const { totpSecret, ...values } = app.user
       const stored = await cloud.client.credentials.create({
         name: `${name}-stored`,

@@ -32,13 +32,14 @@ export async function startCockpit(): Promise<LoginApp> {
     user,
     endSessions: () => server.restart(),
     proof: { url: `http://${HOST}/system`, text: /Overview/ },
+    notice: /1 failed login attempt/,
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }
 }
 
 /** In place of cockpit-session, which needs root and users of the machine: it checks the password, counts the log-ins that failed, and becomes the bridge. */
 const sessionProgram = ({ username, password }: { username: string; password: string }): string => `#!/usr/bin/python3
-import base64, json, os, sys, time
+import base64, fcntl, json, os, sys, time
 
 def send(message):
     text = b'\\n' + json.dumps(message).encode()
@@ -61,9 +62,12 @@ if kind.lower() != 'basic' or base64.b64decode(value).decode() != ${JSON.stringi
     send({'command': 'init', 'problem': 'authentication-failed', 'version': 1})
     sys.exit(5)
 failed = os.path.getsize('/app/failed') if os.path.exists('/app/failed') else 0
-# What cockpit-session leaves in this file of memory, for the bridge.
-messages = os.memfd_create('cockpit login messages')
+# They are counted since the last log-in that succeeded.
+open('/app/failed', 'w').close()
+# What cockpit-session leaves in this file of memory, for the bridge, which reads it only when nobody can change it any more.
+messages = os.memfd_create('cockpit login messages', os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
 os.write(messages, json.dumps({'version': 1, 'last-login-time': int(time.time()) - 3600, 'last-login-host': '127.0.0.1', 'fail-count': failed}).encode())
+fcntl.fcntl(messages, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
 os.dup2(messages, 3)
 os.set_inheritable(3, True)
 os.environ['COCKPIT_LOGIN_MESSAGES_MEMFD'] = '3'

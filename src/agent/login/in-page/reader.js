@@ -217,8 +217,10 @@
   function isEnabled(element) {
     if ('disabled' in element && p.matches(element, ':disabled')) return false
     if ((element instanceof HTMLInputElement || element instanceof HTMLTextAreaElement) && element.readOnly) return false
-    return attr(element, 'aria-disabled') !== 'true' && element.closest('[inert]') === null
+    return element.closest('[aria-disabled="true"], [inert]') === null
   }
+  /** Buttons and links also by what script libraries call the elements that they are drawn with. */
+  const isOff = (element) => element.closest('.disabled, .is-disabled, .x-item-disabled, .ui-state-disabled, .dijitDisabled') !== null
   const isCovered = (element) => {
     const { left, top, width, height } = rectOf(element)
     const [x, y] = [left + width / 2, top + height / 2]
@@ -252,7 +254,7 @@
       required: element.required === true || attr(element, 'aria-required') === 'true',
       visible,
       covered: visible && isCovered(face),
-      enabled: isEnabled(element),
+      enabled: isEnabled(element) && (kind === 'field' || !isOff(element)),
       has_value: hasValue(element, tag),
       checked: checkedOf(element, tag, role),
       label,

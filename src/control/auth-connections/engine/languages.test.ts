@@ -1,7 +1,11 @@
 // Login pages in the languages that people meet most are understood by their words.
 import { describe, expect, test } from 'vitest'
 import { box, button, context, input, link, page, password, press } from '../../../../test/support/page-models.ts'
+import { ACTION_WORDS } from './action-words.ts'
+import { FIELD_WORDS } from './field-words.ts'
 import { interpret } from './interpret.ts'
+import { MESSAGE_WORDS } from './message-words.ts'
+import { wordsOf } from './words.ts'
 
 interface Texts {
   heading: string
@@ -90,6 +94,9 @@ const LANGUAGES: Record<string, Texts> = {
   ),
   ru: texts(
     `Вход | Имя пользователя | Электронная почта | Пароль | Запомнить меня | Войти | Далее | Забыли пароль? | Зарегистрироваться | Неверное имя пользователя или пароль. | Код подтверждения | Введите код из приложения-аутентификатора | Повторите пароль | Войти через Google | Выйти | Отклонить все | Принять все | Поиск`,
+  ),
+  uk: texts(
+    `Вхід | Ім’я користувача | Електронна пошта | Пароль | Запам’ятати мене | Увійти | Далі | Забули пароль? | Зареєструватися | Хибне ім’я користувача або пароль. | Код підтвердження | Введіть код із застосунку автентифікації | Повторіть пароль | Увійти через Google | Вийти | Відхилити все | Прийняти все | Пошук`,
   ),
   ja: texts(
     `ログイン | ユーザー名 | メールアドレス | パスワード | ログイン状態を保持する | ログイン | 次へ | パスワードをお忘れの方 | 新規登録 | ユーザー名またはパスワードが正しくありません。 | 認証コード | 認証アプリに表示されているコードを入力してください | パスワード（確認用） | Googleでログイン | ログアウト | すべて拒否 | すべて受け入れる | 検索`,
@@ -194,4 +201,16 @@ describe.each(Object.entries(LANGUAGES))('in %s', (language, say) => {
     expect(found.kind).toBe('logged_in')
     expect(found.signOut).toBe('1.0.1')
   })
+})
+
+test('each phrase of the lists is found where a page says it, also in longer forms of its words', () => {
+  const lists = Object.entries({ ...FIELD_WORDS, ...ACTION_WORDS, ...MESSAGE_WORDS }) as [keyof typeof FIELD_WORDS, string][]
+  const missed = lists.flatMap(([word, list]) =>
+    list
+      .split(/[|\n]/)
+      .map((phrase) => phrase.trim())
+      .filter((phrase) => phrase !== '' && !wordsOf(`: ${phrase.replaceAll('*', 'en')}!`).has(word))
+      .map((phrase) => `${word}: ${phrase}`),
+  )
+  expect(missed).toEqual([])
 })

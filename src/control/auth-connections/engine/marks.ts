@@ -11,6 +11,8 @@ export function signOutOf(view: View): { seen: Seen; isHidden: boolean } | undef
 }
 
 function isSignOut({ control, label }: Seen): boolean {
+  // An application may have it for guests, too, and switch it on for users.
+  if (!control.enabled) return false
   // "You have been signed out. Sign in again": a sentence, or a link that leads in.
   const { length } = tokensOf(control.label)
   if (length > 6) return false

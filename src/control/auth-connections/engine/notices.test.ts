@@ -48,6 +48,19 @@ test('a box that filters a list is no form, also when the page has the words of 
   expect(kindOf(model, true)).toBe('logged_in')
 })
 
+test('a way out that is switched off is none: an application shows it to guests before it asks for a password', () => {
+  const url = 'https://example.test/'
+  const guests = page([...MENU, press('Logout', { enabled: false })], { url })
+  const users = page([...MENU, press('Logout')], { url })
+  expect(kindOf(users, false)).toBe('logged_in')
+  expect(interpret(guests, context())).toMatchObject({ signOut: undefined })
+  expect(kindOf(guests, false)).not.toBe('logged_in')
+  const marks = { cookies: [], signsOut: true, redirects: false, insteadOf: 'example.test/' }
+  const learned = { requirements: [], keys: [], ssoProvider: undefined, steps: [], loginPath: 'example.test/', marks }
+  expect(judge(users, interpret(users, context()), learned)).toBe('AUTHENTICATED')
+  expect(judge(guests, interpret(guests, context()), learned)).toBe('inconclusive')
+})
+
 test('a page that has nothing else, or a way to log in, says that it failed', () => {
   const text = 'Error: this account is locked.'
   expect(kindOf(behind({ alerts: [{ text, by: 'role' }] }, [link('Home', '/')]), true)).toBe('error')

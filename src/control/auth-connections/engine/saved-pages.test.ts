@@ -60,7 +60,7 @@ const PAGES: [name: string, expected: Expected, hasSubmitted?: boolean][] = [
     true,
   ],
   ['wordpress-logged-in', { kind: 'logged_in', signOut: 'Log Out' }, true],
-  ['wordpress-profile', { kind: 'logged_in', signOut: 'Log Out Everywhere Else' }],
+  ['wordpress-profile', { kind: 'logged_in', signOut: 'Log Out' }],
   ['wordpress-lost-password', { kind: 'sign_up', fields: ['text:user_login'], ways: ['Log in'] }],
   ['simplesaml-login', { ...LOGIN, submit: 'Login' }],
   ['simplesaml-wrong', { ...LOGIN, submit: 'Login', error: /^Incorrect username or password/ }, true],

@@ -22,8 +22,8 @@ export function judge(page: PageModel, seen: Interpretation, learned: Learned | 
   const isInstead = learned !== undefined && at === learned.marks.insteadOf
   if (learned?.loginPath === at && !isInstead) return 'NEEDS_AUTH'
   if (seen.signOut !== undefined) return 'AUTHENTICATED'
-  // Where guests are shown how to log in, there is something else to press.
-  if (isInstead && seen.waysToLogin.length === 0 && page.controls.some(({ visible }) => visible)) return 'AUTHENTICATED'
+  // Where guests are shown how to log in, there is something else to press. A page that offers users to sign out says nothing while it does not.
+  if (isInstead && !learned.marks.signsOut && seen.waysToLogin.length === 0 && page.controls.some(({ visible }) => visible)) return 'AUTHENTICATED'
   // The page that has offered to sign out offers to log in now.
   if (seen.kind === 'way_to_login' && (learned === undefined || learned.marks.signsOut || isInstead)) return 'NEEDS_AUTH'
   return 'inconclusive'

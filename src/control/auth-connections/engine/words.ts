@@ -13,16 +13,19 @@ const JOINED = /[\u0590-\u08ff\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u31
 /** Of one label: what is longer is no label. */
 const LABEL_TOKENS = 40
 const TEXT_TOKENS = 1600
+/** What is shorter begins too many words. */
+const SHORTEST_STEM = 3
 
+/** A place in the phrases: what ends here, and where the next word leads to. */
 interface Node {
   words: Word[]
   next: Map<string, Node>
+  /** By the beginning of the next word, written with a `*` in the lists. */
+  stems: Map<string, Node>
 }
 
-const emptyNode = (): Node => ({ words: [], next: new Map() })
+const emptyNode = (): Node => ({ words: [], next: new Map(), stems: new Map() })
 const phrases = emptyNode()
-/** Beginnings of words, written with a `*` in the lists. */
-const stems = new Map<string, Word[]>()
 /** Phrases of such scripts, by their first letters. */
 const joined = new Map<string, [phrase: string, word: Word][]>()
 let longestStem = 0
@@ -51,15 +54,15 @@ for (const [word, list] of Object.entries(LISTS) as [Word, string][])
     if (JOINED.test(phrase)) {
       const plain = fold(phrase).replaceAll(/\s+/g, ' ')
       joined.set(plain[0]!, [...(joined.get(plain[0]!) ?? []), [plain, word]])
-    } else if (phrase.endsWith('*')) {
-      const stem = fold(phrase.slice(0, -1))
-      longestStem = Math.max(longestStem, stem.length)
-      stems.set(stem, [...(stems.get(stem) ?? []), word])
     } else {
       let node = phrases
-      for (const token of tokensOf(phrase)) {
-        const next = node.next.get(token) ?? emptyNode()
-        node.next.set(token, next)
+      for (const [token] of fold(phrase).matchAll(/[\p{L}\p{N}]+\*?/gu)) {
+        const isStem = token.endsWith('*')
+        const key = isStem ? token.slice(0, -1) : token
+        if (isStem) longestStem = Math.max(longestStem, key.length)
+        const ways = isStem ? node.stems : node.next
+        const next = ways.get(key) ?? emptyNode()
+        ways.set(key, next)
         node = next
       }
       node.words.push(word)
@@ -89,21 +92,26 @@ function find(text: string, most: number): Words {
   // Without spaces, a few letters are a word.
   const plain = fold(isJoined ? text.slice(0, most * 4) : text)
   const tokens = split(plain).slice(0, most)
-  for (let at = 0; at < tokens.length; at++) {
-    let node: Node | undefined = phrases
-    for (let next = at; next < tokens.length; next++) {
-      node = node.next.get(tokens[next]!)
-      if (!node) break
-      for (const word of node.words) found.add(word)
-    }
-    const token = tokens[at]!
-    for (let length = Math.min(token.length, longestStem); length >= 3; length--) for (const word of stems.get(token.slice(0, length)) ?? []) found.add(word)
-  }
+  for (let at = 0; at < tokens.length; at++) follow(phrases, tokens, at, found)
   if (isJoined) {
     for (let at = 0; at < plain.length; at++)
       for (const [phrase, word] of joined.get(plain[at]!) ?? []) if (!found.has(word) && plain.startsWith(phrase, at)) found.add(word)
   }
   return found
+}
+
+/** Adds what the phrases say that go on from a place with the tokens from `at` on. */
+function follow(node: Node, tokens: readonly string[], at: number, found: Set<Word>): void {
+  for (const word of node.words) found.add(word)
+  const token = tokens[at]
+  if (token === undefined) return
+  const next = node.next.get(token)
+  if (next) follow(next, tokens, at + 1, found)
+  if (node.stems.size === 0) return
+  for (let length = Math.min(token.length, longestStem); length >= SHORTEST_STEM; length--) {
+    const stem = node.stems.get(token.slice(0, length))
+    if (stem) follow(stem, tokens, at + 1, found)
+  }
 }
 
 /** Whether two sets have a word in common. */
