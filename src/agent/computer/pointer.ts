@@ -186,13 +186,14 @@ export function pointerPlans(tools: PointerTools) {
         const steps = wanted.smooth
           ? smoothPath(wanted.path, wanted.duration_ms, screen.viewport, random)
           : straightPath(wanted.path, wanted.steps_per_segment, wanted.step_delay_ms)
-        grip.input.move(...wanted.path[0]!)
+        const from = wanted.path[0]!
+        grip.input.move(...from)
         // The page must get the movement before the press. Otherwise the press would hit the element that was there before.
         await grip.settle()
         await sleep(FRAME_MS, signal)
-        await singleClick(wanted.path[0]!, signal)
+        await singleClick(from, signal)
         const release = await grip.hold(keys)
-        press(grip, BUTTONS[wanted.button], wanted.path[0]!)
+        press(grip, BUTTONS[wanted.button], from)
         await sleep(wanted.delay, signal)
         await follow(grip, steps, signal)
         await grip.settle()
