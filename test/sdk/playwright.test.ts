@@ -1,6 +1,6 @@
 // Playwright code run in a session, through the published SDK.
 import type Kernel from '@onkernel/sdk'
-import { chromium } from 'playwright-core'
+import { chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
@@ -41,14 +41,18 @@ const result = async (code: string): Promise<unknown> => {
 const running = () => processesOf(cloud, id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))?.pid
 const workers = () => processesOf(cloud, id).filter(({ command }) => command.includes('playwright/worker.ts'))
 
-async function crashByAnotherClient(): Promise<void> {
+/** Crashes the page, and waits until Chromium has told its clients. A run that begins before is one whose page crashes while it runs. */
+async function crashed(crash: (page: Page) => unknown): Promise<void> {
   const browser = await chromium.connectOverCDP(cdpUrl)
   const page = browser.contexts()[0]!.pages()[0]!
-  const crashed = page.waitForEvent('crash')
-  const cdp = await page.context().newCDPSession(page)
-  cdp.send('Page.crash').catch(() => {})
-  await crashed
+  const told = page.waitForEvent('crash')
+  await crash(page)
+  await told
   await browser.close()
+}
+const crashByCdp = async (page: Page) => {
+  const cdp = await page.context().newCDPSession(page)
+  cdp.send('Page.crash').catch(() => {}) // it has no answer
 }
 
 describe('Playwright code', () => {
@@ -238,8 +242,8 @@ describe('Playwright runs', () => {
   })
 
   test.each([
-    ['was killed between two runs', () => cloud.client.browsers.process.exec(id, { command: 'pkill', args: ['-KILL', '-f', 'type=renderer'] })],
-    ['was crashed by another client', crashByAnotherClient],
+    ['was killed between two runs', () => crashed(() => cloud.client.browsers.process.exec(id, { command: 'pkill', args: ['-KILL', '-f', 'type=renderer'] }))],
+    ['was crashed by another client', () => crashed(crashByCdp)],
     [
       'crashed in a run',
       () => execute(`const cdp = await context.newCDPSession(page); cdp.send('Page.crash').catch(() => {}); await page.waitForEvent('crash')`),

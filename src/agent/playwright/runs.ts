@@ -70,6 +70,9 @@ export function serveRuns(channel: Duplex): void {
   }
 
   async function connected({ browser: wanted, connectMs }: RunOrder): Promise<Link> {
+    // What the browser has told so far is read first: a page may have crashed.
+    await turnOfLoop()
+    await turnOfLoop()
     if (!link?.isUsable || url !== wanted) {
       await disconnect()
       link = await Link.open(wanted, connectMs)
