@@ -59,6 +59,7 @@ const contract = {
     reply: none(),
   }),
   breakThing: route({ method: 'POST', path: '/broken', id: 'breakThing', group, summary: '', reply: none() }),
+  lateThing: route({ method: 'POST', path: '/late', id: 'lateThing', group, summary: '', reply: none() }),
   conflictThing: route({ method: 'POST', path: '/conflict', id: 'conflictThing', group, summary: '', reply: none() }),
   slowThing: route({ method: 'GET', path: '/slow', id: 'slowThing', group, summary: '', deadlineMs: DEADLINE_MS, reply: none() }),
   heldThing: route({ method: 'GET', path: '/held', id: 'heldThing', group, summary: '', reply: none() }),
@@ -84,6 +85,10 @@ mount(context, contract, {
   dropThing() {},
   breakThing() {
     throw new Error('the password is hunter2')
+  },
+  lateThing() {
+    // Its code is a number.
+    throw new DOMException('too late', 'TimeoutError')
   },
   conflictThing() {
     throw fault.conflict('it is there')
@@ -303,6 +308,10 @@ describe('an answer', () => {
     expect(logged.find(({ fields }) => (fields as { request: string }).request === 'look-for-me')?.fields).toMatchObject({
       err: expect.objectContaining({ message: 'the password is hunter2' }),
     })
+  })
+
+  test('of a wait that ran out, whose code is a number, is 500 as well', async () => {
+    expect(await problem(await call('POST', '/late'))).toMatchObject({ status: 500, code: 'internal_error' })
   })
 
   test('with a conflict tells clients not to retry', async () => {

@@ -285,8 +285,9 @@ export const routeId = (request: FastifyRequest): string => request.routeOptions
 
 // Fastify's own refusals, in the service's error shape.
 function translate(error: unknown): unknown {
-  const { code, statusCode, message } = error as { code?: string; statusCode?: number; message?: string }
-  if (error instanceof Fault || code === undefined || !code.startsWith('FST_')) return error
+  // The code of a DOMException, such as a timeout, is a number.
+  const { code, statusCode, message } = error as { code?: unknown; statusCode?: number; message?: string }
+  if (error instanceof Fault || typeof code !== 'string' || !code.startsWith('FST_')) return error
   if (code === 'FST_ERR_BAD_URL') return fault.field('path', 'is not a valid URL path')
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH')
     return fault.field(code.endsWith('TYPE') ? 'content-type' : 'content-length', 'is not valid')

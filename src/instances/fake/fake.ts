@@ -270,9 +270,9 @@ function pretendLease(): Lease {
   }
 }
 
-/** A WebSocket that answers every CDP command with an empty result. */
+/** A WebSocket that answers every CDP command with an empty result; by HTTP, a protocol without commands. */
 async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
-  const http = createServer()
+  const http = createServer((_request, response) => response.end(JSON.stringify({ version: { major: '1', minor: '3' }, domains: [] })))
   const sockets = new WebSocketServer({ server: http })
   sockets.on('connection', (socket) =>
     socket.on('message', (data) => socket.send(JSON.stringify({ id: (JSON.parse((data as Buffer).toString()) as { id: number }).id, result: {} }))),
@@ -300,6 +300,7 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
     browserPath: '/',
     firstPage: 'page',
     exited: new Promise<never>(() => {}),
+    closePrintPreviews: async () => {},
     close: async () => {},
   }
   return Object.assign(events, {
