@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readConfig } from '../src/base/config.ts'
-import { system } from '../src/control/system/contract.ts'
+import { system } from '../src/control/service/system/contract.ts'
 
 /** A problem that the user can fix: printed without a stack. */
 export class ServiceError extends Error {}

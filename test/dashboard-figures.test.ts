@@ -1,6 +1,6 @@
 // The figures of /metrics, as the dashboard's page of the machine reads them.
 import { expect, test } from 'vitest'
-import { makeMetrics } from '../src/control/system/metrics.ts'
+import { makeMetrics } from '../src/control/service/system/metrics.ts'
 import { parseFigures, sumOf } from '../web/src/pages/service/figures.ts'
 
 test('figures are found by name and labels in what the service answers, and summed', async () => {

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId } from '../src/base/ids.ts'
-import { newKey } from '../src/control/org/keys.ts'
-import { DEFAULT_PROJECT } from '../src/control/org/projects/resolve.ts'
+import { newKey } from '../src/control/access/keys.ts'
+import { DEFAULT_PROJECT } from '../src/control/access/projects/resolve.ts'
 import { conforms } from './support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from './support/fast-cloud.ts'
 

@@ -89,32 +89,32 @@ const RULES: Rule[] = [
     why: 'a driver starts agents and talks to them: it needs to know what an agent is told and says, never how it works',
   },
   {
-    files: 'control/live/page/*.js',
-    may: ['control/live/page/*.js', 'control/telemetry/page/*.js'],
+    files: 'control/sessions/live/page/*.js',
+    may: ['control/sessions/live/page/*.js', 'control/sessions/telemetry/page/*.js'],
     packages: ['@novnc/novnc'],
     why: 'people load it into their browsers, so whatever it imports is public and has to run there',
   },
   {
-    files: 'control/auth-connections/page/*.js',
-    may: ['control/auth-connections/page/*.js'],
+    files: 'control/logins/auth-connections/page/*.js',
+    may: ['control/logins/auth-connections/page/*.js'],
     packages: [],
     why: 'people load it into their browsers as it is: its files import each other, and nothing else',
   },
   {
-    files: 'control/system/docs/search.js',
-    may: ['control/system/docs/find.ts'],
+    files: 'control/service/system/docs/search.js',
+    may: ['control/service/system/docs/find.ts'],
     packages: [],
     why: 'people load it into their browsers, bundled with what the service searches by',
   },
   {
-    files: 'control/system/docs/find.ts',
+    files: 'control/service/system/docs/find.ts',
     may: [],
     packages: ['minisearch'],
     why: 'it runs in the service and in the browsers of people',
   },
-  { files: 'control/*/*/*.js', may: [], packages: [], why: 'people load it into their browsers as it is' },
+  { files: 'control/*/*/*/*.js', may: [], packages: [], why: 'people load it into their browsers as it is' },
   {
-    files: 'control/engines.ts',
+    files: 'control/service/engines.ts',
     may: ['base/**', 'http/**', 'instances/**'],
     why: 'it chooses the driver; it is the only file of the control plane that knows there are several',
   },
@@ -131,9 +131,9 @@ const RULES: Rule[] = [
       'control/key-notes.ts',
       'control/object-owners.ts',
       'control/rights.ts',
-      'control/rotation.ts',
+      'control/service/rotation.ts',
       'control/sealed-columns.ts',
-      'control/service-keys.ts',
+      'control/service/service-keys.ts',
       'control/uploads.ts',
       'base/**',
       'http/**',
@@ -152,14 +152,14 @@ const RULES: Rule[] = [
       'http/**',
       'control/main.ts',
       'control/api.ts',
-      'control/doctor.ts',
-      'control/backup/{backup,restore}.ts',
-      'control/key-commands.ts',
-      'control/migrate.ts',
-      'control/rotation.ts',
-      'control/service-keys.ts',
-      'control/service-status.ts',
-      'control/with-database.ts',
+      'control/service/doctor.ts',
+      'control/service/backup/{backup,restore}.ts',
+      'control/access/key-commands.ts',
+      'control/service/migrate.ts',
+      'control/service/rotation.ts',
+      'control/service/service-keys.ts',
+      'control/service/service-status.ts',
+      'control/service/with-database.ts',
       'instances/local/**',
       'instances/{docker,kubernetes}/doctor.ts',
       'instances/kubernetes/{api,node-ready,remove}.ts',
@@ -173,57 +173,64 @@ const RULES: Rule[] = [
 /** What a group of control/ may import of another group besides its contract. Everything else it gets as an argument, from main.ts. */
 const ARROWS: { files: string; may: string; why: string }[] = [
   {
-    files: 'control/{deployments,invocations}/**',
-    may: 'control/apps/*.ts',
+    files: 'control/apps/{deployments,invocations}/**',
+    may: 'control/apps/apps/*.ts',
     why: 'apps/ has what builds and runs share: the client of runners, and following events',
   },
-  { files: 'control/deployments/deployments.ts', may: 'control/org/keys.ts', why: "a deployment's key is made in the transaction that makes the deployment" },
-  { files: 'control/deployments/endings.ts', may: 'control/org/keys.ts', why: "a deployment's key is released in the transaction that ends it" },
   {
-    files: 'control/{proxies,telemetry/destinations}/references.ts',
-    may: 'control/browsers/options/look-up.ts',
+    files: 'control/sessions/{proxies,telemetry/destinations}/references.ts',
+    may: 'control/sessions/browsers/options/look-up.ts',
     why: 'a group looks up what an option of browsers names (types only)',
   },
   {
-    files: 'control/browser-pools/pools.ts',
-    may: 'control/browsers/{fitter,pool-leases,pooled-rows,fleet/lending,fleet/pools,options/look-up}.ts',
+    files: 'control/sessions/browser-pools/pools.ts',
+    may: 'control/sessions/browsers/{fitter,pool-leases,pooled-rows,fleet/lending,fleet/pools,options/look-up}.ts',
     why: 'the browsers of a pool are sessions: it says which, and browsers/ makes, lends and ends them',
   },
   {
-    files: 'control/browser-pools/pools.ts',
-    may: 'control/profiles/profiles.ts',
+    files: 'control/sessions/browser-pools/pools.ts',
+    may: 'control/sessions/profiles/profiles.ts',
     why: 'a pool looks up its profile as a session does (types only)',
   },
   {
-    files: 'control/{live,replays}/**',
-    may: 'control/telemetry/{read,shown/*,page/*}.{ts,js}',
+    files: 'control/sessions/{live,replays}/**',
+    may: 'control/sessions/telemetry/{read,shown/*,page/*}.{ts,js}',
     why: 'the pages for people show events in the same form, with the same list',
   },
   {
-    files: 'control/backup/restored-rows.ts',
-    may: 'control/{auth-connections,browsers,deployments,invocations}/lifecycle.ts',
+    files: 'control/service/backup/restored-rows.ts',
+    may: 'control/{logins/auth-connections,sessions/browsers,apps/deployments,apps/invocations}/lifecycle.ts',
     why: 'what was running in a backup has ended for the restored service: its rows move as others do',
   },
-  { files: 'control/*/**', may: 'control/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },
+  { files: 'control/*/*/**', may: 'control/sessions/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },
   {
-    files: 'control/{*,org/*,telemetry/*}/purge.ts',
-    may: 'control/system/purge.ts',
+    files: 'control/*/{*,telemetry/*}/purge.ts',
+    may: 'control/service/system/purge.ts',
     why: 'each group says what of its own is removed after how long (types only)',
   },
-  { files: 'control/system/*.ts', may: 'control/browsers/fleet/shelf-state.ts', why: 'what the shelf counts is a figure of the service (types only)' },
   {
-    files: 'control/auth-connections/browsers.ts',
-    may: 'control/{browsers/{browsers,rows},replays/replays}.ts',
+    files: 'control/service/system/*.ts',
+    may: 'control/sessions/browsers/fleet/shelf-state.ts',
+    why: 'what the shelf counts is a figure of the service (types only)',
+  },
+  {
+    files: 'control/logins/auth-connections/browsers.ts',
+    may: 'control/sessions/{browsers/{browsers,rows},replays/replays}.ts',
     why: 'the browser of a login is a session, which may be recorded (types only)',
   },
   {
-    files: 'control/{sign-in,oauth}/**',
-    may: 'control/org/members/person.ts',
+    files: 'control/access/{sign-in,oauth}/**',
+    may: 'control/access/members/person.ts',
     why: 'a sign-in is that of a person, who has roles',
   },
   {
-    files: 'control/live/routes.ts',
-    may: 'control/browsers/sockets.ts',
+    files: 'control/access/*/**',
+    may: 'control/access/projects/{projects,resolve}.ts',
+    why: 'which project a call means, and that a key is one of the organization, is asked by each group of this wing',
+  },
+  {
+    files: 'control/sessions/live/routes.ts',
+    may: 'control/sessions/browsers/sockets.ts',
     why: 'a viewer is one of the sockets of a session, and closed with them (types only)',
   },
 ]
@@ -235,7 +242,7 @@ interface Import {
   typeOnly: boolean
 }
 
-/** Names that bundles have for packages (control/live/bundle.ts). */
+/** Names that bundles have for packages (control/sessions/live/bundle.ts). */
 const ALIASES: Record<string, string> = { 'novnc-core': '@novnc/novnc' }
 const SRC = join(PACKAGE_DIR, 'src')
 const everyFile = readdirSync(SRC, { recursive: true, withFileTypes: true })
@@ -299,7 +306,7 @@ describe('the rooms of the code', () => {
   })
 
   test('of control/ know of each other only contracts, and what the table names', () => {
-    const group = (file: string): string | undefined => /^control\/([^/]+)\//.exec(file)?.[1]
+    const group = (file: string): string | undefined => /^control\/([^/]+\/[^/]+)\//.exec(file)?.[1]
     const between = imports.filter(({ from, to }) => group(from) && group(to) && group(from) !== group(to) && !to.endsWith('/contract.ts'))
     const allows = ({ from, to }: Import) => ARROWS.findIndex(({ files, may }) => matchesGlob(from, files) && matchesGlob(to, may))
     expect(between.filter((line) => allows(line) === -1).map(show)).toEqual([])

@@ -1,4 +1,4 @@
-// Builds the dashboard into .cob/web when its sources have changed: what control/dashboard serves. Safe to run at the same time as others.
+// Builds the dashboard into .cob/web when its sources have changed: what control/service/dashboard serves. Safe to run at the same time as others.
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'

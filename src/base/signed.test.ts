@@ -1,8 +1,8 @@
 // Tokens open what they were made for, and nothing else. Tokens that the service has handed out stay valid when it is updated.
 import { expect, test } from 'vitest'
-import { liveLinks } from '../control/live/links.ts'
-import { replaySigner } from '../control/replays/links.ts'
-import { sessionTokens } from '../control/browsers/tokens.ts'
+import { liveLinks } from '../control/sessions/live/links.ts'
+import { replaySigner } from '../control/sessions/replays/links.ts'
+import { sessionTokens } from '../control/sessions/browsers/tokens.ts'
 import { makeShortSigner, makeSigner } from './signed.ts'
 
 const secret = Buffer.alloc(32, 7)

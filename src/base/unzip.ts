@@ -1,5 +1,5 @@
 // Reads a zip that is never trusted: names, kinds, sizes and checksums are checked on the way. Where the entries go, and what they replace, is the
-// business of the modules that unpack: agent/fs/unzip.ts and runner/unzip.ts. (control/extensions/archive.ts only looks at the list.)
+// business of the modules that unpack: agent/fs/unzip.ts and runner/unzip.ts. (control/sessions/extensions/archive.ts only looks at the list.)
 import { read } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'

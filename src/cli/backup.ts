@@ -6,9 +6,9 @@ import { dirname, join, resolve } from 'node:path'
 import type { Config } from '../base/config.ts'
 import { Unavailable } from '../base/unavailable.ts'
 import { within } from '../base/wait.ts'
-import { backup, remarks } from '../control/backup/backup.ts'
-import { restore } from '../control/backup/restore.ts'
-import { withDatabase } from '../control/with-database.ts'
+import { backup, remarks } from '../control/service/backup/backup.ts'
+import { restore } from '../control/service/backup/restore.ts'
+import { withDatabase } from '../control/service/with-database.ts'
 import { stopSignal } from './stop-signal.ts'
 
 /** A disk may have gigabytes to write. */

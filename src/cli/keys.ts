@@ -1,7 +1,7 @@
 // `cob keys`: API keys, on the machine of the service. Needs no key: who may read the data directory has one.
 import type { Config } from '../base/config.ts'
-import { keyCommands, type KeyCommands } from '../control/key-commands.ts'
-import { withDatabase } from '../control/with-database.ts'
+import { keyCommands, type KeyCommands } from '../control/access/key-commands.ts'
+import { withDatabase } from '../control/service/with-database.ts'
 import { stopSignal } from './stop-signal.ts'
 import { table } from './table.ts'
 

@@ -1,7 +1,7 @@
 // `cob migrate`: moves a data directory into a Postgres and a bucket.
 import type { Config } from '../base/config.ts'
 import { Unavailable } from '../base/unavailable.ts'
-import { migrate, type Part } from '../control/migrate.ts'
+import { migrate, type Part } from '../control/service/migrate.ts'
 import { stopSignal } from './stop-signal.ts'
 
 /** Moves what the settings have a place for, or only one part. Results are on standard output, the progress on standard error. */

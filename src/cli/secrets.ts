@@ -4,9 +4,9 @@ import type { Config } from '../base/config.ts'
 import { ConfigError } from '../base/setting.ts'
 import { readKeyFile, type Keys } from '../base/keys.ts'
 import type { DataPaths } from '../base/paths.ts'
-import { alone, beginRotation, completeRotation, countByKey, forgetUnused, reencrypt } from '../control/rotation.ts'
-import { serviceKeys } from '../control/service-keys.ts'
-import { withDatabase } from '../control/with-database.ts'
+import { alone, beginRotation, completeRotation, countByKey, forgetUnused, reencrypt } from '../control/service/rotation.ts'
+import { serviceKeys } from '../control/service/service-keys.ts'
+import { withDatabase } from '../control/service/with-database.ts'
 import { stopSignal } from './stop-signal.ts'
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)

@@ -1,8 +1,8 @@
 // `cob status`: how the service of these settings is, for a person or a script on its machine.
 import type { Config } from '../base/config.ts'
 import { ConfigError } from '../base/setting.ts'
-import { serviceStatus } from '../control/service-status.ts'
-import { withDatabase } from '../control/with-database.ts'
+import { serviceStatus } from '../control/service/service-status.ts'
+import { withDatabase } from '../control/service/with-database.ts'
 import { keyOf, reachedHost } from './env.ts'
 import { stopSignal } from './stop-signal.ts'
 import { table } from './table.ts'

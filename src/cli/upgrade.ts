@@ -1,7 +1,7 @@
 // `cob upgrade`: what the database is, and what a start of this version would do to it.
 import type { Config } from '../base/config.ts'
 import { VERSION } from '../base/version.ts'
-import { breaks, standingOf, withAnyDatabase } from '../control/with-database.ts'
+import { breaks, standingOf, withAnyDatabase } from '../control/service/with-database.ts'
 import { stopSignal } from './stop-signal.ts'
 
 const HOW = [

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../test/support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../test/support/fast-cloud.ts'
 import { newId } from '../base/ids.ts'
-import { newKey } from '../control/org/keys.ts'
-import { DEFAULT_PROJECT } from '../control/org/projects/resolve.ts'
+import { newKey } from '../control/access/keys.ts'
+import { DEFAULT_PROJECT } from '../control/access/projects/resolve.ts'
 import { RateLimit } from './rate-limit.ts'
 
 describe('counting', () => {

@@ -1,12 +1,12 @@
 // Duties of replicas: one holder at a time, given back at a stop, taken over after a death, and not after a time without a database.
-import { DEFAULT_PROJECT } from '../control/org/projects/resolve.ts'
+import { DEFAULT_PROJECT } from '../control/access/projects/resolve.ts'
 import type { RootOperationNode } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ownPostgres } from '../../test/support/postgres.ts'
 import { silentLog } from '../base/log.ts'
 import { newId } from '../base/ids.ts'
 import { sleep, until } from '../base/wait.ts'
-import { insertStarting, takeOverBrowsers } from '../control/browsers/rows.ts'
+import { insertStarting, takeOverBrowsers } from '../control/sessions/browsers/rows.ts'
 import { openDb, type Db } from './db.ts'
 import { LEASE_MS, RENEW_MS, shareLeases, type Leases } from './leases.ts'
 

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import Kernel from '@onkernel/sdk'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { newKey } from '../../src/control/org/keys.ts'
+import { newKey } from '../../src/control/access/keys.ts'
 import { blockingExtension, markingExtension } from '../support/extensions.ts'
 import { processesNow } from '../support/leaks.ts'
 import { endReplicas, replicaProcess, share, type ReplicaProcess, type Shared } from '../support/replicas.ts'

@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { newKey } from '../../src/control/org/keys.ts'
+import { newKey } from '../../src/control/access/keys.ts'
 import { startBalancer, type Balancer } from '../support/farm/balancer.ts'
 import { callers, cdpLine, onSchedule, type Callers, type Kept } from '../support/farm/callers.ts'
 import { FARM_REPLICA, startFarm, type Farm } from '../support/farm/farm.ts'

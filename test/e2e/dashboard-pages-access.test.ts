@@ -1,9 +1,9 @@
 // The pages of keys, people, projects and credentials in a real browser, and what each role sees of them and of others.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { BACK, oauthFlow } from '../../src/control/oauth/flow.suite.ts'
-import { register } from '../../src/control/oauth/register.suite.ts'
-import { DEFAULT_PROJECT } from '../../src/control/org/projects/resolve.ts'
+import { BACK, oauthFlow } from '../../src/control/access/oauth/flow.suite.ts'
+import { register } from '../../src/control/access/oauth/register.suite.ts'
+import { DEFAULT_PROJECT } from '../../src/control/access/projects/resolve.ts'
 import type { Role } from '../../src/http/route.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { handsOn, type Hands } from '../support/dashboard-hands.ts'

@@ -15,7 +15,7 @@ const DISK_MB = 800
 const RESERVE_MB = 200
 const ENDED_MS = 60_000
 
-// Only root can mount a file system; src/control/system/disk.test.ts tests the refusals without one.
+// Only root can mount a file system; src/control/service/system/disk.test.ts tests the refusals without one.
 describe.skipIf(!isRoot())('a full disk', () => {
   const outer = process.env.TMPDIR
   let root: string

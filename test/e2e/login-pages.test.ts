@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Action, PageModel } from '../../src/agent/login/contract.ts'
 import { until } from '../../src/base/wait.ts'
-import { NO_PROMPTS } from '../../src/control/auth-connections/browsers.ts'
+import { NO_PROMPTS } from '../../src/control/logins/auth-connections/browsers.ts'
 import { endpointOf } from '../support/agents.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { runInside } from '../support/inside.ts'

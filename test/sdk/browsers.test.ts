@@ -1,5 +1,5 @@
 // The published SDK with the running service: sessions from create to delete, with every answer checked against the contract.
-import { DEFAULT_PROJECT } from '../../src/control/org/projects/resolve.ts'
+import { DEFAULT_PROJECT } from '../../src/control/access/projects/resolve.ts'
 import Kernel, { ConflictError, NotFoundError } from '@onkernel/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'

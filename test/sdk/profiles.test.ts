@@ -2,7 +2,7 @@
 import { ConflictError, NotFoundError } from '@onkernel/sdk'
 import { zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { SessionProfile, Version } from '../../src/control/profiles/contract.ts'
+import type { SessionProfile, Version } from '../../src/control/sessions/profiles/contract.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { servePages, type Pages } from '../support/pages.ts'

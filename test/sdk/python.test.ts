@@ -51,9 +51,9 @@ describe('the newest release', () => {
       })
     ).stdout
 
-  test('has exactly the calls of src/control/system/sdk-operations.json', async () => {
+  test('has exactly the calls of src/control/service/system/sdk-operations.json', async () => {
     const printed = await python([join(PACKAGE_DIR, 'test/data/python/operations.py'), join(library, 'kernel')])
-    expect(printed).toBe(readFileSync(join(PACKAGE_DIR, 'src/control/system/sdk-operations.json'), 'utf8'))
+    expect(printed).toBe(readFileSync(join(PACKAGE_DIR, 'src/control/service/system/sdk-operations.json'), 'utf8'))
   })
 
   test('writes files from bytes and from an async generator; a BytesIO it refuses itself when it is async, before it sends anything (docs/clients.md)', async () => {

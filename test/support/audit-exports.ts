@@ -1,5 +1,5 @@
 // A service that exports its audit log to a server in the test's own process, and calls for its destinations.
-import type { ExportDestination } from '../../src/control/org/audit-logs/exports/contract.ts'
+import type { ExportDestination } from '../../src/control/access/audit-logs/exports/contract.ts'
 import { newId } from '../../src/base/ids.ts'
 import { startFastCloud, type FastCloud } from './fast-cloud.ts'
 import { KEYS, s3Server, type S3Server } from './s3.ts'

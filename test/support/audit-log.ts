@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
-import type { AuditLogEntry } from '../../src/control/org/audit-logs/contract.ts'
+import type { AuditLogEntry } from '../../src/control/access/audit-logs/contract.ts'
 import type { FastCloud } from './fast-cloud.ts'
 
 const HOUR_MS = 3600_000

@@ -1,6 +1,6 @@
 // The requests of the official React component for logins, made by a page of another origin, as `@onkernel/managed-auth-react` makes them. The package is in no registry.
 import type { Page } from 'playwright-core'
-import type { Connection } from '../../src/control/auth-connections/contract.ts'
+import type { Connection } from '../../src/control/logins/auth-connections/contract.ts'
 
 /** The component asks at this interval. */
 const POLL_MS = 2_000

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import { newId } from '../../src/base/ids.ts'
 import { until } from '../../src/base/wait.ts'
-import type { TelemetryDestination } from '../../src/control/telemetry/destinations/contract.ts'
+import type { TelemetryDestination } from '../../src/control/sessions/telemetry/destinations/contract.ts'
 import { startFastCloud, type FastCloud } from './fast-cloud.ts'
 import { EVERYTHING } from './kept-telemetry.ts'
 import { startCollector, type Collector } from './otlp.ts'

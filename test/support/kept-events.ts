@@ -1,6 +1,6 @@
 // Kept events of sessions, as a test says that they happened.
 import { TYPES, type Envelope, type EventType } from '../../src/agent/telemetry/contract.ts'
-import { lineOf, pack } from '../../src/control/telemetry/segments.ts'
+import { lineOf, pack } from '../../src/control/sessions/telemetry/segments.ts'
 
 /** An event of a test: its type, when it was, in microseconds, and what it has. */
 export type Told = [type: EventType, ts: number, data?: Record<string, unknown>]

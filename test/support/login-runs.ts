@@ -1,6 +1,6 @@
 // Runs of the worker of a login at a pretended site.
 import { expect } from 'vitest'
-import { workOn } from '../../src/control/auth-connections/engine/worker.ts'
+import { workOn } from '../../src/control/logins/auth-connections/engine/worker.ts'
 import { button, input, link, password } from './page-models.ts'
 import { SECRETS, type Parts, type Site, type SitePage, type World } from './login-site.ts'
 

@@ -1,11 +1,11 @@
 // A pretended site with its browser, and a pretended store of flows: what a worker of the login engine drives in fast tests. A clock that nobody waits for.
 import { login, type Action, type Control, type PageModel } from '../../src/agent/login/contract.ts'
-import type { Answer, Learned, Pause } from '../../src/control/auth-connections/flow.ts'
-import { BrowserGone, type LoginBrowser, type LoginBrowsers } from '../../src/control/auth-connections/engine/browser.ts'
-import { isAllowedHost } from '../../src/control/auth-connections/engine/hosts.ts'
-import { interpret } from '../../src/control/auth-connections/engine/interpret.ts'
-import type { FlowEnd } from '../../src/control/auth-connections/flows.ts'
-import type { Connection, Flow, FlowRows, Tools } from '../../src/control/auth-connections/engine/work.ts'
+import type { Answer, Learned, Pause } from '../../src/control/logins/auth-connections/flow.ts'
+import { BrowserGone, type LoginBrowser, type LoginBrowsers } from '../../src/control/logins/auth-connections/engine/browser.ts'
+import { isAllowedHost } from '../../src/control/logins/auth-connections/engine/hosts.ts'
+import { interpret } from '../../src/control/logins/auth-connections/engine/interpret.ts'
+import type { FlowEnd } from '../../src/control/logins/auth-connections/flows.ts'
+import type { Connection, Flow, FlowRows, Tools } from '../../src/control/logins/auth-connections/engine/work.ts'
 import { page } from './page-models.ts'
 
 export type Parts = Parameters<typeof page>[0]

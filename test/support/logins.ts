@@ -1,8 +1,8 @@
 // A service for tests of clients of logins: the real hosted page, and the public calls of one connection, whose flow the test plays.
 import type { Socket } from 'node:net'
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
-import { Connection, FlowEvent, Submission } from '../../src/control/auth-connections/contract.ts'
-import { hostedPath, serveHostedPage } from '../../src/control/auth-connections/hosted-page.ts'
+import { Connection, FlowEvent, Submission } from '../../src/control/logins/auth-connections/contract.ts'
+import { hostedPath, serveHostedPage } from '../../src/control/logins/auth-connections/hosted-page.ts'
 import { fault } from '../../src/http/fault.ts'
 import { EVENT_NAME, eventStream } from '../../src/http/sse.ts'
 import type { Log } from '../../src/base/log.ts'

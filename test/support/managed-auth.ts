@@ -1,6 +1,6 @@
 // A client of managed auth: connections of a test, logins that it drives by submitting what they ask for, and health checks at once.
 import type Kernel from '@onkernel/sdk'
-import type { Connection } from '../../src/control/auth-connections/contract.ts'
+import type { Connection } from '../../src/control/logins/auth-connections/contract.ts'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
 

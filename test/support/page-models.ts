@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PageModel, type Control, type Frame } from '../../src/agent/login/contract.ts'
-import type { PageContext } from '../../src/control/auth-connections/engine/interpretation.ts'
+import type { PageContext } from '../../src/control/logins/auth-connections/engine/interpretation.ts'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 
 /** The model of a page that a real application has shown, as the agent's reader reads it. */

@@ -7,7 +7,7 @@ import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
 import { newId } from '../../src/base/ids.ts'
 import { objectAnswers, type Answer } from './s3-objects.ts'
-import type { AuditLogEntry } from '../../src/control/org/audit-logs/contract.ts'
+import type { AuditLogEntry } from '../../src/control/access/audit-logs/contract.ts'
 
 /** The credentials that the server knows. */
 export const KEYS = { accessKeyId: 'AKIACOB', secretAccessKey: 'the-secret-key' }

@@ -1,6 +1,6 @@
-"""Prints the operations of the newest release of the Python SDK: the content of src/control/system/sdk-operations.json.
+"""Prints the operations of the newest release of the Python SDK: the content of src/control/service/system/sdk-operations.json.
 
-usage: .cob/python/venv/bin/python test/data/python/operations.py .cob/python/<newest>/kernel >src/control/system/sdk-operations.json
+usage: .cob/python/venv/bin/python test/data/python/operations.py .cob/python/<newest>/kernel >src/control/service/system/sdk-operations.json
 """
 
 import ast

@@ -1,0 +1,76 @@
+// Managing API keys on the machine of the service, by the rules that callers have: who may read its data directory acts as the service's own key.
+import type { z } from 'zod'
+import { silentLog } from '../../base/log.ts'
+import { ConfigError } from '../../base/setting.ts'
+import type { Principal } from '../../http/route.ts'
+import type { Db } from '../../store/db.ts'
+import { isCalled } from '../../store/names.ts'
+import { apiKeys, type ApiKey, type CreatedApiKey } from './api-keys/contract.ts'
+import { apiKeyHandlers } from './api-keys/handlers.ts'
+import { Rights } from './rights.ts'
+import { DEFAULT_PROJECT } from './projects/resolve.ts'
+
+const PAGE = 100
+
+export interface KeyCommands {
+  /** All keys but those of apps, the newest first. */
+  list(): Promise<ApiKey[]>
+  create(name: string, options: { project: string | undefined; days: number | undefined }): Promise<CreatedApiKey>
+  /** Gives a new key with the name and project of an old one, which expires after `oldDays`. */
+  rotate(id: string, options: { days: number | undefined; oldDays: number | undefined }): Promise<CreatedApiKey>
+  remove(id: string): Promise<void>
+}
+
+/** What a person on the machine may do. @throws when no service has used the database */
+export async function keyCommands(db: Db, scope: string, signal: AbortSignal): Promise<KeyCommands> {
+  const own = db.selectFrom('api_keys').select('id').where('scope', '=', scope).where('setting', 'is not', null).where('deleted_at', 'is', null)
+  const key = await own.orderBy('created_at', 'desc').limit(1).executeTakeFirst()
+  if (!key) throw new ConfigError('COB_SCOPE', `no service with the scope ${scope} has used this database; start it once`)
+  const principal: Principal = { by: { kind: 'key', id: key.id, project: undefined, deployment: undefined }, project: DEFAULT_PROJECT }
+  const handlers = apiKeyHandlers(db, new Rights(db, silentLog))
+  const call = { params: {}, query: {}, body: undefined, headers: {}, signal, log: silentLog, principal, origin: '', address: '', identified: () => {} }
+  return {
+    async list() {
+      const all: ApiKey[] = []
+      for (let offset: number | undefined = 0; offset !== undefined;) {
+        const query: z.output<typeof apiKeys.listApiKeys.query> = apiKeys.listApiKeys.query.parse({ limit: String(PAGE), offset: String(offset) })
+        const page = await handlers.listApiKeys({ ...call, query })
+        all.push(...page.items)
+        offset = page.nextOffset
+      }
+      return all
+    },
+    async create(name, { project, days }) {
+      const projectId = project === undefined ? undefined : await projectOf(db, project)
+      const body = { name, ...(projectId !== undefined && { project_id: projectId }), ...(days !== undefined && { days_to_expire: days }) }
+      return handlers.createApiKey({ ...call, body: checked(apiKeys.createApiKey.body, body) })
+    },
+    rotate(id, { days, oldDays }) {
+      const body = { ...(days !== undefined && { days_to_expire: days }), ...(oldDays !== undefined && { expire_in_days: oldDays }) }
+      return Promise.resolve(handlers.rotateApiKey({ ...call, params: { id }, body: checked(apiKeys.rotateApiKey.body, body) }))
+    },
+    async remove(id) {
+      await handlers.deleteApiKey({ ...call, params: { id } })
+    },
+  }
+}
+
+/** @throws with the first field that is wrong */
+function checked<T extends z.ZodType>(schema: T, given: unknown): z.output<T> {
+  const { data, error } = schema.safeParse(given)
+  if (!error) return data as z.output<T>
+  const [issue] = error.issues
+  throw new Error(`${issue!.path.join('.')}: ${issue!.message}`)
+}
+
+/** @throws when there is no active project with that id or name */
+async function projectOf(db: Db, idOrName: string): Promise<string> {
+  const active = db.selectFrom('projects').select('id').where('status', '=', 'active')
+  const found = await active
+    .where((eb) => eb.or([eb('id', '=', idOrName), isCalled('name', idOrName)]))
+    .orderBy((eb) => eb('id', '=', idOrName), 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  if (!found) throw new Error(`--project: there is no active project "${idOrName}"`)
+  return found.id
+}

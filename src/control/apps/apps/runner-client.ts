@@ -1,0 +1,158 @@
+// Client for the runner in an app's sandbox. Foreign code runs in there, so every answer is parsed and bounded.
+import type { Readable } from 'node:stream'
+import { Bucket, type Rate } from '../../../base/bucket.ts'
+import { within } from '../../../base/wait.ts'
+import { call, CallFailed, openLines, openStream } from '../../../http/client.ts'
+import type { Endpoint } from '../../../http/endpoint.ts'
+import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, runner, type Ready, type Run, type RunnerEvent } from '../../../runner/contract.ts'
+
+/** A running runner accepts a run or an acknowledgement at once. This bounds a machine that is overloaded. */
+const CALL_MS = 30_000
+/** Limit on one event, in bytes: an output or a line as JSON text (six bytes for a control character), and its envelope. */
+const MAX_EVENT_BYTES = 6 * Math.max(MAX_OUTPUT_BYTES, MAX_LOG_LINE) + 64 * 1024
+
+/** Limit on the values of the events that come at once. An event has some ten, and one that tells of apps a few for each action. */
+const MAX_VALUES = 300_000
+
+/** Event times further back are not accepted: no build or run takes that long. */
+const MAX_AGE_MS = 24 * 3_600_000
+
+/**
+ * How often a runner's events are handed on. Each batch is a transaction, and an app or a build may print without end. A run with a result and a few
+ * lines never waits.
+ */
+const BATCHES: Rate = { perSecond: 10, atOnce: 40 }
+/** Batches that come faster are joined, up to this size in characters. An app that prints even more has to wait. */
+const MAX_JOINED = 512 * 1024
+/** What an event costs besides its text. */
+const EVENT_COST = 100
+
+/** The runner cannot use the archive. The message says why. */
+export class ArchiveRefused extends Error {}
+
+export interface RunnerClient {
+  /** Uploads a build's zip. Resolves when the runner has all of it. @throws ArchiveRefused, or the error of the upload */
+  sendArchive(content: Readable, signal: AbortSignal): Promise<void>
+  /** Opens the packed code, when there is any. The reader bounds it. @throws CallFailed */
+  packedCode(signal: AbortSignal): Promise<Readable>
+  /** Resolves when the app is loaded or has failed to load. */
+  ready(signal: AbortSignal): Promise<Ready>
+  /** Gives the runner its run. A runner takes only one. */
+  run(run: Run, signal: AbortSignal): Promise<void>
+  /**
+   * Events after `after`, in batches as they come, until the runner's last. A gap in the sequence, an event of the wrong shape, or a connection
+   * that ends before the last event ends it with an error.
+   */
+  events(after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]>
+  /** Lets the runner drop events that have been stored. */
+  acknowledge(seq: number, signal: AbortSignal): Promise<void>
+}
+
+export function runnerClient(endpoint: Endpoint): RunnerClient {
+  const bounded = (signal: AbortSignal) => AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)])
+  return {
+    async sendArchive(content, signal) {
+      await call(endpoint, runner.sendArchive, { body: content }, { signal }).catch((error: unknown) => {
+        if (!(error instanceof CallFailed)) throw error
+        if (error.status === runner.sendArchive.reply.status) throw error
+        throw error.status === undefined ? error.cause : new ArchiveRefused(error.reason)
+      })
+    },
+    packedCode: (signal) => openStream(endpoint, runner.packedCode, {}, signal),
+    ready: (signal) => call(endpoint, runner.ready, {}, { signal }),
+    run: (run, signal) => call(endpoint, runner.run, { body: run }, { signal: bounded(signal) }),
+    acknowledge: (seq, signal) => call(endpoint, runner.acknowledge, { body: { seq } }, { signal: bounded(signal) }),
+    async *events(after, signal) {
+      const late = new AbortController()
+      const options = { signal: AbortSignal.any([signal, late.signal]), maxLineBytes: MAX_EVENT_BYTES, maxValues: MAX_VALUES }
+      const opening = openLines(endpoint, runner.events, { query: { after } }, options)
+      const batches = await within('a runner to tell its events', CALL_MS, opening, signal).catch((error: unknown) => {
+        late.abort(error)
+        throw error
+      })
+      let last = after
+      for await (const batch of batches) {
+        const wrong = batch.findIndex(({ seq }, at) => seq !== last + 1 + at)
+        if (wrong !== -1) throw new Error(`event ${batch[wrong]!.seq} of the runner came where ${last + 1 + wrong} was due`)
+        last += batch.length
+        yield batch.map(storable)
+        if (batch.some(({ type }) => type !== 'log')) return
+      }
+      throw new Error('the runner ended before its last event')
+    },
+  }
+}
+
+/** A runner's event in a form that the store can hold: valid times, lines within their limit, no U+0000. */
+function storable(event: RunnerEvent): RunnerEvent {
+  const now = Date.now()
+  const at = Date.parse(event.at)
+  const told = at <= now && at >= now - MAX_AGE_MS ? event.at : now
+  const text = (value: string) => value.replaceAll('\0', '\ufffd').toWellFormed()
+  const common = { ...event, at: new Date(told).toISOString() }
+  switch (common.type) {
+    case 'log':
+      return { ...common, line: text(cut(common.line)) }
+    case 'failed':
+      return { ...common, reason: text(cut(common.reason)) }
+    case 'result':
+      return { ...common, output: common.output === null ? null : text(common.output), reason: common.reason === null ? null : text(cut(common.reason)) }
+    default:
+      return common
+  }
+}
+
+const cut = (line: string): string =>
+  Buffer.byteLength(line) <= MAX_LOG_LINE ? line : new TextDecoder().decode(Buffer.from(line).subarray(0, MAX_LOG_LINE), { stream: true })
+
+/** Hands on a runner's events a few times a second at most, in larger batches if they come faster. When `said` fails, this fails after its last event. */
+export async function* paced(said: AsyncGenerator<RunnerEvent[]>): AsyncGenerator<RunnerEvent[]> {
+  const pace = new Bucket(BATCHES)
+  const ask = (): Promise<Answer> =>
+    said.next().then(
+      (result) => ({ result }),
+      (error: unknown) => ({ error }),
+    )
+  let next: Promise<Answer> | undefined
+  try {
+    for (;;) {
+      const answer = await (next ?? ask())
+      next = undefined
+      if ('error' in answer) throw answer.error
+      if (answer.result.done) return
+      const events = [...answer.result.value]
+      const waitMs = pace.take()
+      if (waitMs > 0) next = (await join(events, ask, waitMs)).next
+      yield events
+    }
+  } finally {
+    const ended = said.return(undefined)
+    // An open question ends first: with its answer, or by its signal. A reader that leaves does not wait for that.
+    if (next) ended.catch(() => {})
+    else await ended
+  }
+}
+
+type Answer = { result: IteratorResult<RunnerEvent[]> } | { error: unknown }
+
+/** Adds what comes within `ms` to `events`. `next` of its result is the first answer that is not added. An end is not waited for. */
+async function join(events: RunnerEvent[], ask: () => Promise<Answer>, ms: number): Promise<{ next: Promise<Answer> }> {
+  const { promise: due, resolve } = Promise.withResolvers<undefined>()
+  const timer = setTimeout(() => resolve(undefined), ms)
+  try {
+    let size = 0
+    for (const event of events) size += sizeOf(event)
+    for (let waiting = ask(); ; waiting = ask()) {
+      const more = size < MAX_JOINED ? await Promise.race([waiting, due]) : await due
+      if (more === undefined || 'error' in more || more.result.done) return { next: waiting }
+      for (const event of more.result.value) {
+        events.push(event)
+        size += sizeOf(event)
+      }
+    }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const sizeOf = (event: RunnerEvent): number => EVENT_COST + ('line' in event ? event.line.length : 0)

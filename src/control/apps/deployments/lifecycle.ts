@@ -1,0 +1,38 @@
+// The states of a deployment and the moves between them.
+import { lifecycle } from '../../../base/lifecycle.ts'
+import type { Db } from '../../../store/db.ts'
+import { deletionMoves, deploymentMoves, mover } from '../../../store/moves.ts'
+
+export const deploymentLifecycle = lifecycle({
+  queued: ['in_progress', 'failed'],
+  in_progress: ['running', 'failed'],
+  running: ['stopped'],
+  stopped: [],
+  failed: [],
+})
+
+export type DeploymentState = (typeof deploymentLifecycle.states)[number]
+
+const move = mover({ table: 'deployments', lifecycle: deploymentLifecycle, log: deploymentMoves })
+
+/** Moves a deployment if its lifecycle allows it; undefined when another caller was first. Callers see the reason. */
+export function moveDeployment(db: Db, id: string, to: DeploymentState, reason: string | null, columns: Record<string, unknown> = {}) {
+  const now = new Date()
+  return move(db, id, to, reason, {
+    status_reason: reason,
+    updated_at: now,
+    ...(deploymentLifecycle.isTerminal(to) && { finished_at: now }),
+    ...columns,
+  })
+}
+
+/** Whether a deployment is wanted: a fact beside its state, because what is deleted must first be brought to an end. */
+export const deletionLifecycle = lifecycle({
+  kept: ['deleting'],
+  deleting: ['deleted'], // not found any more; its build, runs and code are being removed
+  deleted: [], // only its record and its log are left
+})
+
+export type Deletion = (typeof deletionLifecycle.states)[number]
+
+export const moveDeletion = mover({ table: 'deployments', column: 'deletion', lifecycle: deletionLifecycle, log: deletionMoves })

@@ -1,0 +1,139 @@
+// Stores a runner's events: lines and the position after them, and the end of the run with its last lines, in one transaction.
+import { sql, type RawBuilder, type SqlBool } from 'kysely'
+import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, type RunnerEvent } from '../../../runner/contract.ts'
+import type { Db } from '../../../store/db.ts'
+import { appendEvents, logBytesOf, type NewEvent } from '../../../store/events.ts'
+import { moveInvocation } from './lifecycle.ts'
+import { LogBudget } from './log-budget.ts'
+import { positionOf, type Outcome } from './rows.ts'
+import type { Run } from './open-run.ts'
+
+/** Limit on a stored reason, in characters. */
+const MAX_REASON = 16 * 1024
+
+/** The row is not in the state that this writer left: another caller has ended the run, another replica follows it, or a write that seemed to fail was done. */
+export class Overtaken extends Error {}
+
+/** Only while this replica follows the run: one that was cut off for a time does not know that another one does now. */
+export const followedBy = (replica: string): RawBuilder<SqlBool> => sql<SqlBool>`replica = ${replica}`
+
+/**
+ * Stores a batch of events for `replica`, which follows the run. Resolves with how the run ended when the batch has its end. Lines are stored before the end,
+ * and none after it. When the row has moved, or has another follower, everything is rolled back. @throws Overtaken
+ */
+export async function writeDown(
+  db: Db,
+  run: Run,
+  events: readonly RunnerEvent[],
+  limits: LogLimits,
+  replica: string,
+  now = Date.now(),
+): Promise<Outcome | undefined> {
+  const last = events.at(-1)!
+  const outcome = outcomeOf(last)
+  const lines = events.filter((event) => event.type === 'log').map((event): NewEvent => ({ kind: 'log', line: cut(event.line), at: timeOf(event.at, now) }))
+  const close = async (trx: Db): Promise<Outcome | undefined> => {
+    if (!outcome) return undefined
+    if (!(await moveInvocation(trx, run.id, outcome.state, outcome.reason, endColumns(outcome, last.seq), followedBy(replica)))) throw new Overtaken()
+    return outcome
+  }
+  if (lines.length === 0) return close(db)
+  const isFirst = events[0]!.seq === 1
+  const budget = (run.logBudget ??= new LogBudget(limits.runBytes, isFirst ? 0 : await logBytesOf(db, run.id), now))
+  const { kept, commit } = budget.take(lines, now)
+  const written = await db.transaction().execute(async (trx) => {
+    // Takes the log's lock, which every writer takes before it updates the row.
+    if (kept.length > 0) await appendEvents(trx, run.deployment, run.id, kept, limits.deploymentBytes)
+    // Also before the end: another follower may have stored a part of this batch.
+    const { numUpdatedRows } = await trx
+      .updateTable('invocations')
+      .set({ runner_seq: last.seq })
+      .where('id', '=', run.id)
+      .where('state', '=', 'running')
+      .where(followedBy(replica))
+      .where('runner_seq', '<', events[0]!.seq)
+      .executeTakeFirst()
+    if (numUpdatedRows === 0n) throw new Overtaken()
+    return close(trx)
+  })
+  commit()
+  return written
+}
+
+/**
+ * The same, but only what has not been stored: by an earlier follower, or by a write that seemed to fail. When the run belongs to another replica now, it is let
+ * go. @throws Overtaken
+ */
+export async function writeRest(
+  db: Db,
+  run: Run,
+  events: readonly RunnerEvent[],
+  limits: LogLimits,
+  replica: string,
+  letGo: () => void,
+): Promise<Outcome | undefined> {
+  try {
+    return await writeDown(db, run, events, limits, replica)
+  } catch (error) {
+    if (!(error instanceof Overtaken)) throw error
+    const row = await positionOf(db, run.id)
+    if (!row || row.finished_at !== null) throw error
+    if (row.replica !== replica) {
+      letGo()
+      throw error
+    }
+    const rest = events.filter(({ seq }) => seq > row.runner_seq)
+    if (rest.length === events.length) throw error
+    return rest.length === 0 ? undefined : writeRest(db, run, rest, limits, replica, letGo)
+  }
+}
+
+/** Limits on the kept output of runs, in bytes. */
+export interface LogLimits {
+  /** Of one run. */
+  runBytes: number
+  /** Of a deployment and all its runs. */
+  deploymentBytes: number
+}
+
+/** The columns that the end of a run sets. */
+export const endColumns = ({ output, reason }: Outcome, seq?: number): Record<string, unknown> => ({
+  output,
+  status_reason: reason,
+  finished_at: new Date(),
+  ...(seq !== undefined && { runner_seq: seq }),
+})
+
+/** A failure in the service's words. Clients print the output of a failed run, not its reason. */
+export const failure = (reason: string): Outcome => ({ state: 'failed', output: JSON.stringify({ error: reason }), reason })
+
+function outcomeOf(event: RunnerEvent): Outcome | undefined {
+  switch (event.type) {
+    case 'log':
+      return undefined
+    case 'loaded':
+      return failure('the runner built the app instead of running it')
+    case 'failed':
+      return failure(plain(event.reason).slice(0, MAX_REASON))
+    case 'result': {
+      if (event.output !== null && Buffer.byteLength(event.output) > MAX_OUTPUT_BYTES) return failure(`the output is larger than ${MAX_OUTPUT_BYTES} bytes`)
+      const output = event.output === null ? null : plain(event.output)
+      return event.ok
+        ? { state: 'succeeded', output, reason: null }
+        : { state: 'failed', output, reason: plain(event.reason ?? 'the action failed').slice(0, MAX_REASON) }
+    }
+  }
+}
+
+// Programs may print NUL, but Postgres text cannot hold it.
+const plain = (text: string): string => text.replaceAll('\0', '�')
+
+const cut = (line: string): string => (line.length > MAX_LOG_LINE ? line.slice(0, MAX_LOG_LINE) : line)
+
+/** The time of a line as its runner reports it, within a plausible range: readers that use `since` rely on it. */
+function timeOf(text: string, now: number): string {
+  const at = Date.parse(text)
+  return new Date(at > now - MAX_LATE_MS && at <= now ? at : now).toISOString()
+}
+/** Lines wait in the runner while the database is away, but no longer than a run can take. */
+const MAX_LATE_MS = 2 * 3_600_000

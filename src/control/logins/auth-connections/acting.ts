@@ -1,0 +1,36 @@
+// While a person may act in the browser of a login: in the step AWAITING_EXTERNAL_ACTION. In the others the login acts, and stored values may be in fields.
+import type { Log } from '../../../base/log.ts'
+import type { FlowRow } from './flow-rows.ts'
+import type { Flows } from './flows.ts'
+
+export const mayAct = (flow: Pick<FlowRow, 'state' | 'step'> | undefined): boolean => flow?.state === 'IN_PROGRESS' && flow.step === 'AWAITING_EXTERNAL_ACTION'
+
+/** Aborts when the step of a flow is over, at any replica; undefined: it is not in it. `signal` ends the watching. */
+export async function whileActing(id: string, flows: Pick<Flows, 'get' | 'heard'>, log: Log, signal: AbortSignal): Promise<AbortSignal | undefined> {
+  // Subscribed before it is read: an end in between is not missed.
+  const first = flows.heard(id, signal)
+  first.promise.catch(() => {}) // nobody may wait for it
+  try {
+    if (!mayAct(await flows.get(id))) return undefined
+  } catch (error) {
+    first.leave()
+    throw error
+  }
+  const over = new AbortController()
+  const watch = async () => {
+    for (let next = first; ; next = flows.heard(id, signal)) {
+      try {
+        await next.promise
+      } finally {
+        next.leave()
+      }
+      if (!mayAct(await flows.get(id))) return
+    }
+  }
+  watch()
+    .catch(
+      (err: unknown) => signal.aborted || log.warn({ err, flow: id }, 'the step of a login is not known; nobody acts in its browser until the page asks again'),
+    )
+    .finally(() => over.abort())
+  return over.signal
+}

@@ -1,0 +1,101 @@
+// Picks up flows and works on a bounded number of them at once. What a flow does: worker.ts.
+import { resultWithin, sleep } from '../../../../base/wait.ts'
+import type { Tools } from './work.ts'
+import { workOn } from './worker.ts'
+
+/** How often flows are looked for that no notice told of or whose worker has given up, and those whose time is over are ended. */
+const LOOK_MS = 5000
+/** Workers that do not stop within this time are left behind: their claims are taken over when this replica is dead. */
+const STOP_MS = 10_000
+
+interface EngineSettings extends Tools {
+  /** Most flows at once. */
+  most: number
+  /** Sessions of flows that have ended, of this service: nobody worked on the flow when it ended. */
+  strayBrowsers: () => Promise<string[]>
+  everyMs?: number
+}
+
+export interface Engine extends AsyncDisposable {
+  /** Begins to pick up flows. */
+  start(): void
+  /** Flows that are worked on now. */
+  readonly working: number
+}
+
+export function makeEngine({ most, strayBrowsers, everyMs = LOOK_MS, ...tools }: EngineSettings): Engine {
+  const { flows, browsers, log } = tools
+  const stop = new AbortController()
+  const working = new Map<string, Promise<void>>()
+  let running: Promise<void> | undefined
+  let isPicking = false
+  let isRung = false
+  let isForAbandoned = false
+
+  /** One at a time; a notice in between has it look once more. */
+  async function pickUp(): Promise<void> {
+    if (isPicking) {
+      isRung = true
+      return
+    }
+    isPicking = true
+    try {
+      do {
+        isRung = false
+        if (isForAbandoned) {
+          // Not while another claim is made: that one has no worker for a moment.
+          isForAbandoned = false
+          await flows.giveBack([...working.keys()])
+        }
+        while (working.size < most && !stop.signal.aborted) {
+          const flow = await flows.claimNext()
+          if (!flow) break
+          const work = workOn(flow, tools, stop.signal).finally(() => {
+            working.delete(flow.id)
+            ring()
+          })
+          working.set(flow.id, work)
+        }
+      } while (isRung && !stop.signal.aborted)
+    } finally {
+      isPicking = false
+    }
+  }
+
+  const failed = (error: unknown) => log.error({ err: error }, 'logins could not be picked up')
+  const ring = () => void (stop.signal.aborted || pickUp().catch(failed))
+
+  async function look(): Promise<void> {
+    await flows.expireDue()
+    isForAbandoned = true
+    await pickUp()
+    for (const id of await strayBrowsers()) await browsers.finish(id, { save: false }, stop.signal)
+  }
+
+  async function run(): Promise<void> {
+    while (!stop.signal.aborted) {
+      await look().catch((error: unknown) => stop.signal.aborted || failed(error))
+      await sleep(everyMs, stop.signal).catch(() => {})
+    }
+  }
+
+  let unhear = () => {}
+  return {
+    start() {
+      if (running) return
+      // Not before: an engine that nobody has started takes no flow.
+      unhear = flows.onNews(ring)
+      running = run()
+    },
+    get working() {
+      return working.size
+    },
+    async [Symbol.asyncDispose]() {
+      unhear()
+      stop.abort(new Error('the service stops'))
+      await running
+      await resultWithin(STOP_MS, Promise.all(working.values()))
+      await flows.giveBack([])
+    },
+  }
+}

@@ -1,0 +1,156 @@
+// Whether the user is logged in: judged from a page, and from what the last login has taught. The same for logins and health checks.
+import type { PageModel } from '../../../../agent/login/contract.ts'
+import type { Learned } from '../flow.ts'
+import { SURE, type Interpretation, type PageContext, type PageKind } from './interpretation.ts'
+import type { LoginBrowser } from './browser.ts'
+import { isTry, type Memory } from './memory.ts'
+import type { Scrubber } from './scrub.ts'
+import { stablePath } from './signature.ts'
+import { FlowFailure } from './work.ts'
+
+export type Verdict = 'AUTHENTICATED' | 'NEEDS_AUTH' | 'inconclusive'
+
+const ASKS: readonly PageKind[] = ['login', 'identifier', 'password', 'code', 'sso_only', 'method_choice', 'account_choice']
+
+/** What one page says. A site that fails, or a page that could not be opened, says nothing: a good session is not given up for it. */
+export function judge(page: PageModel, seen: Interpretation, learned: Learned | undefined): Verdict {
+  if (page.error !== null || seen.kind === 'http_auth' || (page.status !== null && (page.status >= 500 || page.status === 429))) return 'inconclusive'
+  if (seen.kind === 'captcha' || seen.kind === 'error') return 'inconclusive'
+  if (ASKS.includes(seen.kind)) return seen.confidence >= SURE ? 'NEEDS_AUTH' : 'inconclusive'
+  if (seen.kind === 'logged_in' && seen.confidence >= SURE) return 'AUTHENTICATED'
+  const at = page.host + stablePath(page.url)
+  const isInstead = learned !== undefined && at === learned.marks.insteadOf
+  if (learned?.loginPath === at && !isInstead) return 'NEEDS_AUTH'
+  if (seen.signOut !== undefined) return 'AUTHENTICATED'
+  // Where guests are shown how to log in, there is something else to press. A page that offers users to sign out says nothing while it does not.
+  if (isInstead && !learned.marks.signsOut && seen.waysToLogin.length === 0 && page.controls.some(({ visible }) => visible)) return 'AUTHENTICATED'
+  // The page that has offered to sign out offers to log in now.
+  if (seen.kind === 'way_to_login' && (learned === undefined || learned.marks.signsOut || isInstead)) return 'NEEDS_AUTH'
+  return 'inconclusive'
+}
+
+export interface Probed {
+  verdict: Verdict
+  page: PageModel
+  seen: Interpretation
+}
+
+interface Tools {
+  browser: LoginBrowser
+  interpret: (page: PageModel, context: PageContext) => Interpretation
+  context: PageContext
+  signal: AbortSignal
+}
+
+/** Opens an address and reads the page, which the agent has waited for. */
+export async function look({ browser, interpret, context, signal }: Tools, url: string, newTab: boolean): Promise<{ page: PageModel; seen: Interpretation }> {
+  await browser.open(url, { newTab }, signal)
+  const page = await browser.read(signal)
+  return { page, seen: interpret(page, context) }
+}
+
+interface Where {
+  postLoginUrl: string | undefined
+  home: string
+  loginUrl: string | undefined
+  learned: Learned | undefined
+}
+
+/**
+ * Opens the page after the login (else home, else the login page) in a fresh tab. When that says nothing, a second page decides: a login page that leads elsewhere for
+ * users who are logged in, or the other one of these.
+ */
+export async function probe(tools: Tools, { postLoginUrl, home, loginUrl, learned }: Where): Promise<Probed> {
+  const first = postLoginUrl ?? home
+  const one = await look(tools, first, true)
+  const verdict = judge(one.page, one.seen, learned)
+  if (verdict !== 'inconclusive') return { verdict, ...one }
+  const isMark = loginUrl !== undefined && learned?.marks.redirects === true
+  const second = isMark ? loginUrl : first === home ? loginUrl : home
+  if (second === undefined || second === first) return { verdict, ...one }
+  const two = await look(tools, second, false)
+  const later = judge(two.page, two.seen, learned)
+  if (later !== 'inconclusive') return { verdict: later, ...two }
+  const hasFailed = two.page.error !== null || two.seen.kind === 'error' || two.seen.kind === 'captcha'
+  return isMark && !hasFailed && pathOf(two.page.url) !== pathOf(loginUrl) ? { verdict: 'AUTHENTICATED', ...two } : { verdict: later, ...two }
+}
+
+/** An address without query and fragment. */
+export const pathOf = (url: string): string => (URL.canParse(url) ? new URL(url).host + new URL(url).pathname.replace(/\/$/, '') : url)
+
+interface Cookie {
+  name: string
+  domain: string
+  digest: string
+}
+
+/** Cookies that the login has made or changed. */
+export const changedCookies = (before: readonly Cookie[], after: readonly Cookie[]): { name: string; domain: string }[] =>
+  after
+    .filter(({ name, domain, digest }) => !before.some((old) => old.name === name && old.domain === domain && old.digest === digest))
+    .slice(0, 50)
+    .map(({ name, domain }) => ({ name, domain }))
+
+interface Confirming {
+  page: PageModel
+  seen: Interpretation
+  memory: Memory
+  probe: (url: string | undefined) => Promise<Probed>
+  cookies: () => Promise<Cookie[]>
+  scrubber: Pick<Scrubber, 'holdsSecret' | 'address'>
+  home: string
+  loginUrl: string | undefined
+  look: Tools
+}
+
+/**
+ * Looks whether a login has succeeded, in a fresh tab; what a later check recognises it by. Undefined: the page that is open now asks to log in, so the flow goes on there.
+ * @throws FlowFailure when nothing says so
+ */
+export async function confirm({
+  page,
+  seen,
+  memory,
+  probe: probeAt,
+  cookies,
+  scrubber,
+  loginUrl,
+  look: tools,
+}: Confirming): Promise<{ postLoginUrl: string; learned: Learned } | undefined> {
+  // A page that says that it failed is no page for checks, also when the login has succeeded all the same.
+  // An address with the password in it, of a form that is sent by GET, would log in again; it is not opened a second time, and not saved with the profile's tab.
+  const url = scrubber.holdsSecret(page.url) ? scrubber.address(page.url) : page.url
+  const before = /^https?:/.test(url) && page.error === null && seen.kind !== 'error' ? url : undefined
+  const found = await probeAt(before)
+  const changed = changedCookies(memory.cookies ?? [], await cookies())
+  const isBroken = found.page.error !== null || found.seen.kind === 'error'
+  if (found.verdict === 'NEEDS_AUTH') {
+    if (!isTry(memory, 'verified and asked again', 2))
+      throw new FlowFailure('navigation_confused', 'the site asks to log in again after the login', { isRefusal: true })
+    memory.hasActed = true
+    return undefined
+  }
+  // No sign of a user, but the site kept something of the login and asks for nothing.
+  const isLikely = (seen.kind === 'logged_in' && seen.confidence >= SURE) || (memory.hasSentPassword && changed.length > 0 && !isBroken)
+  if (found.verdict === 'inconclusive' && !isLikely)
+    throw isBroken
+      ? new FlowFailure('website_error', 'the site failed after the login')
+      : new FlowFailure('navigation_confused', 'nothing on the pages after the login says that it succeeded')
+  const signsOut = found.seen.signOut !== undefined || seen.signOut !== undefined
+  const postLoginUrl = before ?? found.page.url
+  const redirects = !signsOut && loginUrl !== undefined && (await leadsElsewhere(tools, loginUrl, postLoginUrl))
+  const { requirements, keys, sso, steps, loginPath } = memory
+  const at = hostAndPath(postLoginUrl)
+  const isForGuests = at === loginPath || steps.some(({ signature }) => signature.startsWith(`way_to_login|${at}|`))
+  const marks = { cookies: changed, signsOut, redirects, ...(isForGuests && seen.waysToLogin.length === 0 && { insteadOf: at }) }
+  return { postLoginUrl, learned: { requirements, keys, ssoProvider: sso === '' ? undefined : sso, steps: steps.slice(-30), loginPath, marks } }
+}
+
+const hostAndPath = (url: string): string => (URL.canParse(url) ? new URL(url).hostname + stablePath(url) : '')
+
+/** Whether the login page leads users who are logged in elsewhere. The browser shows the page after the login again afterwards. */
+async function leadsElsewhere(tools: Tools, loginUrl: string, postLoginUrl: string): Promise<boolean> {
+  const { page, seen } = await look(tools, loginUrl, false)
+  await look(tools, postLoginUrl, false)
+  return page.error === null && seen.kind !== 'error' && !ASKS.includes(seen.kind) && pathOf(page.url) !== pathOf(loginUrl)
+}

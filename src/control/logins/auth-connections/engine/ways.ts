@@ -1,0 +1,67 @@
+// Where a login form may be found: links and buttons of a page, and addresses that many sites have.
+import type { Ref } from '../../../../agent/login/contract.ts'
+import type { Interpretation } from './interpretation.ts'
+import { ssoProviderOf } from './sso.ts'
+import type { Seen, View } from './view.ts'
+import { hasAny, tokensOf, wordsOfName } from './words.ts'
+
+const MOST_WAYS = 5
+/** Addresses to try when no page leads to a form, in this order. */
+export const LOGIN_PATHS = ['login', 'signin', 'sign-in', 'account/login', 'users/sign_in', 'auth/login', 'admin', 'user/login'] as const
+
+/** A way to try: something to press on the page that is open, or an address to open. */
+export type Way = { press: Ref } | { open: string }
+
+/**
+ * Ways to a login form from a page, best first: what the page offers, then addresses below its origin that many sites have.
+ * @param tried addresses that have been opened already
+ */
+export function waysFrom({ waysToLogin }: Pick<Interpretation, 'waysToLogin'>, origin: string, tried: ReadonlySet<string> = new Set()): Way[] {
+  const addresses = LOGIN_PATHS.map((path) => new URL(path, origin.endsWith('/') ? origin : `${origin}/`).href)
+  return [...waysToLogin.map((press) => ({ press })), ...addresses.filter((open) => !tried.has(open)).map((open) => ({ open }))]
+}
+
+/** Buttons and links of a page that lead to its login form, best first. */
+export function waysToLogin(view: View): Seen[] {
+  return view.clickables
+    .map((seen) => ({ seen, score: wayScore(view, seen) }))
+    .filter(({ score }) => score >= 4)
+    .toSorted((a, b) => b.score - a.score)
+    .slice(0, MOST_WAYS)
+    .map(({ seen }) => seen)
+}
+
+function wayScore(view: View, seen: Seen): number {
+  const { control, label, name } = seen
+  if (!control.enabled) return 0
+  const path = wordsOfName(control.href_path ?? '')
+  const saysIt = label.has('sign_in') && !isAddress(control.label)
+  // The same page in another language, or sorted otherwise.
+  if (!saysIt && control.href_path !== null && control.href_path === ownPath(view)) return 0
+  let score = 0
+  // A label of a few words is a button; a whole sentence tells of it.
+  if (saysIt) score += tokensOf(control.label).length <= 4 ? 6 : 3
+  if (path.has('sign_in')) score += 4
+  if (control.label === '' && hasAny(name, 'sign_in')) score += 4
+  if (!saysIt && label.has('account') && !path.has('sign_out')) score += 3
+  if (control.box.y < 200) score += 1
+  if (hasAny(label, 'sign_up') && !saysIt) score -= 8
+  if (path.has('sign_up') && !path.has('sign_in')) score -= 4
+  if (hasAny(label, 'forgot', 'sign_out', 'help', 'share', 'newsletter')) score -= 8
+  if (path.has('sign_out')) score -= 10
+  if (ssoProviderOf(view, seen) !== undefined) score -= 3
+  // Another site's login is not this one's, as a rule; of one organisation it often is.
+  if (control.href_host !== null && control.href_host !== view.model.host && !isRelated(control.href_host, view.context.domain)) score -= 5
+  return score
+}
+
+/** A path or an address, as lists of files have them: a word in it says nothing. */
+const isAddress = (label: string): boolean => /^(?:[~.]{0,2}\/|[a-z]:\\|[a-z]+:\/\/)\S+$/i.test(label.trim())
+
+const ownPath = ({ model }: View): string => (URL.canParse(model.url) ? new URL(model.url).pathname : '')
+
+/** Whether a way says that it leads to a login, and does not only suggest it as "my account" does. */
+export const isPlain = ({ control, label }: Seen): boolean =>
+  (label.has('sign_in') && !isAddress(control.label)) || wordsOfName(control.href_path ?? '').has('sign_in')
+
+const isRelated = (host: string, domain: string): boolean => host === domain || host.endsWith(`.${domain}`) || domain.endsWith(`.${host}`)

@@ -1,0 +1,55 @@
+// Following a login: its whole state at once, then after each change, until it has ended.
+import { resultWithin } from '../../../base/wait.ts'
+import type { FlowEvent } from './contract.ts'
+import type { FlowRow } from './flow-rows.ts'
+import type { Flows } from './flows.ts'
+import { flowLifecycle } from './lifecycle.ts'
+import { stateEvent, type Links } from './present.ts'
+import type { ConnectionWithProfile } from './rows.ts'
+
+/** Silence after which readers are told that the stream lives. */
+const HEARTBEAT_MS = 15_000
+
+interface Followed {
+  read: () => Promise<ConnectionWithProfile | undefined>
+  /** Its last login, read before the stream begins: also of a connection that is deleted just then a reader hears the end. */
+  last: FlowRow | undefined
+  flows: Pick<Flows, 'heard' | 'get'>
+  linksOf: (flow: FlowRow, origin: string) => Promise<Links>
+  origin: string
+}
+
+const now = (): string => new Date().toISOString()
+
+/** Ends with the login that is the last one now. Without one: a heartbeat alone. Of a connection that is deleted meanwhile, the login was canceled. */
+export async function* followFlow({ read, last, flows, linksOf, origin }: Followed, signal: AbortSignal): AsyncGenerator<FlowEvent> {
+  if (!last) return yield { event: 'sse_heartbeat', timestamp: now() }
+  let before: Omit<Extract<FlowEvent, { event: 'managed_auth_state' }>, 'timestamp'> | undefined
+  let saidAt = performance.now()
+  while (!signal.aborted) {
+    // Subscribes before it reads, so that no change between the two is missed.
+    const next = flows.heard(last.id, signal)
+    try {
+      // In this order: what an end has changed of the connection is seen with the end.
+      const flow = await flows.get(last.id)
+      const connection = await read()
+      if (!connection || !flow) {
+        yield { event: 'managed_auth_state', flow_type: before?.flow_type, flow_status: 'CANCELED', flow_step: 'COMPLETED', timestamp: now() }
+        return
+      }
+      const state = stateEvent(connection, flow, await linksOf(flow, origin))
+      if (JSON.stringify(state) !== JSON.stringify(before)) {
+        before = state
+        saidAt = performance.now()
+        yield { ...state, timestamp: now() }
+      }
+      if (flowLifecycle.isTerminal(flow.state)) return
+      await resultWithin(Math.max(1, saidAt + HEARTBEAT_MS - performance.now()), next.promise, signal)
+    } finally {
+      next.leave()
+    }
+    if (performance.now() < saidAt + HEARTBEAT_MS || signal.aborted) continue
+    saidAt = performance.now()
+    yield { event: 'sse_heartbeat', timestamp: now() }
+  }
+}

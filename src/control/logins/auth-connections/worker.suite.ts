@@ -1,0 +1,91 @@
+// For tests: who works on flows in place of the engine, as another replica would.
+import { fixedKeys } from '../../../base/keys.ts'
+import { readFileSync } from 'node:fs'
+import { sql, type RawBuilder } from 'kysely'
+import { silentLog } from '../../../base/log.ts'
+import type { DataPaths } from '../../../base/paths.ts'
+import { makeSealer } from '../../../base/sealed.ts'
+import { until } from '../../../base/wait.ts'
+import { connectDb, type Db } from '../../../store/db.ts'
+import { listenForEvents } from '../../../store/events.ts'
+import type { Learned, Pause } from './flow.ts'
+import type { FlowRow } from './flow-rows.ts'
+import { makeFlows, type Flows, type FlowsSettings } from './flows.ts'
+import { makeHandOff } from './hand-off.ts'
+
+const CLAIM_MS = 10_000
+
+export interface Worker extends AsyncDisposable {
+  db: Db
+  flows: Flows
+  scope: string
+  /** The next flow that nobody works on, of this connection. */
+  claim(connectionId: string): Promise<FlowRow>
+  /** Another one, with its own replica. */
+  as(replica: string, more?: Partial<FlowsSettings>): Flows
+}
+
+export function startWorker(paths: DataPaths, more: Partial<FlowsSettings> = {}): Worker {
+  const address = { host: paths.postgresSocket, user: 'cob', database: 'postgres' }
+  const db = connectDb(address, silentLog)
+  const bells = listenForEvents(address, silentLog)
+  const scope = readFileSync(paths.hostId, 'utf8').trim()
+  const secretKey = Buffer.from(readFileSync(paths.secretKey, 'utf8').trim(), 'hex')
+  const as = (replica: string, others: Partial<FlowsSettings> = {}): Flows =>
+    makeFlows({
+      db,
+      scope,
+      leases: { replica, isDead: (column: RawBuilder<unknown>) => sql`(${column} is null or ${column} = 'dead')` },
+      bells,
+      sealer: makeSealer(fixedKeys(secretKey), 'auth-flows'),
+      codeOf: makeHandOff(db, secretKey, scope).codeOf,
+      maxPending: 1000,
+      canReauth: async () => true,
+      ...more,
+      ...others,
+    })
+  const flows = as('worker')
+  return {
+    db,
+    flows,
+    scope,
+    as,
+    claim: (connectionId) =>
+      until('a flow to claim', CLAIM_MS, async () => {
+        const flow = await flows.claimNext()
+        return flow?.connection_id === connectionId ? flow : undefined
+      }),
+    async [Symbol.asyncDispose]() {
+      await bells[Symbol.asyncDispose]()
+      await db.destroy()
+    },
+  }
+}
+
+export const LEARNED: Learned = {
+  requirements: ['identifier', 'password'],
+  keys: ['username', 'password'],
+  ssoProvider: undefined,
+  steps: [],
+  loginPath: '/login',
+  marks: { cookies: [], signsOut: true, redirects: false },
+}
+
+/** A page with user and password, a button of another service and two methods. */
+export const pauseOf = (interactionId: string): Pause => {
+  const field = { placeholder: '', required: true, hint: undefined, reason: 'missing' as const, options: undefined, codeBy: undefined }
+  const choice = { provider: undefined, mfa: undefined, maskedDestination: undefined, description: undefined }
+  return {
+    interactionId,
+    fields: [
+      { ...field, id: 'f1', key: 'email', role: 'identifier', label: 'Email', selector: '//input[1]' },
+      { ...field, id: 'f2', key: 'password', role: 'password', label: 'Password', selector: '//input[2]' },
+    ],
+    choices: [
+      { ...choice, id: 'c1', type: 'sso_provider', label: 'Continue with GitHub', provider: 'github', selector: '//a[1]' },
+      { ...choice, id: 'c2', type: 'mfa_method', label: 'Text message', mfa: 'sms', maskedDestination: '•••92', selector: '//a[2]' },
+      { ...choice, id: 'c3', type: 'account', label: 'kim@example.com', selector: '//a[3]' },
+    ],
+    external: undefined,
+  }
+}

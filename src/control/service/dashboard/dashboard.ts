@@ -1,0 +1,109 @@
+// The dashboard: its page at `/` and below `/dashboard`, and its files. Pages of the dashboard have routes of their own in the browser (web/src).
+import { randomBytes } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { fault } from '../../../http/fault.ts'
+import type { MountContext } from '../../../http/mount.ts'
+import { readDashboard, type DashboardFile, type DashboardFiles } from './files.ts'
+import { homePage, homeText } from './home.ts'
+
+const YEAR_SECONDS = 31_536_000
+const NONCE = '__COB_NONCE__'
+
+/**
+ * What a page of the dashboard may do. Whatever a session says is shown in it, so: scripts only from our files, never from text, and no policy that makes
+ * scripts or markup of text (trusted types). Style elements need the nonce: components and the terminal add some. Its only frames are the live view and
+ * the player, which are ours.
+ */
+const policy = (nonce: string): string =>
+  [
+    "default-src 'none'",
+    "script-src 'self'",
+    `style-src 'self' 'nonce-${nonce}'`,
+    "img-src 'self' blob: data:",
+    "font-src 'self'",
+    "connect-src 'self'",
+    "frame-src 'self'",
+    "media-src 'self' blob:",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ].join('; ')
+
+const HOME_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+/** Adds the page and its files. They are for people, so they are not part of the API. `read` is for tests. */
+export function serveDashboard(context: MountContext, read: () => Promise<DashboardFiles | undefined> = readDashboard): void {
+  const { app, paths } = context
+  // A build that comes later, while the service runs, is found by the next request.
+  let found: Promise<DashboardFiles | undefined> | undefined
+  const built = async (): Promise<DashboardFiles | undefined> => {
+    found ??= read()
+    const files = await found.catch((error: unknown) => ((found = undefined), Promise.reject(error)))
+    if (!files) found = undefined
+    return files
+  }
+
+  async function page(request: FastifyRequest, reply: FastifyReply, otherwise: () => FastifyReply): Promise<FastifyReply> {
+    void reply.headers({ vary: 'accept', 'cache-control': 'no-cache', 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' })
+    if (!wantsHtml(request)) return otherwise()
+    const files = await built()
+    void reply.type('text/html; charset=utf-8')
+    if (!files) return reply.header('content-security-policy', HOME_POLICY).send(homePage())
+    const nonce = randomBytes(16).toString('base64')
+    return reply
+      .headers({
+        'content-security-policy': policy(nonce),
+        'cross-origin-opener-policy': 'same-origin',
+        'permissions-policy': 'camera=(), geolocation=(), microphone=(), display-capture=()',
+        'cache-control': 'no-store',
+      })
+      .send(files.page.replace(NONCE, nonce))
+  }
+
+  const config = { id: 'dashboard' }
+  paths.set('/', new Set(['GET']))
+  app.get('/', { config: { id: 'home' } }, (request, reply) =>
+    page(request, reply, () =>
+      reply
+        .header('content-security-policy', HOME_POLICY)
+        .type('text/plain; charset=utf-8')
+        .send(homeText(context.origin(request, undefined))),
+    ),
+  )
+  const below = (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
+    page(request, reply, () => {
+      throw fault.noRoute('GET', request.url.split('?')[0]!)
+    })
+  app.get('/dashboard', { config }, below)
+  app.get('/dashboard/*', { config }, async (request, reply) => {
+    const name = (request.params as { '*': string })['*']
+    const file = (await built())?.files.get(name)
+    if (file) return send(request, reply, file, name.startsWith('assets/'))
+    // Browsers ask for a file with this header as well when somebody opens its address; an old one must not become the page.
+    if (name.startsWith('assets/')) throw fault.notFound('file', name)
+    return below(request, reply)
+  })
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, file: DashboardFile, isNamedByContent: boolean): FastifyReply {
+  const accepted = request.headers['accept-encoding'] ?? ''
+  const [encoding, bytes] =
+    file.brotli && /\bbr\b/.test(accepted) ? ['br', file.brotli] : file.gzip && /\bgzip\b/.test(accepted) ? ['gzip', file.gzip] : [undefined, file.plain]
+  if (encoding !== undefined) void reply.header('content-encoding', encoding)
+  return reply
+    .headers({
+      'cache-control': isNamedByContent ? `public, max-age=${YEAR_SECONDS}, immutable` : 'public, max-age=3600',
+      'x-content-type-options': 'nosniff',
+      'cross-origin-resource-policy': 'same-origin',
+      // An SVG file is a document of its own when it is opened.
+      'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+      vary: 'accept-encoding',
+    })
+    .type(file.type)
+    .send(bytes)
+}
+
+// Browsers accept text/html. curl and most libraries send */* or nothing, and their output is read in a terminal.
+const wantsHtml = (request: FastifyRequest): boolean => /(^|[\s,])text\/html\s*(;|,|$)/i.test(request.headers.accept ?? '')

@@ -1,0 +1,40 @@
+// All tools, in the order in which hosts list them.
+import type { SearchDocs } from './tools/docs.ts'
+import type { McpToolset } from '../../../base/mcp-toolsets.ts'
+import type { Tool } from './tool.ts'
+import { manageApps } from './tools/apps.ts'
+import { manageAuthConnections } from './tools/auth-connections.ts'
+import { manageBrowserPools } from './tools/browser-pools.ts'
+import { manageBrowsers } from './tools/browsers.ts'
+import { computerAction } from './tools/computer.ts'
+import { manageCredentialProviders, manageCredentials } from './tools/credentials.ts'
+import { searchDocsTool } from './tools/docs.ts'
+import { browserCurl, execCommand, executePlaywrightCode } from './tools/inside.ts'
+import { getConnectionContext, manageApiKeys, manageProjects } from './tools/organization.ts'
+import { manageExtensions, manageProfiles, manageReplays } from './tools/profiles.ts'
+import { manageProxies } from './tools/proxies.ts'
+
+/** The tools of the families that are not hidden. Who a connection is can always be asked. */
+export function toolsFor(searchDocs: SearchDocs, hidden: readonly McpToolset[]): Map<string, Tool> {
+  const all = [
+    manageBrowsers,
+    computerAction,
+    executePlaywrightCode,
+    execCommand,
+    browserCurl,
+    manageReplays,
+    manageProfiles,
+    manageBrowserPools,
+    manageProxies,
+    manageExtensions,
+    manageApps,
+    manageAuthConnections,
+    manageCredentials,
+    manageCredentialProviders,
+    manageProjects,
+    manageApiKeys,
+    searchDocsTool(searchDocs),
+    getConnectionContext,
+  ]
+  return new Map(all.filter(({ toolset }) => toolset === undefined || !hidden.includes(toolset)).map((one) => [one.name, one]))
+}

@@ -1,0 +1,73 @@
+// Where the database has what is encrypted, of all groups.
+import { sql, type RawBuilder } from 'kysely'
+import type { Db } from '../../store/db.ts'
+import type { Tables } from '../../store/tables.ts'
+import { purposeOf } from '../logins/credentials/credentials.ts'
+
+/** A value of a row, as it is stored. */
+export interface SealedValue {
+  /** Of the row, to which the value is bound. */
+  id: string
+  sealed: Buffer
+  purpose: string
+}
+
+export interface SealedColumn {
+  table: keyof Tables
+  /** Some rows after `after`, by id, whose value does not begin with `header`. */
+  others(db: Db, header: Buffer, after: string, limit: number): Promise<SealedValue[]>
+  /** Puts `to` in the place of `from`. False when the row has another value by now, or is gone. */
+  replace(db: Db, id: string, from: Buffer, to: Buffer): Promise<boolean>
+  /** How many values begin how: by their first `bytes` bytes. */
+  beginnings(db: Db, bytes: number): Promise<{ beginning: Buffer; count: number }[]>
+}
+
+interface Shape {
+  /** The value as bytes; null where there is none. */
+  value?: RawBuilder<Buffer | null>
+  /** The column's content with another value. */
+  stored?: (value: Buffer) => RawBuilder<unknown>
+  /** The purpose of its sealer: one for all rows, or by a column of the row. */
+  purpose: string | { column: string; of: (value: string) => string }
+}
+
+function column(table: keyof Tables, name: string, { value = sql.ref(name), stored = (bytes) => sql`${bytes}`, purpose }: Shape): SealedColumn {
+  const of = typeof purpose === 'string' ? sql`null::text` : sql.ref(purpose.column)
+  const rowsOf = sql.table(table)
+  return {
+    table,
+    async others(db, header, after, limit) {
+      const { rows } = await sql<{ id: string; sealed: Buffer; by: string }>`
+        select id, ${value} as sealed, ${of} as by from ${rowsOf}
+        where id > ${after} and ${value} is not null and substr(${value}, 1, ${header.length}) <> ${header} order by id limit ${limit}`.execute(db)
+      return rows.map(({ id, sealed, by }) => ({ id, sealed, purpose: typeof purpose === 'string' ? purpose : purpose.of(by) }))
+    },
+    async replace(db, id, from, to) {
+      const { numAffectedRows } = await sql`update ${rowsOf} set ${sql.ref(name)} = ${stored(to)} where id = ${id} and ${value} = ${from}`.execute(db)
+      return (numAffectedRows ?? 0n) > 0n
+    },
+    async beginnings(db, bytes) {
+      const { rows } = await sql<{ beginning: Buffer; count: number }>`
+        select substr(${value}, 1, ${bytes}) as beginning, count(*) as count from ${rowsOf} where ${value} is not null group by 1`.execute(db)
+      return rows
+    },
+  }
+}
+
+/** A new group that seals something adds a line here, or `cob secrets rotate` passes it over. */
+export const sealedColumns: readonly SealedColumn[] = [
+  column('auth_connections', 'landing', { purpose: 'auth-flows' }),
+  column('auth_flows', 'answer', { purpose: 'auth-flows' }),
+  column('auth_flows', 'landing', { purpose: 'auth-flows' }),
+  column('auth_flows', 'typed', { purpose: 'auth-flows' }),
+  column('credential_providers', 'token', { purpose: 'credential-providers' }),
+  column('credentials', 'sealed', { purpose: { column: 'project_id', of: purposeOf } }),
+  column('deployments', 'secrets', { purpose: 'deployments' }),
+  column('proxies', 'secrets', { purpose: 'proxies' }),
+  column('telemetry_destinations', 'headers', { purpose: 'telemetry-destinations' }),
+  column('browsers', 'endpoint', {
+    value: sql`decode(endpoint->>'sealed', 'base64')`,
+    stored: (bytes) => sql`jsonb_set(endpoint, '{sealed}', to_jsonb(${bytes.toString('base64')}::text))`,
+    purpose: 'endpoints',
+  }),
+]

@@ -1,0 +1,272 @@
+// The rules of browser pools: make, find, change, delete; lend their browsers and take them back; how one of their browsers is made.
+import { newId } from '../../../base/ids.ts'
+import type { Log } from '../../../base/log.ts'
+import { fault } from '../../../http/fault.ts'
+import type { Page } from '../../../http/route.ts'
+import { isDestinationGone, isDuplicate, isProjectGone, type Db } from '../../../store/db.ts'
+import { NoSeat } from '../../../store/seats.ts'
+import { browserRules, storedOptions, type Fitter } from '../browsers/fitter.ts'
+import type { Browser } from '../browsers/contract.ts'
+import type { Lending } from '../browsers/fleet/lending.ts'
+import type { PoolSource } from '../browsers/fleet/pools.ts'
+import { KEPT_POLICY } from '../browsers/options/contract.ts'
+import type { LookUp } from '../browsers/options/look-up.ts'
+import type { Place, Region } from '../browsers/options/option/contract.ts'
+import { problemOf, type PoolLeases } from '../browsers/pool-leases.ts'
+import { refuseStart } from '../network/contract.ts'
+import type { Profiles } from '../profiles/profiles.ts'
+import { merged, saysSomething, telemetryProblem, type GivenTelemetry, type StoredTelemetry } from '../telemetry/contract.ts'
+import { hasSameBrowsers, normal, ofBrowser, split, updated, whole, type WholeConfig } from './config.ts'
+import { MAX_WAIT_SECONDS, type AcquireBrowser, type BrowserPool, type CreatePool, type UpdatePool } from './contract.ts'
+import {
+  changePool,
+  countedPool,
+  deletePool,
+  findPool,
+  insertPool,
+  listPools,
+  notePoolProblem,
+  poolById,
+  poolOfCaller,
+  poolSeats,
+  type CountedPool,
+  type PoolFilter,
+  type PoolRow,
+  type Resolved,
+} from './rows.ts'
+
+/** Tries to store a change that builds on what another caller is just changing. */
+const CHANGE_TRIES = 5
+/** Retry-After when the machine is full: a session may end at any moment. */
+const FULL_RETRY_SECONDS = 5
+/** Limit on what is said of a browser that could not be made, in characters. */
+const MAX_PROBLEM = 500
+
+interface PoolsSettings {
+  db: Db
+  scope: string
+  place: Place
+  maxBrowsers: number
+  lending: Lending
+  leases: PoolLeases
+  lookUp: LookUp
+  profiles: Pick<Profiles, 'chosen' | 'choose'>
+}
+
+export interface BrowserPools {
+  /** @throws 400; 409 when the name is taken; 429 when there are not so many seats */
+  create(project: string, given: CreatePool, signal: AbortSignal): Promise<BrowserPool>
+  list(project: string, filter: PoolFilter & { region?: Region | undefined }): Promise<Page<BrowserPool>>
+  /** @throws 404 */
+  get(project: string, idOrName: string): Promise<BrowserPool>
+  /** @throws 400; 404; 409; 429 when there are not so many seats */
+  update(project: string, idOrName: string, changes: UpdatePool, signal: AbortSignal): Promise<BrowserPool>
+  /** Resolves when nobody reaches its browsers. @throws 404; 409 when callers have some, unless `force` */
+  delete(project: string, idOrName: string, force: boolean): Promise<void>
+  /** A browser of the pool; undefined when none was free in time. @throws 400; 404; 409 when the name is taken; 503 when none can be made */
+  acquire(project: string, idOrName: string, wanted: AcquireBrowser, origin: string, signal: AbortSignal): Promise<Browser | undefined>
+  /** @throws 404 */
+  release(project: string, idOrName: string, sessionId: string, reuse: boolean): Promise<void>
+  /** Resolves when its idle browsers are gone, or the first attempts to end them are over. @throws 404 */
+  flush(project: string, idOrName: string): Promise<void>
+}
+
+export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
+  const { db, scope, place, maxBrowsers, lending, leases, lookUp, profiles } = settings
+
+  const present = ({ id, name, size, config, chrome_policy: policy, resolved, ...row }: CountedPool): BrowserPool => ({
+    id,
+    ...(name !== null && { name }),
+    created_at: row.created_at.toISOString(),
+    region: place.region,
+    acquired_count: row.acquired,
+    available_count: row.available,
+    browser_pool_config: { size, ...(name !== null && { name }), ...config, ...(policy && { chrome_policy: policy }) },
+    extension_ids: [...resolved.extension_ids],
+    ...(resolved.profile_id !== undefined && { profile_id: resolved.profile_id }),
+    ...(row.problem !== null && { problem: row.problem }),
+  })
+
+  const shown = async (project: string, idOrName: string): Promise<BrowserPool> => {
+    const row = await countedPool(db, { scope, project }, idOrName, KEPT_POLICY)
+    if (!row) throw fault.notFound('browser pool', idOrName)
+    return present(row)
+  }
+
+  async function find(project: string, idOrName: string): Promise<PoolRow> {
+    const row = await findPool(db, { scope, project }, idOrName)
+    if (!row) throw fault.notFound('browser pool', idOrName)
+    return row
+  }
+
+  /** @throws 400 when this service cannot make such browsers, or something that is named does not exist */
+  async function resolve(project: string, config: WholeConfig): Promise<Resolved> {
+    const wanted = ofBrowser(config)
+    const refusal = browserRules.refuseCreate(wanted, place)
+    if (refusal) throw fault.field(refusal.field, refusal.problem)
+    const { options, brought } = await lookUp(project, wanted)
+    const { profile } = config
+    const destination = merged(options.telemetry)?.destination
+    return {
+      extension_ids: brought?.ids ?? [],
+      ...(profile && { profile_id: (await profiles.chosen(project, profile)).id }),
+      ...(destination !== undefined && { destination_id: destination }),
+    }
+  }
+
+  /** What a browser captures for a caller who says this. Undefined: what its pool says; null: nothing. @throws 400 */
+  async function captured(project: string, given: GivenTelemetry | undefined, ofPool: GivenTelemetry | undefined): Promise<StoredTelemetry | null | undefined> {
+    if (!saysSomething(given)) return undefined
+    const [base, own] = await Promise.all([ofPool, given].map(async (telemetry) => (await lookUp(project, { telemetry })).options.telemetry))
+    const before = merged(base)
+    const refusal = telemetryProblem(own, before, true)
+    if (refusal) throw fault.field(refusal.field, refusal.problem)
+    return merged(own, before) ?? null
+  }
+
+  /** Does `work`, which gives a pool `more` seats. */
+  async function seated(
+    project: string,
+    name: string | null,
+    size: number,
+    more: number,
+    work: (db: Db) => Promise<boolean>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    if (size > maxBrowsers) throw fault.field('size', `must be at most ${maxBrowsers}, the limit of this machine (COB_MAX_BROWSERS)`)
+    try {
+      const made = await lending.seated(project, more, maxBrowsers, work, signal)
+      if (made === undefined) throw new NoSeat()
+      return made
+    } catch (error) {
+      if (isDuplicate(error, 'browser_pools_name')) throw fault.conflict(`there is a browser pool named "${name}" already`)
+      if (isDestinationGone(error)) throw fault.field('telemetry.export.otlp.destination', 'has just been deleted')
+      if (isProjectGone(error)) throw fault.projectNotFound(project)
+      if (!(error instanceof NoSeat)) throw error
+      const { projectLimit: limit } = error
+      if (limit !== undefined && size > limit) throw fault.field('size', `must be at most ${limit}, the limit of this project (max_concurrent_sessions)`)
+      const [where, whose] = limit === undefined ? ['this machine', 'COB_MAX_BROWSERS'] : ['this project', 'max_concurrent_sessions']
+      throw fault.tooMany(
+        `${where} may run ${limit ?? maxBrowsers} browsers (${whose}); a pool counts with its whole size, and there is no room for ${more} more`,
+        FULL_RETRY_SECONDS,
+      )
+    }
+  }
+
+  return {
+    async create(project, { name, size, ...given }, signal) {
+      const config = normal(given)
+      const resolved = await resolve(project, config)
+      const id = newId()
+      const row = { id, scope, project_id: project, name: name || null, size, ...split(config), resolved }
+      await seated(project, row.name, size, size, async (tx) => (await insertPool(tx, row), true), signal)
+      await lending.changed()
+      return shown(project, id)
+    },
+    async list(project, { region, ...filter }) {
+      if (region !== undefined && region !== place.region) return { items: [], nextOffset: undefined }
+      const rows = await listPools(db, { scope, project }, filter, KEPT_POLICY)
+      return { items: rows.slice(0, filter.limit).map(present), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+    },
+    get: shown,
+    async update(project, idOrName, changes, signal) {
+      const { id } = await find(project, idOrName)
+      for (let left = CHANGE_TRIES; ; left--) {
+        if (left === 0) throw fault.conflict('this pool is being changed by others at the same time')
+        const row = await find(project, id)
+        const before = whole(row)
+        const config = updated(before, changes)
+        // A pool whose proxy or profile is gone can still be renamed, or made smaller.
+        const resolved = hasSameBrowsers(config, before) ? row.resolved : await resolve(project, config)
+        const [name, size] = [changes.name || row.name, changes.size ?? row.size]
+        // After it has become smaller, callers may have more of its browsers than its size.
+        const seats = Math.max(row.size, await poolSeats(db, id))
+        const change = (tx: Db) => changePool(tx, id, row.generation, { name, size, ...split(config), resolved }, changes.discard_all_idle)
+        if (await seated(project, name, size, Math.max(0, size - seats), change, signal)) break
+      }
+      if (changes.discard_all_idle) await lending.discardIdle(id)
+      await lending.changed()
+      return shown(project, id)
+    },
+    async delete(project, idOrName, force) {
+      const { id } = await find(project, idOrName)
+      const acquired = await deletePool(db, id, force)
+      if (acquired === undefined) throw fault.notFound('browser pool', idOrName)
+      if (acquired > 0 && !force) throw fault.conflict(`callers have ${acquired} browsers of this pool; with force, they are ended`)
+      await lending.changed()
+      await Promise.all([lending.discardIdle(id), force ? lending.endLeft() : undefined])
+    },
+    async acquire(project, idOrName, { profile, acquire_timeout_seconds: seconds, name, tags = {}, start_url, telemetry: given }, origin, signal) {
+      const pool = await poolOfCaller(db, { scope, project }, idOrName)
+      if (!pool) throw fault.notFound('browser pool', idOrName)
+      const problem = refuseStart(pool.config.network, start_url)
+      if (problem !== undefined) throw fault.field('start_url', problem)
+      if (profile && pool.config.profile) throw fault.field('profile', 'this pool has a profile of its own; use a pool without one')
+      const chosen = await profiles.choose(project, profile, signal)
+      const fills = pool.config.fill_rate_per_minute > 0 ? Math.ceil((100 * 60) / pool.config.fill_rate_per_minute) : Infinity
+      const waitMs = Math.min(seconds ?? fills, MAX_WAIT_SECONDS) * 1000
+      const telemetry = await captured(project, given, telemetryOf(pool))
+      return leases.acquire(pool, { name, tags, start_url, telemetry }, chosen, waitMs, origin, signal)
+    },
+    async release(project, idOrName, sessionId, reuse) {
+      const pool = await poolOfCaller(db, { scope, project }, idOrName)
+      if (!pool) throw fault.notFound('browser pool', idOrName)
+      await leases.release(pool, sessionId, reuse)
+    },
+    async flush(project, idOrName) {
+      const pool = await poolOfCaller(db, { scope, project }, idOrName)
+      if (!pool) throw fault.notFound('browser pool', idOrName)
+      await lending.discardIdle(pool.id)
+    },
+  }
+}
+
+/** What the browsers of a pool capture. Its destination is the one that it has named, whatever that is called now. */
+function telemetryOf({ config: { telemetry }, resolved: { destination_id: id } }: Pick<PoolRow, 'config' | 'resolved'>): GivenTelemetry | undefined {
+  const otlp = telemetry?.export?.otlp
+  return otlp?.destination && id !== undefined ? { ...telemetry, export: { otlp: { ...otlp, destination: { id } } } } : telemetry
+}
+
+interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'lookUp' | 'profiles'> {
+  fitter: Fitter
+  log: Log
+}
+
+/** How the shelf makes browsers of pools. */
+export function makePoolSource({ db, fitter, lookUp, profiles, log }: PoolSourceSettings): Omit<PoolSource, 'counts'> {
+  return {
+    async plan(id) {
+      const row = await poolById(db, id)
+      if (!row?.project_id) return undefined
+      const config = whole(row)
+      const { options, brought } = await lookUp(row.project_id, { ...ofBrowser(config), telemetry: telemetryOf(row) })
+      // A session that is just being saved into it is not waited for: its save has the browser made anew.
+      const profile = config.profile && { ...(await profiles.chosen(row.project_id, config.profile)), save: false }
+      const stored = storedOptions(options)
+      const { viewport, maxScreen } = stored
+      return {
+        ownership: {
+          project: row.project_id,
+          name: undefined,
+          tags: {},
+          options: stored,
+          timeoutSeconds: config.timeout_seconds,
+          pool: id,
+          generation: row.generation,
+          baseline: { options: stored, ...(profile && { profile_id: profile.id }) },
+        },
+        spec: { viewport, maxScreen },
+        async dress(made, within) {
+          const state = { viewport, fullscreen: false, stealth: false }
+          // It captures nothing until a caller has it.
+          const { telemetry: _, ...wanted } = options
+          await fitter.dress(made, { wanted, brought, profile, state }, (rest, ms) => fitter.fit(made, rest, within, ms), within)
+        },
+      }
+    },
+    made(id, error) {
+      const problem = error === undefined ? null : problemOf(error).slice(0, MAX_PROBLEM)
+      void notePoolProblem(db, id, problem).catch((err: unknown) => log.debug({ err, pool: id }, 'what a pool has come to could not be recorded'))
+    },
+  }
+}

@@ -1,0 +1,208 @@
+// The browser pools' rows: all queries on them.
+import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
+import { isId } from '../../../base/ids.ts'
+import type { Db } from '../../../store/db.ts'
+import { isAskedFor } from '../../../store/names.ts'
+import type { Tables } from '../../../store/tables.ts'
+import type { PoolConfig } from './contract.ts'
+
+/** What the column `config` holds: a configuration without what has a column of its own. */
+export type StoredConfig = Omit<PoolConfig, 'size' | 'name' | 'chrome_policy'>
+
+/** What a configuration named when it was given. */
+export interface Resolved {
+  extension_ids: readonly string[]
+  profile_id?: string | undefined
+  /** Where telemetry of its browsers is exported to. */
+  destination_id?: string | undefined
+}
+
+export type PoolRow = Omit<Selectable<Tables['browser_pools']>, 'config' | 'resolved'> & { config: StoredConfig; resolved: Resolved }
+
+/** A pool, and how many browsers it has. */
+export type CountedPool = PoolRow & { acquired: number; available: number }
+
+/** Where a caller looks. */
+interface Within {
+  scope: string
+  project: string
+}
+
+/** No name has the form of an id. Names are compared without case. */
+const called = (idOrName: string): RawBuilder<SqlBool> =>
+  isId(idOrName) ? sql`browser_pools.id = ${idOrName}` : sql`lower(browser_pools.name) = lower(${idOrName})`
+
+const kept = (db: Db, { scope, project }: Within) =>
+  db
+    .selectFrom('browser_pools')
+    .where('browser_pools.scope', '=', scope)
+    .where('browser_pools.project_id', '=', project)
+    .where('browser_pools.deleted_at', 'is', null)
+
+/** The columns of a pool, without policies that have more than `maxPolicy` characters. */
+const columns = (maxPolicy: number) =>
+  [
+    'id',
+    'scope',
+    'project_id',
+    'name',
+    'size',
+    'config',
+    'resolved',
+    'problem',
+    'generation',
+    'oldest',
+    'is_forced',
+    'created_at',
+    'deleted_at',
+    sql<Record<string, unknown> | null>`case when length(chrome_policy::text) <= ${maxPolicy} then chrome_policy end`.as('chrome_policy'),
+    sql<number>`(select count(*) from browsers b where b.pool_id = browser_pools.id and b.state in ('running', 'releasing'))`.as('acquired'),
+    sql<number>`(select count(*) from browsers b where b.pool_id = browser_pools.id and b.state = 'warm')`.as('available'),
+  ] as const
+
+/** The row of a pool, with all of its policies. */
+export async function findPool(db: Db, within: Within, idOrName: string): Promise<PoolRow | undefined> {
+  return (await kept(db, within).selectAll().where(called(idOrName)).executeTakeFirst()) as unknown as PoolRow | undefined
+}
+
+/** A pool that is not deleted, whoever asks. */
+export async function poolById(db: Db, id: string): Promise<PoolRow | undefined> {
+  return (await db.selectFrom('browser_pools').selectAll().where('id', '=', id).where('deleted_at', 'is', null).executeTakeFirst()) as unknown as
+    | PoolRow
+    | undefined
+}
+
+/** A pool to be shown. */
+export async function countedPool(db: Db, within: Within, idOrName: string, maxPolicy: number): Promise<CountedPool | undefined> {
+  const row = kept(db, within).select(columns(maxPolicy)).where(called(idOrName))
+  return (await row.executeTakeFirst()) as unknown as CountedPool | undefined
+}
+
+/** What a caller of a pool needs to know of it. */
+export const poolOfCaller = (db: Db, within: Within, idOrName: string): Promise<Pick<PoolRow, 'id' | 'name' | 'config' | 'resolved'> | undefined> =>
+  kept(db, within).select(['id', 'name', 'config', 'resolved']).where(called(idOrName)).executeTakeFirst() as Promise<
+    Pick<PoolRow, 'id' | 'name' | 'config' | 'resolved'> | undefined
+  >
+
+export interface PoolFilter {
+  name?: string | undefined
+  query?: string | undefined
+  offset: number
+  limit: number
+}
+
+/** One page of pools, newest first, with one row more than `limit` when there are more. */
+export async function listPools(db: Db, within: Within, { offset, limit, ...filter }: PoolFilter, maxPolicy: number): Promise<CountedPool[]> {
+  const rows = kept(db, within)
+    .select(columns(maxPolicy))
+    .where(isAskedFor('browser_pools', filter))
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .offset(offset)
+    .limit(limit + 1)
+  return (await rows.execute()) as unknown as CountedPool[]
+}
+
+export interface NewPool {
+  id: string
+  scope: string
+  project_id: string
+  name: string | null
+  size: number
+  config: StoredConfig
+  chrome_policy: Record<string, unknown> | undefined
+  resolved: Resolved
+}
+
+/** What an update may change. */
+export type PoolChanges = Omit<NewPool, 'id' | 'scope' | 'project_id'>
+
+const stored = ({ name, size, config, chrome_policy: policy, resolved }: PoolChanges) => ({
+  name,
+  size,
+  config: JSON.stringify(config),
+  resolved: JSON.stringify(resolved),
+  chrome_policy: policy === undefined ? null : JSON.stringify(policy),
+})
+
+export const insertPool = async (db: Db, { id, scope, project_id, ...pool }: NewPool): Promise<void> =>
+  void (await db
+    .insertInto('browser_pools')
+    .values({ id, scope, project_id, ...stored(pool) })
+    .execute())
+
+/**
+ * Changes a pool, if its configuration is still of `generation`; false when it is not, or is gone. `discards`: browsers of the configurations before that nobody has had are ended.
+ */
+export async function changePool(db: Db, id: string, generation: number, changes: PoolChanges, discards: boolean): Promise<boolean> {
+  const row = await db
+    .updateTable('browser_pools')
+    .set({ ...stored(changes), generation: generation + 1, problem: null, ...(discards && { oldest: generation + 1 }) })
+    .where('id', '=', id)
+    .where('generation', '=', generation)
+    .where('deleted_at', 'is', null)
+    .returning('id')
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/** Deletes a pool; undefined when it is gone already; otherwise how many browsers callers have. Unless `force`, it is deleted only when that is none. */
+export const deletePool = (db: Db, id: string, force: boolean): Promise<number | undefined> =>
+  db.transaction().execute(async (tx) => {
+    const row = await tx.selectFrom('browser_pools').select('id').where('id', '=', id).where('deleted_at', 'is', null).forUpdate().executeTakeFirst()
+    if (!row) return undefined
+    const { rows } = await sql<{
+      acquired: number
+    }>`select count(*) as acquired from browsers where pool_id = ${id} and state in ('running', 'releasing')`.execute(tx)
+    const { acquired } = rows[0]!
+    if (acquired === 0 || force)
+      await tx
+        .updateTable('browser_pools')
+        // A caller could fill the disk with policies of deleted pools.
+        .set({ deleted_at: sql`now()`, is_forced: force, chrome_policy: null })
+        .where('id', '=', id)
+        .execute()
+    return acquired
+  })
+
+/** How many browsers a pool has, those included that are ending. */
+export const poolSeats = async (db: Db, id: string): Promise<number> =>
+  (await sql<{ seats: number }>`select count(*) as seats from browsers where pool_id = ${id} and state <> 'deleted'`.execute(db)).rows[0]!.seats
+
+/** Records why the last browser of a pool could not be made; null: it could. */
+export const notePoolProblem = async (db: Db, id: string, problem: string | null): Promise<void> =>
+  void (await db
+    .updateTable('browser_pools')
+    .set({ problem })
+    .where('id', '=', id)
+    .where(sql<SqlBool>`problem is distinct from ${problem}`)
+    .execute())
+
+/** The names of pools, by their ids, also of deleted ones. */
+export async function poolNames(db: Db, ids: readonly string[]): Promise<Map<string, string | undefined>> {
+  const rows = await db.selectFrom('browser_pools').select(['id', 'name']).where('id', 'in', ids).execute()
+  return new Map(rows.map(({ id, name }) => [id, name ?? undefined]))
+}
+
+/** It was deleted. */
+export const IS_OVER = sql<SqlBool>`deleted_at is not null`
+
+/** Pools of a project that are not deleted. */
+export async function countPools(db: Db, project: string): Promise<number> {
+  const { pools } = await db
+    .selectFrom('browser_pools')
+    .select((eb) => eb.fn.countAll<string>().as('pools'))
+    .where('project_id', '=', project)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirstOrThrow()
+  return Number(pools)
+}
+
+/** Removes the rows of some pools that were deleted more than `days` ago and of which no session is known any more; how many they were. */
+export async function removeDeletedPools(db: Db, days: number, limit: number): Promise<number> {
+  const { numAffectedRows } = await sql`
+    delete from browser_pools where id in (
+      select id from browser_pools p where deleted_at < now() - ${days} * interval '1 day'
+      and not exists (select from browsers b where b.pool_id = p.id) limit ${limit})`.execute(db)
+  return Number(numAffectedRows ?? 0)
+}

@@ -1,0 +1,359 @@
+// The rules of sessions: create, find, change, end, reach.
+import type { Fit } from '../../../agent/session/contract.ts'
+import { isId } from '../../../base/ids.ts'
+import type { Log } from '../../../base/log.ts'
+import { RETRY_SECONDS, Unavailable } from '../../../base/unavailable.ts'
+import { CallFailed } from '../../../http/client.ts'
+import type { Endpoint } from '../../../http/endpoint.ts'
+import { Fault, fault } from '../../../http/fault.ts'
+import { calledBy, includes, roleOf, sessionOf, type Called, type LeasedSession, type Page, type Principal } from '../../../http/route.ts'
+import { isProjectGone, type Db } from '../../../store/db.ts'
+import { NoRoom } from '../../../instances/driver.ts'
+import { NoSeat } from '../../../store/seats.ts'
+import type { Activity } from './activity.ts'
+import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
+import { browserRules as options, FIT_MS, storedOptions, WARM_FIT_MS, type Fitter } from './fitter.ts'
+import type { EndReason } from './end-step.ts'
+import type { Fleet } from './fleet.ts'
+import { BootFailed } from './fleet/boots.ts'
+import { reasonOf } from './fleet/endings.ts'
+import type { ReadyState } from './fleet/kinds.ts'
+import {
+  findBrowser,
+  isUnfinished,
+  leftByInvocations,
+  listBrowsers,
+  liveIdsOfInvocation,
+  liveOfInvocation,
+  type BrowserRow,
+  type ListFilter,
+  type Ownership,
+} from './rows.ts'
+import type { Place, Refusal, Region } from './options/option/contract.ts'
+import type { Brought, LookUp } from './options/look-up.ts'
+import { makeChange } from './change.ts'
+import type { OpenCalls } from './open-calls.ts'
+import type { Present } from './present.ts'
+import { named } from './session-name.ts'
+import { withSave, type Chosen, type SessionProfiles } from './session-profiles.ts'
+import type { SessionProxies } from './session-proxies.ts'
+import type { Connection, Uses } from './standby.ts'
+import { Thumbnails, type Thumbnail } from './thumbnails.ts'
+
+/** Retry-After when the machine is full: a session may end at any moment. */
+const FULL_RETRY_SECONDS = 5
+
+/** Most calls and WebSockets of one session at the same time. Each uses descriptors of the service that other sessions need, too. */
+const MAX_CALLS = 256
+const CALLS_RETRY_SECONDS = 1
+
+interface BrowsersSettings {
+  db: Db
+  fleet: Fleet
+  fitter: Fitter
+  present: Present
+  calls: OpenCalls
+  activity: Activity
+  uses: Uses
+  lookUp: LookUp
+  profiles: SessionProfiles
+  scope: string
+  place: Place
+  sessionProxies: SessionProxies
+  maxBrowsers: number
+  log: Log
+}
+
+export interface Browsers {
+  /** `authFlowId`: it is the browser of this login or health check. */
+  create(by: Pick<Principal, 'project'>, wanted: CreateBrowser, origin: string, signal: AbortSignal, authFlowId?: string): Promise<Browser>
+  list(by: Principal, filter: ListFilter & { region: Region | undefined }, origin: string): Promise<Page<Browser>>
+  get(by: Principal, called: Called, includeDeleted: boolean, origin: string): Promise<Browser>
+  update(by: Principal, idOrName: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
+  /**
+   * Ends a session; resolves when it is out of use. `isRemoved`: when nothing is left of it, or the first attempt to end it has failed; also for one that is being ended.
+   */
+  delete(by: Pick<Principal, 'project'>, idOrName: string, isRemoved: boolean): Promise<void>
+  /** The live sessions of an app's run, newest first. All are of the run's project. */
+  ofInvocation(by: Principal, invocationId: string, origin: string): Promise<Browser[]>
+  /** Ends the sessions of a run. */
+  endOfInvocation(invocationId: string): Promise<void>
+  /** Ends the sessions of all runs that have ended. */
+  endLeftByInvocations(): Promise<void>
+  /** The project of a live session, for the holder of its token; undefined when it has ended. */
+  projectOf(id: string): Promise<string | undefined>
+  /** The name of a live session, for the same. */
+  nameOf(id: string): Promise<string | undefined>
+  /** Which caller of its pool has a live session; 0 for one that belongs to no pool. */
+  leaseOf(id: string): Promise<number | undefined>
+  /** Why this caller's time with a session is over, as its row tells; undefined while it is not. */
+  endOf(session: LeasedSession): Promise<EndReason | undefined>
+  /**
+   * The agent of a running session of a project; of any, when a secret has named it. The session counts as in use until it is released. @throws 404, also when it belongs to another caller of its pool now;
+   * 429 when too many callers hold it; 409 for the browser of a login, unless `how` says that this call shows its callers nothing of what is typed
+   */
+  reach(project: string | undefined, called: Called, how?: { isForLogins: boolean }): Promise<Reached>
+  /** A small picture of a running session, which this neither keeps awake nor wakes; undefined: there is none. @throws 404, 409 for the browser of a login */
+  thumbnail(by: Principal, idOrName: string, signal: AbortSignal): Promise<Thumbnail | undefined>
+}
+
+/** Who may only look gets no token, and a live view to watch. */
+const accessOf = (by: Principal | undefined) => (by && !includes(roleOf(by), 'use') ? 'watch' : 'control')
+
+/** It is ended, so its caller may ask for another one. */
+const unsettled = (cause?: unknown): Unavailable => new Unavailable('the browser did not accept its settings', RETRY_SECONDS, cause, true)
+
+/** What is typed into the browser of a login is secret, to those as well who could read the page by its tools. */
+const closed = (id: string) => fault.conflict(`the browser "${id}" belongs to a login: its tools are closed; its live view shows it`)
+
+/** A running session that counts as in use, and stays awake, until it is released. */
+export interface Reached {
+  id: string
+  endpoint: Endpoint
+  release: () => void
+  /** From now on it stays awake only while the connection is used, and for some time afterwards. It still counts as in use until it is released. */
+  connected: () => Connection
+  /** Of a browser of a pool: aborts when it is given back. */
+  ended?: AbortSignal | undefined
+}
+
+export function makeBrowsers({
+  db,
+  fleet,
+  fitter,
+  present,
+  calls,
+  activity,
+  uses,
+  lookUp,
+  profiles,
+  scope,
+  place,
+  sessionProxies,
+  maxBrowsers,
+  log,
+}: BrowsersSettings): Browsers {
+  const { at, fitNew, dress } = fitter
+  const thumbnails = new Thumbnails()
+
+  const presentOne = async (row: BrowserRow, origin: string, by?: Principal): Promise<Browser> => (await present([row], origin, undefined, accessOf(by)))[0]!
+
+  async function find(project: string | undefined, called: Called, includeDeleted = false): Promise<BrowserRow> {
+    const { idOrName, lease } = calledBy(called)
+    const row = await findBrowser(db, { scope, project }, idOrName, includeDeleted)
+    // One that was given back to its pool is nobody's now.
+    if (!row || row.state === 'warm' || row.state === 'releasing') throw fault.notFound('browser', idOrName)
+    if (lease !== undefined && row.lease !== lease) throw fault.notFound('browser', idOrName)
+    return row
+  }
+
+  const liveById = async (id: string): Promise<BrowserRow | undefined> => (isId(id) ? findBrowser(db, { scope, project: undefined }, id, false) : undefined)
+
+  /** @throws 400 when an option is refused; 409 when it has changed. */
+  const check = (refusal: Refusal | undefined): void => {
+    if (refusal) throw refusal.code === 'stale_network' ? fault.staleNetwork(refusal.problem) : fault.field(refusal.field, refusal.problem)
+  }
+
+  /** @throws 429 when too many callers hold the session already. */
+  const hold = (id: string): Pick<Reached, 'release' | 'connected'> => {
+    if (activity.held(id) >= MAX_CALLS) throw fault.tooMany(`this browser has ${MAX_CALLS} calls and connections at once, its limit`, CALLS_RETRY_SECONDS)
+    const leave = activity.hold(id)
+    const rest = uses.hold(id)
+    const release = () => {
+      rest()
+      leave()
+    }
+    const connected = () => {
+      const connection = uses.connect(id)
+      rest()
+      return connection
+    }
+    return { release, connected }
+  }
+
+  /** @throws 400 unless `invocationId` is a run of the project that has not ended. */
+  const checkUnfinished = async (project: string, invocationId: string | undefined): Promise<void> => {
+    if (invocationId !== undefined && !(await isUnfinished(db, project, invocationId)))
+      throw fault.field('invocation_id', 'there is no such invocation, or it has ended')
+  }
+
+  /** A running session of the project, without a hold on it. @throws as {@link Browsers.reach} */
+  async function locate(project: string | undefined, called: Called, isForLogins: boolean): Promise<LeasedSession & { endpoint: Endpoint; isPooled: boolean }> {
+    // Every call to a session comes here. A query would take half of the time of a click.
+    const { idOrName: id, lease: wanted } = calledBy(called)
+    const endpoint = fleet.endpointOf(id)
+    if (endpoint && (project === undefined ? fleet.projectOf(id) !== undefined : fleet.projectOf(id) === project)) {
+      if (!isForLogins && fleet.isClosed(id)) throw closed(id)
+      const isPooled = fleet.isPooled(id)
+      const lease = isPooled ? fleet.leaseOf(id) : 0
+      if (lease !== undefined && (!isPooled || wanted === undefined || wanted === lease)) return { id, lease, endpoint, isPooled }
+    }
+    const row = await find(project, called)
+    fleet.belongs(row)
+    if (!isForLogins && row.auth_flow_id !== null) throw closed(row.id)
+    if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
+    return { ...at(row), isPooled: row.pool_id !== null }
+  }
+
+  const endAll = async (ids: readonly string[]): Promise<void> => void (await Promise.all(ids.map((id) => fleet.takeOut(id, 'deleted'))))
+
+  /** A browser for a session; how it is, and whether it was ready before its caller asked. */
+  async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; state: ReadyState; warm: boolean }> {
+    const { id, row, wasReady: warm } = await fleet.obtain(ownership, leaveSeat, signal)
+    if (row) return { row, state: fleet.readyState(row), warm }
+    const booted = await liveById(id)
+    // It may have ended by itself since it came up.
+    if (!booted) throw new BootFailed(new Error(`browser ${id} ended as soon as it had started`))
+    return { row: booted, state: { viewport: ownership.options.viewport, fullscreen: false, stealth: false }, warm }
+  }
+
+  /** Does `work` with a seat for a session. @throws 429 when there is none; 404 when the project has been deleted */
+  async function seated<T>(ownership: Ownership, work: (leaveSeat: () => void) => Promise<T>, signal: AbortSignal): Promise<T> {
+    using opened = new DisposableStack()
+    try {
+      opened.defer(await fleet.enter(ownership, signal))
+      const leaveSeat = await fleet.seat(maxBrowsers, signal)
+      if (!leaveSeat) throw new NoSeat()
+      opened.defer(leaveSeat)
+      return await work(leaveSeat)
+    } catch (error) {
+      if (isProjectGone(error)) throw fault.projectNotFound(ownership.project)
+      if (error instanceof NoRoom) throw fault.tooMany(error.message, FULL_RETRY_SECONDS)
+      if (!(error instanceof NoSeat)) throw error
+      const { projectLimit: limit } = error
+      const [where, whose] = limit === undefined ? ['this machine', 'its limit (COB_MAX_BROWSERS)'] : ['this project', 'its limit (max_concurrent_sessions)']
+      throw fault.tooMany(`${where} runs ${limit ?? maxBrowsers} browsers already, ${whose}`, FULL_RETRY_SECONDS)
+    }
+  }
+
+  /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
+  async function begin(
+    ownership: Ownership,
+    wanted: CreateBrowser,
+    brought: Brought | undefined,
+    profile: Chosen | undefined,
+    warmFitMs: number,
+    signal: AbortSignal,
+  ): Promise<BrowserRow | undefined> {
+    const { row, state, warm } = await seated(ownership, (leaveSeat) => named(ownership.name, obtain(ownership, leaveSeat, signal)), signal)
+    fleet.belongs(row)
+    const { release } = hold(row.id)
+    try {
+      const last = (rest: Fit, ms: number) => fitNew(row, rest, signal, ms)
+      const loaded = await dress(row, { wanted, brought, profile, state }, last, signal, warm ? warmFitMs : FIT_MS)
+      // Nobody would ever end a session whose caller left before it got the answer.
+      signal.throwIfAborted()
+      // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
+      await checkUnfinished(ownership.project, ownership.invocationId)
+      return { ...row, ...loaded }
+    } catch (error) {
+      await fleet.takeOut(row.id, 'abandoned')
+      if (signal.aborted || error instanceof Fault || error instanceof Unavailable) throw error
+      // The end of its run may end a browser during this call.
+      await checkUnfinished(ownership.project, ownership.invocationId)
+      // Something that the caller gave, and that only the browser can judge.
+      if (error instanceof CallFailed && error.status === 400) throw fault.field('', error.reason)
+      log.warn({ err: error, browser: row.id, warm }, 'a browser did not accept its settings')
+      // Only one that hangs: settings that a browser refuses would be refused by the next one as well.
+      if (warm && (error as Error).name === 'TimeoutError') return undefined
+      throw unsettled(error)
+    } finally {
+      release()
+    }
+  }
+
+  const change = makeChange({
+    db,
+    options,
+    profiles,
+    find,
+    check,
+    fitter,
+    restoreProxy: (row) => sessionProxies.restore(row.id, at(row).endpoint),
+  })
+
+  return {
+    async create({ project }, given, origin, signal, authFlowId) {
+      check(options.refuseCreate(given, place))
+      await checkUnfinished(project, given.invocation_id)
+      const { options: wanted, brought } = await lookUp(project, given)
+      const profile = await profiles.choose(project, withSave(wanted.profile, wanted.profile_save_changes), signal)
+      const ownership = {
+        project,
+        name: wanted.name,
+        tags: wanted.tags ?? {},
+        options: storedOptions(wanted),
+        timeoutSeconds: wanted.timeout_seconds,
+        invocationId: wanted.invocation_id,
+        authFlowId,
+      }
+      // A warm browser may have started to hang while it was idle. Then replace it with another one, once.
+      const begun = (fitMs: number) => begin(ownership, wanted, brought, profile, fitMs, signal)
+      const row = (await begun(WARM_FIT_MS)) ?? (await begun(FIT_MS))
+      if (!row) throw unsettled()
+      return presentOne(row, origin)
+    },
+    async list(by, filter, origin) {
+      const { project } = by
+      if (filter.region !== undefined && filter.region !== place.region) return { items: [], nextOffset: undefined }
+      const rows = await listBrowsers(db, { scope, project }, filter)
+      return {
+        items: await present(rows.slice(0, filter.limit), origin, undefined, accessOf(by)),
+        nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined,
+      }
+    },
+    get: async (by, called, includeDeleted, origin) => presentOne(await find(by.project, called, includeDeleted), origin, by),
+    async update({ project }, idOrName, given, origin, signal) {
+      const { id, lease, pool_id: pool, auth_flow_id: flow } = await find(project, idOrName)
+      if (flow !== null) throw closed(id)
+      const inTime = pool === null ? signal : AbortSignal.any([signal, calls.signalOf({ id, lease })])
+      const { options: changes } = await lookUp(project, given)
+      // Once begun it goes on when the browser is given back, which waits for it: nobody knows what the browser would have of one that is broken off.
+      const changed = async () => {
+        const rest = uses.hold(id)
+        return change(project, { id, lease }, idOrName, changes, signal, inTime).finally(rest)
+      }
+      return calls.updating(id, async () => presentOne(await changed(), origin))
+    },
+    async delete({ project }, idOrName, isRemoved) {
+      const row = await find(project, idOrName, isRemoved)
+      if (row.state === 'deleted') throw fault.notFound('browser', idOrName)
+      const isEnding = isRemoved ? await fleet.end(row.id, 'deleted') : await fleet.takeOut(row.id, 'deleted')
+      // Its end may have finished in the meantime.
+      if (!isEnding && row.deleted_at === null) throw fault.notFound('browser', idOrName)
+    },
+    ofInvocation: async (by, invocationId, origin) => present(await liveOfInvocation(db, scope, invocationId), origin, undefined, accessOf(by)),
+    endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, scope, invocationId)),
+    endLeftByInvocations: async () => endAll(await leftByInvocations(db, scope)),
+    // No database query for running sessions: every call with a token comes here.
+    async projectOf(id) {
+      const known = fleet.endpointOf(id) && fleet.projectOf(id)
+      if (known !== undefined) return known
+      const row = await liveById(id)
+      if (row) fleet.belongs(row)
+      return row?.project_id ?? undefined
+    },
+    nameOf: async (id) => (await liveById(id))?.name ?? undefined,
+    async leaseOf(id) {
+      const known = fleet.leaseOf(id)
+      if (known !== undefined) return known
+      const row = await liveById(id)
+      if (row) fleet.belongs(row)
+      return row?.lease
+    },
+    async endOf({ id, lease }) {
+      const row = await findBrowser(db, { scope, project: undefined }, id, true)
+      if (!row) return 'deleted'
+      if (row.lease !== lease || row.state === 'warm' || row.state === 'releasing') return 'released'
+      return row.state === 'running' ? undefined : reasonOf(row, 'crashed')
+    },
+    async reach(project, called, { isForLogins } = { isForLogins: false }) {
+      const { isPooled, ...found } = await locate(project, called, isForLogins)
+      return { ...found, ...hold(found.id), ended: isPooled ? calls.signalOf(found) : undefined }
+    },
+    async thumbnail({ project, by }, idOrName, signal) {
+      const { isPooled: _, ...found } = await locate(project, sessionOf({ by, project }, idOrName), false)
+      return thumbnails.read({ ...found, isAsleep: uses.isAsleep(found.id) }, signal)
+    },
+  }
+}

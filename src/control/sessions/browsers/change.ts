@@ -1,0 +1,149 @@
+// Changing a session that runs: what an update says is stored, and the browser is fitted to it, one option after the other.
+import { Mutexes } from '../../../base/mutex.ts'
+import { Fault, fault } from '../../../http/fault.ts'
+import type { Called, LeasedSession } from '../../../http/route.ts'
+import type { Db } from '../../../store/db.ts'
+import { refuseStart } from '../network/contract.ts'
+import type { UpdateBrowser } from './contract.ts'
+import type { browserRules, Fitter } from './fitter.ts'
+import type { Refusal } from './options/option/contract.ts'
+import { takeBackOptions, updateRunning, type BrowserOptions, type BrowserRow } from './rows.ts'
+import { named } from './session-name.ts'
+import { withSave, type SessionProfiles } from './session-profiles.ts'
+
+/** Tries to store a change that builds on what another replica is just changing. */
+const STORE_TRIES = 5
+
+interface ChangeSettings {
+  db: Db
+  options: typeof browserRules
+  profiles: SessionProfiles
+  find: (project: string, called: Called) => Promise<BrowserRow>
+  /** @throws 400; 409 */
+  check: (refusal: Refusal | undefined) => void
+  fitter: Fitter
+  /** Gives the browser the proxy that its row names. Does not wait. */
+  restoreProxy: (row: BrowserRow) => void
+}
+
+/**
+ * `called` is how the caller names the session, which must still be its. Changes that the browser is fitted to are made one call at a time for each session; `inTime` ends the
+ * wait for that turn.
+ */
+export type ChangeSession = (
+  project: string,
+  session: LeasedSession,
+  called: string,
+  changes: UpdateBrowser,
+  signal: AbortSignal,
+  inTime: AbortSignal,
+) => Promise<BrowserRow>
+
+export function makeChange({ db, options, profiles, find, check, fitter, restoreProxy }: ChangeSettings): ChangeSession {
+  const { at, assertFits, fit, allow } = fitter
+  const turns = new Mutexes()
+
+  /** What an update says of the profile, which another session may be saving just now: checked, and ready to be done. */
+  async function attaching(
+    row: BrowserRow,
+    { profile: given, profile_save_changes: save, start_url: url }: UpdateBrowser,
+    called: string,
+    signal: AbortSignal,
+  ) {
+    if (!given && save === undefined) return async () => ({})
+    if (row.state !== 'running') throw fault.notFound('browser', called)
+    if (!given) return () => profiles.changeSave(at(row), save!)
+    if (row.profile_id !== null) throw fault.conflict('this session has a profile already; create another session for another profile')
+    const chosen = (await profiles.choose(row.project_id!, withSave(given, save), signal))!
+    return () => profiles.load(at(row), chosen, { keepTabs: !url, isUpdate: true }, signal)
+  }
+
+  type Parts = ReturnType<typeof browserRules.changes>
+  /** What a row has when these parts have taken effect. */
+  const after = (before: BrowserRow, parts: Parts) => Object.assign({}, before.options, ...parts.map(({ stored }) => stored)) as BrowserOptions
+
+  /** What an update changes in a row. @throws a Fault when it may not */
+  function partsOf(before: BrowserRow, changes: UpdateBrowser): Parts {
+    check(options.refuseUpdate(changes, before.options))
+    const parts = options.changes(changes, before.options)
+    const problem = refuseStart(after(before, parts).network, changes.start_url)
+    if (problem !== undefined) throw fault.field('start_url', problem)
+    if (before.state === 'running') for (const part of parts) assertFits(before, part.fit)
+    return parts
+  }
+
+  /** Stores an update whose parts have been computed from `first`, also while another replica stores one. */
+  async function store(
+    first: BrowserRow,
+    computed: Parts,
+    changes: UpdateBrowser,
+    called: string,
+  ): Promise<{ before: BrowserRow; row: BrowserRow; parts: Parts }> {
+    let [before, parts] = [first, computed]
+    for (let left = STORE_TRIES; left > 0; left--) {
+      const row = await named(
+        changes.name,
+        updateRunning(db, before, {
+          ...(changes.name !== undefined && { name: changes.name || null }),
+          ...(changes.tags !== undefined && { tags: changes.tags ?? {} }),
+          ...(parts.some(({ stored }) => stored) && { options: after(before, parts), was: before.options }),
+        }),
+      )
+      if (row) return { before, row, parts }
+      before = await find(before.project_id!, { id: before.id, lease: before.lease })
+      if (before.state !== 'running') throw fault.notFound('browser', called)
+      parts = partsOf(before, changes)
+    }
+    throw fault.conflict('this session is being changed by others at the same time')
+  }
+
+  /** Stores a change of the allowed hosts, and has it take effect. */
+  async function changeHosts(found: BrowserRow, network: UpdateBrowser['network'], called: string): Promise<BrowserRow> {
+    const { row } = await store(found, partsOf(found, { network }), { network }, called)
+    try {
+      await allow(row)
+      return row
+    } catch (error) {
+      // What the row says stays: it takes effect with the session's next links.
+      restoreProxy(row)
+      throw fault.unavailable('network.allowed_hosts is stored, and takes effect when the session can be reached again; send it again to wait for that', error)
+    }
+  }
+
+  async function changeRest(found: BrowserRow, changes: UpdateBrowser, called: string, signal: AbortSignal): Promise<BrowserRow> {
+    const computed = partsOf(found, changes)
+    const attach = await attaching(found, changes, called, signal)
+    const { before, row, parts } = await store(found, computed, changes, called)
+    let profile: Awaited<ReturnType<typeof attach>> | undefined
+    for (const [place, { name, fit: wanted }] of parts.entries()) {
+      // A profile opens its pages through the proxy, and a start page is opened in its window.
+      const work = async () => {
+        if (name === 'start_url') profile ??= await attach()
+        await fit(row, wanted, signal)
+      }
+      await work().catch(async (error: unknown) => {
+        // The row must not say what has not taken effect.
+        const left = parts.slice(place).flatMap(({ stored }) => Object.keys(stored ?? {}) as (keyof BrowserOptions)[])
+        const running = await takeBackOptions(db, row, left, before.options)
+        if (running && wanted.proxy) restoreProxy(running)
+        if (error instanceof Fault && error.code === 'bad_request') throw error
+        throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)
+      })
+    }
+    profile ??= await attach()
+    return { ...row, ...profile }
+  }
+
+  return async (project, session, called, changes, signal, inTime) => {
+    const found = await find(project, session)
+    // Nothing is stored of an update that is refused.
+    partsOf(found, changes)
+    const { network, ...rest } = changes
+    // First, and without a turn: what else is changed may wait for the browser.
+    const row = network ? await changeHosts(found, network, called) : found
+    if (!Object.values(rest).some((value) => value !== undefined)) return row
+    const work = async () => changeRest(await find(project, session), rest, called, signal)
+    // Two viewports at once could end as one in the table and the other on the screen.
+    return rest.profile || options.isStored(rest) ? turns.run(session.id, work, inTime) : work()
+  }
+}

@@ -1,0 +1,68 @@
+// What the shelf keeps of one kind, or for one pool: the callers who wait for it, the boots that serve them, and when the next one may begin.
+import { Slots } from '../../../../base/slots.ts'
+import { Demand } from './demand.ts'
+import type { Kind } from './kinds.ts'
+import { Line } from './line.ts'
+import type { PoolShare } from './pools.ts'
+
+/** Retries after a failed boot: first wait, doubled up to the last. */
+export const RETRY_FIRST_MS = 1_000
+const RETRY_LAST_MS = 30_000
+
+/** A turn for everybody at once. */
+const NO_TURNS = new Slots(Infinity)
+
+interface KeepingSettings {
+  /** Boots one; false when there is no room for one. */
+  boot: (keeping: Keeping, isAwaited: boolean, wanted: Promise<void>) => Promise<boolean>
+  /** A caller goes to sleep. */
+  onSleep: () => void
+  /** A boot that a caller had waited for is over. */
+  onOver: () => void
+  starts: Slots
+  signal: AbortSignal
+}
+
+/** All times are in milliseconds of one clock that never goes back. */
+export class Keeping {
+  /** A kind's name, or a pool's id. */
+  readonly name: string
+  readonly kind: Kind | undefined
+  readonly pool: PoolShare | undefined
+  readonly line: Line
+  readonly demand = new Demand()
+  /** After a failed boot: when the next refill may begin, and how long the wait after another failure is. */
+  retryAt = 0
+  #retryMs = RETRY_FIRST_MS
+  /** Whether its last boot has come up, or it has enough. */
+  isWell = true
+
+  constructor(of: { kind: Kind } | { pool: PoolShare; id: string }, settings: KeepingSettings) {
+    this.kind = 'kind' in of ? of.kind : undefined
+    this.pool = 'pool' in of ? of.pool : undefined
+    this.name = 'kind' in of ? of.kind.name : of.id
+    this.line = new Line({
+      ...settings,
+      // Boots of pools take their turns by themselves.
+      starts: this.pool ? NO_TURNS : settings.starts,
+      boot: (isAwaited, wanted) => settings.boot(this, isAwaited, wanted),
+      room: (booting) => this.pool?.room(booting) ?? Infinity,
+    })
+  }
+
+  booted(ms: number): void {
+    this.demand.booted(ms)
+    this.retryAt = 0
+    this.#retryMs = RETRY_FIRST_MS
+    this.isWell = true
+  }
+
+  /** A boot that nobody waited for has failed. Returns how long the next one waits. */
+  failed(now: number): number {
+    const waitMs = this.#retryMs
+    this.isWell = false
+    this.retryAt = now + waitMs
+    this.#retryMs = Math.min(RETRY_LAST_MS, waitMs * 2)
+    return waitMs
+  }
+}

@@ -1,0 +1,325 @@
+// Callers who wait for boots: their order, how many boots there are, who leaves, and what fails.
+import { describe, expect, test } from 'vitest'
+import { Slots } from '../../../../base/slots.ts'
+import { Line } from './line.ts'
+
+const NEVER = new AbortController().signal
+const settle = () => new Promise((resolve) => setImmediate(resolve))
+
+interface Boot {
+  isAwaited: boolean
+  isWanted: boolean
+  comeUp: () => Promise<void>
+  /** It does not begin, because there is no room for it. */
+  findFull: () => Promise<void>
+  fail: (why: string) => Promise<void>
+}
+
+/** A line whose boots come up on request, and put one on a shelf. */
+function line(atOnce: number, shelf: string[] = [], room: (booting: number) => number = () => Infinity) {
+  const boots: Boot[] = []
+  const starts = new Slots(atOnce)
+  const boot = async (isAwaited: boolean, wanted: Promise<void>) => {
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>()
+    const comeUp = () => (shelf.push(`boot ${boots.indexOf(made)}`), resolve(true), settle() as Promise<void>)
+    const findFull = () => (resolve(false), settle() as Promise<void>)
+    const made: Boot = { isAwaited, isWanted: false, comeUp, findFull, fail: (why) => (reject(new Error(why)), settle() as Promise<void>) }
+    boots.push(made)
+    void wanted.then(() => (made.isWanted = true))
+    return promise
+  }
+  const made = new Line({ boot, starts, room, onOver() {}, onSleep() {}, signal: NEVER })
+  /** What callers got, in the order in which they got it. */
+  const got: string[] = []
+  const caller = (name: string, signal = NEVER, late?: AbortSignal) =>
+    made
+      .wait(async () => shelf.shift(), signal, late)
+      .then(
+        ({ taken, wasReady }) => void got.push(`${name}: ${taken}${wasReady ? ' (was ready)' : ''}`),
+        (error: Error) => void got.push(`${name}: ${error.message}`),
+      )
+  const refill = async () => {
+    using _ = await starts.enter(NEVER)
+    await made.refill()
+  }
+  return { made, boots, got, shelf, caller, refill }
+}
+
+describe('callers', () => {
+  test('get what is ready, without a boot', async () => {
+    const { boots, got, caller } = line(2, ['one', 'two'])
+    await Promise.all([caller('a'), caller('b')])
+    expect([got, boots]).toEqual([['a: one (was ready)', 'b: two (was ready)'], []])
+  })
+
+  test('get the boots in the order in which they come up, first come, first served, and not more boots are under way than may be', async () => {
+    const { made, boots, got, caller } = line(2)
+    for (const name of ['a', 'b', 'c', 'd']) void caller(name)
+    await settle()
+    expect([made.waiting, made.booting, boots.length]).toEqual([4, 2, 2])
+    await boots[1]!.comeUp()
+    await boots[0]!.comeUp()
+    expect([got, made.booting]).toEqual([['a: boot 1', 'b: boot 0'], 2])
+    await boots[3]!.comeUp()
+    await boots[2]!.comeUp()
+    expect([got.slice(2), boots.length, made.waiting]).toEqual([['c: boot 3', 'd: boot 2'], 4, 0])
+  })
+
+  test('take a refill that is under way, which becomes urgent then', async () => {
+    const { boots, got, caller, refill } = line(2)
+    void refill()
+    void refill()
+    await settle()
+    expect(boots.map(({ isAwaited, isWanted }) => [isAwaited, isWanted])).toEqual([
+      [false, false],
+      [false, false],
+    ])
+    void caller('a')
+    await settle()
+    expect([boots.length, boots.map(({ isWanted }) => isWanted)]).toEqual([2, [true, false]])
+    await boots[1]!.comeUp()
+    expect(got).toEqual(['a: boot 1'])
+  })
+
+  test('who leave have their boots go on to the shelf, and those behind move up', async () => {
+    const { made, boots, got, shelf, caller } = line(1)
+    const leaving = new AbortController()
+    void caller('a', leaving.signal)
+    void caller('b')
+    await settle()
+    leaving.abort(new Error('left'))
+    await settle()
+    await boots[0]!.comeUp()
+    // The second boot had not begun: it is not needed any more.
+    expect([got, shelf, made.waiting, made.booting, boots.length]).toEqual([['a: left', 'b: boot 0'], [], 0, 0, 1])
+  })
+
+  test('who all leave leave one boot to the shelf, and none begins for them', async () => {
+    const { made, boots, shelf, caller } = line(1)
+    const leaving = new AbortController()
+    for (const name of ['a', 'b', 'c']) void caller(name, leaving.signal)
+    await settle()
+    leaving.abort(new Error('left'))
+    await settle()
+    await boots[0]!.comeUp()
+    expect([shelf, boots.length, made.waiting, made.booting]).toEqual([['boot 0'], 1, 0, 0])
+  })
+
+  test('whose instance another replica has taken keep their place, and get another boot', async () => {
+    const { boots, got, shelf, caller } = line(2)
+    void caller('a')
+    await settle()
+    void caller('b')
+    await settle()
+    const taken = boots[0]!.comeUp()
+    shelf.length = 0
+    await taken
+    expect([got, boots.length]).toEqual([[], 3])
+    await boots[2]!.comeUp()
+    expect(got).toEqual(['a: boot 2'])
+  })
+
+  test('look again when another replica has put something on the shelf', async () => {
+    const { made, got, shelf, caller } = line(1)
+    void caller('a')
+    await settle()
+    shelf.push('from elsewhere')
+    made.lookAgain()
+    await settle()
+    expect(got).toEqual(['a: from elsewhere'])
+  })
+})
+
+describe('callers for whom there is room for some boots only', () => {
+  /** Room for so many besides those under way. */
+  const roomFor = (size: number) => {
+    const pool = { size, there: 0 }
+    return { pool, room: (booting: number) => Math.max(0, pool.size - pool.there - booting) }
+  }
+
+  test('have these begun, and wait for what others give back; only those for whom one may begin keep others from theirs', async () => {
+    const { room } = roomFor(2)
+    const { made, boots, got, shelf, caller } = line(5, [], room)
+    for (const name of ['a', 'b', 'c', 'd']) void caller(name)
+    await settle()
+    expect([boots.length, made.waiting, made.hopeful]).toEqual([2, 4, 2])
+    shelf.push('given back')
+    made.lookAgain()
+    await settle()
+    expect([got, made.waiting, made.hopeful, boots.length]).toEqual([['a: given back'], 3, 2, 2])
+  })
+
+  test('get the boots that there is room for later', async () => {
+    const { pool, room } = roomFor(0)
+    const { made, boots, got, caller } = line(5, [], room)
+    for (const name of ['a', 'b']) void caller(name)
+    await settle()
+    expect([boots.length, made.waiting, made.hopeful]).toEqual([0, 2, 0])
+    pool.size = 1
+    made.lookAgain()
+    await settle()
+    expect([boots.length, made.hopeful]).toEqual([1, 1])
+    await boots[0]!.comeUp()
+    expect([got, made.waiting]).toEqual([['a: boot 0'], 1])
+  })
+
+  test('stay when a boot finds no room, and nobody fails', async () => {
+    const { pool, room } = roomFor(1)
+    const { made, boots, got, shelf, caller } = line(5, [], room)
+    for (const name of ['a', 'b']) void caller(name)
+    await settle()
+    pool.there = 1
+    await boots[0]!.findFull()
+    expect([got, boots.length, made.waiting, made.booting, made.hopeful]).toEqual([[], 1, 2, 0, 0])
+    shelf.push('one')
+    made.lookAgain()
+    await settle()
+    expect(got).toEqual(['a: one'])
+  })
+
+  test('are told when nothing comes any more', async () => {
+    const { made, got, caller } = line(1, [], () => 0)
+    for (const name of ['a', 'b']) void caller(name)
+    await settle()
+    made.close(new Error('deleted'))
+    await settle()
+    expect([got, made.waiting]).toEqual([['a: deleted', 'b: deleted'], 0])
+  })
+})
+
+describe('callers who have no time', () => {
+  const late = () => AbortSignal.abort(new Error('late'))
+
+  test('get what is there in their turn, and leave when nothing is; no boot begins for them', async () => {
+    const { made, boots, got, caller } = line(5, ['one', 'two'])
+    await Promise.all(['a', 'b', 'c', 'd'].map((name) => caller(name, NEVER, late())))
+    expect([got.toSorted(), made.waiting, boots]).toEqual([['a: one (was ready)', 'b: two (was ready)', 'c: late', 'd: late'], 0, []])
+  })
+
+  test('leave at once when those before them have found nothing, and those keep their places', async () => {
+    const { made, boots, got, shelf, caller } = line(5, [], () => 0)
+    void caller('a')
+    await settle()
+    await caller('b', NEVER, late())
+    expect([got, made.waiting, boots]).toEqual([['b: late'], 1, []])
+    shelf.push('one')
+    made.lookAgain()
+    await settle()
+    expect(got).toEqual(['b: late', 'a: one'])
+  })
+
+  test('any more leave, first or not', async () => {
+    const { made, got, shelf, caller } = line(5, [], () => 0)
+    const [first, second] = [new AbortController(), new AbortController()]
+    void caller('a', NEVER, first.signal)
+    void caller('b', NEVER, second.signal)
+    void caller('c')
+    await settle()
+    second.abort(new Error('late'))
+    await settle()
+    first.abort(new Error('late'))
+    await settle()
+    expect([got, made.waiting]).toEqual([['b: late', 'a: late'], 1])
+    shelf.push('one')
+    made.lookAgain()
+    await settle()
+    expect(got.at(-1)).toBe('c: one')
+  })
+})
+
+describe('a boot that fails', () => {
+  test('fails its caller with its error', async () => {
+    const { boots, got, caller } = line(2)
+    void caller('a')
+    await settle()
+    await boots[0]!.fail('no display')
+    expect([got, boots.length]).toEqual([['a: no display'], 1])
+  })
+
+  test('fails nobody before the last boot that could serve the first caller; then as many fail as boots have', async () => {
+    const { boots, got, caller } = line(3)
+    for (const name of ['a', 'b', 'c']) void caller(name)
+    await settle()
+    await boots[0]!.fail('no display')
+    await boots[1]!.fail('no memory')
+    expect(got).toEqual([])
+    await boots[2]!.comeUp()
+    expect([got.toSorted(), boots.length]).toEqual([['a: boot 2', 'b: no display', 'c: no memory'], 3])
+  })
+
+  test('and that nobody had asked for is made good for a caller who counted on it', async () => {
+    const { boots, got, caller, refill } = line(1)
+    const refilled = refill()
+    refilled.catch(() => {})
+    await settle()
+    void caller('a')
+    await settle()
+    expect(boots).toHaveLength(1)
+    await boots[0]!.fail('no display')
+    await expect(refilled).rejects.toThrow('no display')
+    expect([got, boots.length, boots[1]!.isAwaited]).toEqual([[], 2, true])
+    await boots[1]!.comeUp()
+    expect(got).toEqual(['a: boot 1'])
+  })
+
+  test('each time fails each caller once', async () => {
+    const { boots, got, caller } = line(2)
+    for (const name of ['a', 'b', 'c', 'd', 'e']) void caller(name)
+    await settle()
+    for (let at = 0; at < 5; at++) await boots[at]!.fail(`failure ${at}`)
+    expect([boots.length, got]).toEqual([5, ['a', 'b', 'c', 'd', 'e'].map((name, at) => `${name}: failure ${at}`)])
+  })
+})
+
+describe('a caller who looks just now', () => {
+  /** A line whose first caller looks, until `find` answers what it has found. */
+  function looking(late?: AbortSignal) {
+    const { made, boots } = line(1, [], () => (late ? 0 : 1))
+    let finds: ((found: string | undefined) => void)[] = []
+    const waiting = made.wait(() => new Promise<string | undefined>((resolve) => finds.push(resolve)), NEVER, late)
+    waiting.catch(() => {})
+    const find = (found?: string) => (finds.splice(0).forEach((one) => one(found)), settle())
+    return { made, boots, waiting, find }
+  }
+
+  test('and is to look again leaves all the same when it has no time', async () => {
+    const { made, waiting, find } = looking(AbortSignal.abort(new Error('late')))
+    made.lookAgain()
+    await find()
+    await find()
+    await expect(Promise.race([waiting, settle()])).rejects.toThrow('late')
+    expect(made.waiting).toBe(0)
+  })
+
+  test('and is to look again is told when nothing comes any more', async () => {
+    const { made, waiting, find } = looking()
+    made.lookAgain()
+    made.close(new Error('deleted'))
+    await find()
+    await expect(Promise.race([waiting, settle()])).rejects.toThrow('deleted')
+    expect(made.waiting).toBe(0)
+  })
+
+  test('and is to look again gets the error of its boot', async () => {
+    const { made, boots, waiting, find } = looking()
+    await find()
+    made.lookAgain()
+    await settle()
+    await boots[0]!.fail('no display')
+    made.lookAgain()
+    await find()
+    await find()
+    await expect(Promise.race([waiting, settle()])).rejects.toThrow('no display')
+    expect(made.waiting).toBe(0)
+  })
+})
+
+test('when the database fails for the first caller in line, the next one is served all the same', async () => {
+  const { made, got, shelf, caller } = line(1)
+  const failed = made.wait(() => Promise.reject(new Error('the database does not answer')), NEVER)
+  void caller('b')
+  shelf.push('one')
+  await expect(failed).rejects.toThrow('the database does not answer')
+  await settle()
+  expect(got).toEqual(['b: one (was ready)'])
+})

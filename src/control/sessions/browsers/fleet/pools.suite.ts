@@ -1,0 +1,81 @@
+// Pools of a fleet over the fake driver, without their rules: rows, how their browsers are made, and what callers do with them. For the tests of this file's importer.
+import { afterEach } from 'vitest'
+import { newId } from '../../../../base/ids.ts'
+import { until } from '../../../../base/wait.ts'
+import { alone } from '../../../../store/leases.ts'
+import { DEFAULT_PROJECT } from '../../../access/projects/resolve.ts'
+import { db, driver, HOST, makeFleet, NOTICE_MS, owner, signal } from '../fleet.suite.ts'
+import type { Fleet } from '../fleet.ts'
+import { countOrphans, poolCounts } from '../pooled-rows.ts'
+import type { Kind } from './kinds.ts'
+import type { PoolBoot, PoolSource } from './pools.ts'
+import type { FleetSettings } from './settings.ts'
+
+/** Replaces at once whatever ends. */
+export const FAST = 10_000_000
+
+afterEach(async () => void (await db.deleteFrom('browser_pools').execute()))
+
+export async function insertPool(size: number, rate = FAST): Promise<string> {
+  const id = newId()
+  const config = JSON.stringify({ fill_rate_per_minute: rate, timeout_seconds: 60 })
+  await db.insertInto('browser_pools').values({ id, scope: HOST, project_id: DEFAULT_PROJECT, name: null, size, config, resolved: '{}' }).execute()
+  return id
+}
+
+export const resize = (id: string, size: number) => db.updateTable('browser_pools').set({ size }).where('id', '=', id).execute()
+
+/** What a fleet learns of pools. `dress` replaces what a booted browser is given. */
+export const sourceFor = (replica: string, dress: PoolBoot['dress'] = async () => {}, through = db): PoolSource => ({
+  counts: async () => ({ pools: await poolCounts(through, { scope: HOST, replica }), orphans: await countOrphans(through, HOST) }),
+  async plan(pool) {
+    const { options, ...ownership } = owner()
+    const { viewport, maxScreen } = options
+    return { ownership: { ...ownership, options, pool, generation: 1, baseline: { options } }, spec: { viewport, maxScreen }, dress }
+  },
+  made() {},
+})
+
+interface PoolFleetSettings extends Partial<FleetSettings> {
+  warm?: number | Kind[]
+  over?: typeof driver
+  through?: typeof db
+  dress?: PoolBoot['dress']
+}
+
+/** A fleet that has its scope for itself, and keeps pools. As {@link makeFleet} besides. */
+export function makePoolFleet({ warm = 0, over = driver, through = db, dress, ...more }: PoolFleetSettings = {}) {
+  const replica = newId()
+  return makeFleet(warm, over, through, undefined, { leases: alone(replica), pools: sourceFor(replica, dress, through), ...more })
+}
+
+export const lend = async (fleet: Fleet, pool: string, within = signal, name?: string): Promise<string | undefined> =>
+  (await fleet.lending.lend(pool, { name, tags: {}, start_url: undefined }, within))?.id
+
+/** Takes a browser away from whoever has it now; false when nobody has it. */
+export async function takeBack(fleet: Fleet, id: string): Promise<boolean> {
+  const row = await db.selectFrom('browsers').select(['id', 'lease']).where('id', '=', id).executeTakeFirst()
+  return row !== undefined && (await fleet.lending.takeBack(row)) !== undefined
+}
+
+/** Gives a browser back, as far as the fleet is concerned. */
+export const giveBack = async (fleet: Fleet, pool: string, id: string): Promise<boolean> =>
+  (await takeBack(fleet, id)) && (await fleet.lending.putBack({ id, pool_id: pool }))
+
+/** How many browsers of a pool are in which state. */
+export async function states(pool: string): Promise<Record<string, number>> {
+  const rows = await db.selectFrom('browsers').select('state').where('pool_id', '=', pool).where('state', '<>', 'deleted').execute()
+  return Object.fromEntries(Object.entries(Object.groupBy(rows, ({ state }) => state)).map(([state, list]) => [state, list!.length]))
+}
+
+/** Waits until the browsers of a pool are in these states, and no other one is there. */
+export async function reaches(pool: string, wanted: Record<string, number>): Promise<void> {
+  const sorted = (counts: Record<string, number>) => JSON.stringify(Object.entries(counts).toSorted())
+  let now = {}
+  const isThere = async () => sorted((now = await states(pool))) === sorted(wanted)
+  await until('a pool', NOTICE_MS, isThere, { everyMs: 2 }).catch((error: unknown) => {
+    throw new Error(`the pool has ${JSON.stringify(now)} in place of ${JSON.stringify(wanted)}`, { cause: error })
+  })
+}
+export const idsOf = async (pool: string, state: 'warm' | 'running'): Promise<string[]> =>
+  (await db.selectFrom('browsers').select('id').where('pool_id', '=', pool).where('state', '=', state).orderBy('made_at').execute()).map(({ id }) => id)

@@ -1,0 +1,122 @@
+// Seats of sessions: those of this service, those of its scope when other replicas share it, and those of a project that has a limit.
+import { Mutexes } from '../../../../base/mutex.ts'
+import { Seats } from '../../../../base/seats.ts'
+import { sleep } from '../../../../base/wait.ts'
+import type { Db } from '../../../../store/db.ts'
+import type { Leases } from '../../../../store/leases.ts'
+import { NoSeat, SharedSeats, type ProjectSeats } from '../../../../store/seats.ts'
+import { countSeats, isEndUnderWay, type Ownership } from '../rows.ts'
+import type { Endings } from './endings.ts'
+import type { Registry } from './registry.ts'
+
+/** How long a create waits for the seat of a session that is being ended. An end takes a tenth of a second, on a busy machine a second. */
+const SEAT_MS = 3_000
+/** What the database counts is looked for there. */
+const LOOK_FOR_SEAT_MS = 50
+
+interface SessionSeatsSettings {
+  db: Db
+  scope: string
+  leases: Leases
+  /** Most sessions of this scope, when others share it. */
+  maxSessions?: number
+  projectSeats?: ProjectSeats
+  registry: Registry
+  /** Seats that pools take of those of this service. */
+  pooled: () => number
+  endings: Endings
+  /** Aborts when the service stops. */
+  signal: AbortSignal
+}
+
+export class SessionSeats {
+  readonly #settings: SessionSeatsSettings
+  readonly #own: Seats
+  readonly #counted: SharedSeats
+  readonly #turns = new Mutexes()
+  /** By project: callers who are let in and whose session has no row yet. */
+  readonly #entered = new Map<string, Set<Ownership>>()
+
+  constructor(settings: SessionSeatsSettings) {
+    this.#settings = settings
+    const { db, scope, leases, maxSessions: of, registry, pooled } = settings
+    this.#own = new Seats(() => registry.sessions + pooled())
+    const ofScope = { name: `sessions of ${scope}`, count: async (tx: Db) => ({ of: of!, free: of! - (await countSeats(tx, { scope })) }) }
+    this.#counted = new SharedSeats(db, leases.isAlone || of === undefined ? undefined : ofScope)
+  }
+
+  /**
+   * A seat of this service, or so many together; undefined when all `of` are taken. When sessions are being ended, it waits for theirs, up to {@link SEAT_MS}: a caller who has
+   * deleted one may make another.
+   */
+  async reserve(of: number, signal: AbortSignal, wanted = 1): Promise<(() => void) | undefined> {
+    const { endings } = this.#settings
+    const limit = AbortSignal.timeout(SEAT_MS)
+    for (;;) {
+      const seat = this.#own.reserve(of, wanted)
+      if (seat || endings.underWay === 0 || limit.aborted) return seat
+      await endings.over(AbortSignal.any([signal, limit])).catch(() => {})
+      signal.throwIfAborted()
+    }
+  }
+
+  /**
+   * Lets in as many callers of a project with a limit as may get a session. The others wait here, where they take no seat from callers of other projects, and no boot begins
+   * for them. The last word has {@link take}. Returns what the caller must call at its end. @throws NoSeat when the project has all its sessions and none is being ended
+   */
+  async enter(ownership: Ownership, signal: AbortSignal): Promise<() => void> {
+    const { db, projectSeats } = this.#settings
+    const { project } = ownership
+    const until = performance.now() + SEAT_MS
+    const seats = await projectSeats?.(project)
+    if (!seats) return () => {}
+    const stopped = AbortSignal.any([signal, this.#settings.signal])
+    const letIn = async () => {
+      for (;;) {
+        const { of, free } = await seats.count(db)
+        const entered = this.#entered.get(project)?.size ?? 0
+        if (free > entered) break
+        if (free <= 0 && !(performance.now() < until && (await isEndUnderWay(db, { project })))) throw new NoSeat(of)
+        // Those who are in may yet fail.
+        await sleep(LOOK_FOR_SEAT_MS, stopped)
+      }
+      this.#entered.set(project, (this.#entered.get(project) ?? new Set()).add(ownership))
+    }
+    await this.#turns.run(project, letIn, stopped)
+    return () => this.#left(ownership)
+  }
+
+  /** Does `work`, which gives a session its row, when the database has a seat for it. @throws NoSeat */
+  async take<T>(ownership: Ownership, work: (db: Db) => Promise<T>): Promise<T> {
+    const made = await this.#counted.take(await this.#settings.projectSeats?.(ownership.project), work)
+    // The row counts by itself from here on.
+    if (made !== undefined) this.#left(ownership)
+    return made
+  }
+
+  /** The same for `wanted` seats of a pool. @throws NoSeat */
+  async takeForPool<T>(project: string, wanted: number, work: (db: Db) => Promise<T>): Promise<T> {
+    return this.#counted.take(await this.#settings.projectSeats?.(project), work, wanted)
+  }
+
+  /** Does `work` again when it finds no seat while a session is being ended, for {@link SEAT_MS}. @throws NoSeat */
+  async waiting<T>({ project }: Ownership, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const { db, scope } = this.#settings
+    const until = performance.now() + SEAT_MS
+    for (;;)
+      try {
+        return await work()
+      } catch (error) {
+        // Not in the line, where others wait behind this caller who may not need a seat that is being left.
+        if (!(error instanceof NoSeat) || performance.now() >= until) throw error
+        if (!(await isEndUnderWay(db, error.projectLimit === undefined ? { scope } : { project }))) throw error
+        await sleep(LOOK_FOR_SEAT_MS, AbortSignal.any([signal, this.#settings.signal]))
+      }
+  }
+
+  #left(ownership: Ownership): void {
+    const entered = this.#entered.get(ownership.project)
+    entered?.delete(ownership)
+    if (entered?.size === 0) this.#entered.delete(ownership.project)
+  }
+}

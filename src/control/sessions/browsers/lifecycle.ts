@@ -1,0 +1,26 @@
+// The states of a browser and the moves between them.
+import { sql } from 'kysely'
+import { lifecycle } from '../../../base/lifecycle.ts'
+import { browserMoves, firstMover, mover } from '../../../store/moves.ts'
+import type { EndReason } from './end-step.ts'
+import type { BrowserRow } from './rows.ts'
+
+export const browserLifecycle = lifecycle({
+  starting: ['warm', 'running', 'stopping', 'failed'], // an instance is being booted
+  warm: ['running', 'stopping', 'failed'], // booted, not yet claimed
+  running: ['releasing', 'stopping', 'failed'], // claimed by a caller
+  releasing: ['warm', 'stopping', 'failed'], // given back to its pool, and being put back to what it was
+  stopping: ['deleted', 'failed'], // being ended by a caller, its timeout or the service
+  failed: ['deleted'], // ended by itself; being cleaned up
+  deleted: [],
+})
+export type BrowserState = (typeof browserLifecycle)['states'][number]
+
+const moving = { table: 'browsers', lifecycle: browserLifecycle, log: browserMoves } as const
+
+export const moveBrowser = mover(moving)
+/** Moves one of several browsers, and returns its row. */
+export const moveFirstBrowser = firstMover<BrowserRow, BrowserState>(moving)
+
+/** The columns that a move to `stopping`, `failed` or `deleted` sets. For callers, a session is deleted from the first of them on. */
+export const ended = (reason: EndReason) => ({ end_reason: reason, deleted_at: sql`coalesce(deleted_at, now())` })

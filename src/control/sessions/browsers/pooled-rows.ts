@@ -1,0 +1,183 @@
+// The rows of browsers that belong to pools: made for one, lent to its callers, given back, ended when it does not want them any more.
+import { sql, type RawBuilder, type SqlBool } from 'kysely'
+import type { Db } from '../../../store/db.ts'
+import type { StoredTelemetry } from '../telemetry/contract.ts'
+import { ended, moveBrowser, moveFirstBrowser } from './lifecycle.ts'
+import { owned, type BrowserOptions, type BrowserRow, type Ownership, type Watched } from './rows.ts'
+
+/** What a browser of a pool goes back to when its caller gives it back. */
+export interface Baseline {
+  options: BrowserOptions
+  /** The pool's profile. A caller may have given a browser without one another. */
+  profile_id?: string
+}
+
+/** A pool of this scope, and how many browsers it has. */
+export interface PoolCount {
+  id: string
+  size: number
+  /** How much of its size is made again in a minute, in percent. */
+  rate: number
+  /** Browsers that wait for a caller. */
+  idle: number
+  /** Of these and all others, the ones that this replica is not making just now: its own count says how many those are. */
+  there: number
+  /** How many it has had ended so far because it wants them made anew. */
+  discarded: number
+}
+
+/** The pools of a scope that are not deleted. Of those browsers that are being made, it counts the ones of other replicas. */
+export async function poolCounts(db: Db, { scope, replica }: Watched): Promise<PoolCount[]> {
+  const { rows } = await sql<PoolCount>`
+    select p.id, p.size, (p.config->>'fill_rate_per_minute')::int as rate, p.discarded, c.idle, c.there
+    from browser_pools p cross join lateral (
+      select count(*) filter (where b.state = 'warm') as idle, count(*) filter (where b.state <> 'starting' or b.replica is distinct from ${replica}) as there
+      from browsers b where b.pool_id = p.id and b.state <> 'deleted') c
+    where p.scope = ${scope} and p.deleted_at is null order by p.created_at, p.id`.execute(db)
+  return rows
+}
+
+/** Browsers of a scope whose pool was deleted, and of which something is left. */
+export async function countOrphans(db: Db, scope: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from browsers b where b.scope = ${scope} and b.pool_id is not null and b.state <> 'deleted'
+    and not exists (select from browser_pools p where p.id = b.pool_id and p.deleted_at is null)`.execute(db)
+  return rows[0]!.count
+}
+
+/** What a row of a pool is made with. */
+export interface PoolOwnership extends Ownership {
+  pool: string
+  generation: number
+  baseline: Baseline
+}
+
+/** Inserts a row for a browser that is to be made for its pool; undefined when the pool has as many as it may, or was deleted. */
+export const insertPooled = (db: Db, id: string, { scope, replica }: Watched, wanted: PoolOwnership): Promise<BrowserRow | undefined> =>
+  db.transaction().execute(async (tx) => {
+    // The count comes after the lock: another replica may just have made one.
+    const { rows: pools } = await sql<{
+      size: number
+    }>`select size from browser_pools where id = ${wanted.pool} and deleted_at is null for no key update`.execute(tx)
+    const { rows } = await sql<{ there: number }>`select count(*) as there from browsers where pool_id = ${wanted.pool} and state <> 'deleted'`.execute(tx)
+    if (!pools[0] || rows[0]!.there >= pools[0].size) return undefined
+    const pooled = { pool_id: wanted.pool, pool_generation: wanted.generation, pool_baseline: JSON.stringify(wanted.baseline) }
+    const row = await tx
+      .insertInto('browsers')
+      .values({ id, state: 'starting', scope, replica, ...owned(wanted), ...pooled })
+      .returningAll()
+      .executeTakeFirstOrThrow()
+    await tx.insertInto('browser_events').values({ browser_id: id, state: 'starting' }).execute()
+    return row as unknown as BrowserRow
+  })
+
+/** What a caller of a pool wants for as long as it has the browser. */
+export interface Lease {
+  name: string | undefined
+  tags: Record<string, string>
+  start_url: string | undefined
+  /** What it captures, if it is not what the pool says; null: nothing. */
+  telemetry?: StoredTelemetry | null | undefined
+}
+
+/** Lends the browser of a pool that has waited longest, first those that this replica watches, in one statement. Undefined when none waits. */
+export async function lendFirst(
+  db: Db,
+  { scope, replica }: Watched,
+  pool: string,
+  { name, tags, start_url: url, telemetry }: Lease,
+): Promise<BrowserRow | undefined> {
+  const times = { created_at: sql`now()`, last_active_at: sql`now()` }
+  const said = { ...(url !== undefined && { start_url: url }), ...(telemetry && { telemetry }) }
+  const merged = sql`t.options || ${JSON.stringify(said)}::jsonb`
+  const options = url === undefined && telemetry === undefined ? {} : { options: telemetry === null ? sql`(${merged}) - 'telemetry'` : merged }
+  const columns = { name: name ?? null, tags: JSON.stringify(tags), lease: sql`t.lease + 1`, ...options, ...times }
+  // With its lock: who deletes the pool counts either this caller, or has deleted it before. One that has come up after its configuration was discarded is ended.
+  const isThere = sql`exists (
+    select from browser_pools p where p.id = ${pool} and p.deleted_at is null and (t.lease > 0 or t.pool_generation >= p.oldest) for key share)`
+  const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and pool_id = ${pool} and ${isThere}`
+  return moveFirstBrowser(db, which, sql`replica is distinct from ${replica}, made_at`, 'running', 'lent', columns)
+}
+
+/** Takes a browser away from its caller, before it is put back or ended. Returns its row; undefined when this caller does not have it any more. */
+export async function beginRelease(db: Db, { id, lease }: Pick<BrowserRow, 'id' | 'lease'>): Promise<BrowserRow | undefined> {
+  const moved = await moveBrowser(db, id, 'releasing', 'given back', { last_active_at: sql`now()` }, sql`lease = ${lease}`)
+  if (moved === undefined) return undefined
+  return (await db.selectFrom('browsers').selectAll().where('id', '=', id).executeTakeFirst()) as unknown as BrowserRow | undefined
+}
+
+/** Makes a browser wait for the next caller of its pool; false when it has ended. It is the last in turn. */
+export async function endRelease(db: Db, id: string): Promise<boolean> {
+  const columns = { name: null, tags: '{}', options: sql`t.pool_baseline->'options'`, last_active_at: null, made_at: sql`now()` }
+  return (await moveBrowser(db, id, 'warm', 'given back', columns)) !== undefined
+}
+
+/** The browser of a caller of this pool that has given it back, or is about to; undefined when there is none. */
+export async function pooledBrowser(db: Db, pool: string, id: string): Promise<BrowserRow | undefined> {
+  const row = await db.selectFrom('browsers').selectAll().where('id', '=', id).where('pool_id', '=', pool).where('state', '<>', 'deleted').executeTakeFirst()
+  return row as unknown as BrowserRow | undefined
+}
+
+/** A browser that a caller has, or that waits in a pool, or goes back to it; undefined when it has ended, or nobody has it and it is no pool's. */
+export async function keptBrowser(db: Db, scope: string, id: string): Promise<BrowserRow | undefined> {
+  const rows = db.selectFrom('browsers').selectAll().where('id', '=', id).where('scope', '=', scope).where('deleted_at', 'is', null)
+  return (await rows.where(sql<SqlBool>`(state = 'running' or pool_id is not null)`).executeTakeFirst()) as unknown as BrowserRow | undefined
+}
+
+/** The profile of the pool has another version than the one that the browser `t` has loaded, and the pool wants the present one. */
+const HAS_OLD_PROFILE = sql<SqlBool>`(
+  coalesce((p.config->>'refresh_on_profile_update')::boolean, false)
+  and exists (select from profiles f where f.id = t.profile_id and f.deleted_at is null and f.version_id is distinct from t.profile_version))`
+
+/** Whether a browser of a pool, by its row, has an old state of the pool's profile. */
+export async function hasOldProfile(db: Db, id: string): Promise<boolean> {
+  const { rows } = await sql`select from browsers t join browser_pools p on p.id = t.pool_id where t.id = ${id} and ${HAS_OLD_PROFILE}`.execute(db)
+  return rows.length > 0
+}
+
+const endFirst = (db: Db, which: RawBuilder<SqlBool>): Promise<BrowserRow | undefined> =>
+  moveFirstBrowser(db, which, sql`made_at`, 'stopping', 'surplus', ended('surplus'))
+
+/** The time of the database, in full. */
+export const timeOf = async (db: Db): Promise<string> => (await sql<{ now: string }>`select now()::text as now`.execute(db)).rows[0]!.now
+
+/** Begins to end one browser that has waited in a pool since `time` or longer, or was being made then. Undefined when none has. */
+export const endIdle = (db: Db, pool: string, time: string): Promise<BrowserRow | undefined> =>
+  endFirst(db, sql`state = 'warm' and pool_id = ${pool} and made_at <= ${time}::timestamptz`)
+
+/** Browsers of the pool `p`, without those that are ending. */
+const THERE = sql`(select count(*) from browsers o where o.pool_id = p.id and o.state not in ('deleted', 'stopping', 'failed'))`
+/** The pool `p` was deleted, or wants the browser `t`, which waits, made anew. */
+const IS_UNWANTED = sql<SqlBool>`(p.deleted_at is not null or t.lease = 0 and t.pool_generation < p.oldest or ${HAS_OLD_PROFILE})`
+
+/** Whether some browsers wait that their pools do not want any more. */
+export async function hasUnwanted(db: Db, scope: string): Promise<boolean> {
+  const { rows } = await sql<{ has: boolean }>`
+    select exists (select from browsers t join browser_pools p on p.id = t.pool_id where t.scope = ${scope} and t.state = 'warm' and t.pool_id is not null and ${IS_UNWANTED})
+      or exists (select from browser_pools p where p.scope = ${scope} and p.deleted_at is null and ${THERE} > p.size) as has`.execute(db)
+  return rows[0]!.has
+}
+
+/** Begins to end one that waits and that its pool does not want any more: it was deleted, has become smaller, or wants it made anew. */
+export const endUnwanted = (db: Db, scope: string): Promise<BrowserRow | undefined> =>
+  endFirst(
+    db,
+    sql`state = 'warm' and scope = ${scope} and pool_id is not null
+      and exists (select from browser_pools p where p.id = t.pool_id and (${IS_UNWANTED} or ${THERE} > p.size))`,
+  )
+
+/** Records that so many idle browsers of a pool were ended to be made anew: the replica that makes them does that at once. */
+export const noteDiscarded = async (db: Db, pool: string, count: number): Promise<void> =>
+  void (await db
+    .updateTable('browser_pools')
+    .set((eb) => ({ discarded: eb('discarded', '+', count) }))
+    .where('id', '=', pool)
+    .execute())
+
+/** Browsers that callers have of pools that were deleted together with these. */
+export async function leftByPools(db: Db, scope: string): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select b.id from browsers b join browser_pools p on p.id = b.pool_id
+    where b.scope = ${scope} and b.state in ('running', 'releasing') and p.deleted_at is not null and p.is_forced`.execute(db)
+  return rows.map(({ id }) => id)
+}

@@ -1,0 +1,370 @@
+// The browsers' rows: all queries on them.
+import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
+import { isId } from '../../../base/ids.ts'
+import type { Db } from '../../../store/db.ts'
+import type { Leases } from '../../../store/leases.ts'
+import { holds } from '../../../store/names.ts'
+import type { Tables } from '../../../store/tables.ts'
+import { ended, moveFirstBrowser, type BrowserState } from './lifecycle.ts'
+import type { OPTIONS } from './options/contract.ts'
+import type { Booted, StoredOptions } from './options/option/contract.ts'
+import type { StoredEndpoint } from '../../../http/stored-endpoint.ts'
+
+/** A caller's options, as they are stored, and the size of its X server's screen. No viewport can exceed that. */
+export type BrowserOptions = StoredOptions<typeof OPTIONS> & Pick<Booted, 'maxScreen'>
+
+/** What a new session gets from its caller. */
+export interface Ownership {
+  /** The project that it is made in. */
+  project: string
+  name: string | undefined
+  tags: Record<string, string>
+  options: BrowserOptions
+  timeoutSeconds: number
+  /** The app's run that it ends with. */
+  invocationId?: string | undefined
+  /** The login or health check that it is for. Its tools are closed to callers. */
+  authFlowId?: string | undefined
+}
+
+export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpoint' | 'state'> & {
+  options: BrowserOptions
+  endpoint: StoredEndpoint | null
+  state: BrowserState
+}
+
+/** The columns of a row that belongs to a caller's session. */
+export const owned = ({ project, name, tags, options, timeoutSeconds, authFlowId }: Ownership) => ({
+  project_id: project,
+  name: name ?? null,
+  tags: JSON.stringify(tags),
+  options: JSON.stringify(options),
+  timeout_seconds: timeoutSeconds,
+  auth_flow_id: authFlowId ?? null,
+})
+
+/** Of this scope, and of the replica that watches it. */
+export interface Watched {
+  scope: string
+  replica: string
+}
+
+export async function insertStarting(db: Db, id: string, { scope, replica }: Watched, warmKind: string | null, ownership?: Ownership): Promise<void> {
+  await sql`
+    with made as (
+      insert into browsers (id, state, scope, replica, warm_kind, project_id, name, tags, options, timeout_seconds, invocation_id, auth_flow_id)
+      values (${id}, 'starting', ${scope}, ${replica}, ${warmKind}, ${ownership?.project ?? null}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null}, ${ownership?.authFlowId ?? null})
+      returning id)
+    insert into browser_events (browser_id, state) select id, 'starting' from made`.execute(db)
+}
+
+/** Claims a warm browser of `kind` for the caller, in one statement: the oldest, and first those that this replica watches. Undefined when there is none. */
+export async function claimWarm(db: Db, { scope, replica }: Watched, kind: string, ownership: Ownership): Promise<BrowserRow | undefined> {
+  const times = { created_at: sql`now()`, last_active_at: sql`now()` }
+  const columns = { ...owned(ownership), invocation_id: ownership.invocationId ?? null, ...times }
+  const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and warm_kind = ${kind}`
+  return moveFirstBrowser(db, which, sql`replica is distinct from ${replica}, made_at`, 'running', 'claimed warm', columns)
+}
+
+/** Begins the end of the oldest instance of `kind` that no session has claimed. Undefined when there is none. */
+export async function endSurplus(db: Db, scope: string, kind: string): Promise<BrowserRow | undefined> {
+  const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and warm_kind = ${kind}`
+  return moveFirstBrowser(db, which, sql`made_at`, 'stopping', 'surplus', ended('surplus'))
+}
+
+/** Not of a pool whose caller has given it back: nobody has that one now. */
+const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null and state not in ('warm', 'releasing')`
+
+/** No name is compared with a text in the form of an id. Names are compared without case, and one in capitals would answer to another session's id. */
+const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : sql`lower(name) = lower(${idOrName})`)
+
+/** Where a caller looks: this scope (this service cannot reach another scope's instances) and its project; undefined: in all of them, for what is named by a secret or by ourselves. */
+export interface Within {
+  scope: string
+  project: string | undefined
+}
+
+const sessionsWithin = (db: Db, { scope, project }: Within) =>
+  db
+    .selectFrom('browsers')
+    .selectAll()
+    .where('scope', '=', scope)
+    .$if(project !== undefined, (select) => select.where('project_id', '=', project!))
+
+/** A caller's session, by id or, while it lives, by name. `includeDeleted`: also one that has ended, or that was given back to its pool. */
+export async function findBrowser(db: Db, within: Within, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
+  const live = await sessionsWithin(db, within).where(LIVE).where(called(idOrName)).executeTakeFirst()
+  if (live || !includeDeleted) return live as unknown as BrowserRow | undefined
+  const dead = await sessionsWithin(db, within)
+    .where('created_at', 'is not', null)
+    .where(called(idOrName))
+    .orderBy('created_at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return dead as unknown as BrowserRow | undefined
+}
+
+/** By the index browsers_proxy. */
+const usesProxy = (id: string) => sql<SqlBool>`(options ? 'proxy_id' and options->>'proxy_id' = ${id})`
+
+/** By the id or a part of the name of its pool. */
+const ofPool = (query: string) =>
+  sql<SqlBool>`(pool_id is not null and exists (select from browser_pools p where p.id = browsers.pool_id and (p.id = ${query} or ${holds('p.name', query)})))`
+
+export interface ListFilter {
+  status: 'active' | 'deleted' | 'all'
+  query: string | undefined
+  tags: Record<string, string>
+  offset: number
+  limit: number
+}
+
+/** One page of sessions, newest first, with one row more than `limit` when there are more. */
+export async function listBrowsers(db: Db, within: Within, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
+  let select = sessionsWithin(db, within).where('created_at', 'is not', null)
+  if (status === 'active') select = select.where(LIVE)
+  else if (status === 'deleted') select = select.where('deleted_at', 'is not', null)
+  else select = select.where((eb) => eb.or([LIVE, eb('deleted_at', 'is not', null)]))
+  if (query) select = select.where((eb) => eb.or([eb('id', '=', query), eb('profile_id', '=', query), holds('name', query), usesProxy(query), ofPool(query)]))
+  if (Object.keys(tags).length > 0) select = select.where(sql<SqlBool>`tags @> ${JSON.stringify(tags)}::jsonb`)
+  return (await select
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .offset(offset)
+    .limit(limit + 1)
+    .execute()) as unknown as BrowserRow[]
+}
+
+/** Changes name, tags or options of a running session; undefined when it is no longer running, or belongs to another caller of its pool. */
+export async function updateRunning(
+  db: Db,
+  { id, lease }: Pick<BrowserRow, 'id' | 'lease'>,
+  /** `was`: only if the options are still these. */
+  changes: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions; was?: BrowserOptions },
+): Promise<BrowserRow | undefined> {
+  const row = await db
+    .updateTable('browsers')
+    .set({
+      last_active_at: sql`last_active_at`,
+      ...(changes.name !== undefined && { name: changes.name }),
+      ...(changes.tags && { tags: JSON.stringify(changes.tags) }),
+      ...(changes.options && { options: JSON.stringify(changes.options) }),
+    })
+    .where('id', '=', id)
+    .where('lease', '=', lease)
+    .where('state', '=', 'running')
+    .$if(changes.was !== undefined, (query) => query.where(sql<boolean>`options = ${JSON.stringify(changes.was)}::jsonb`))
+    .returningAll()
+    .executeTakeFirst()
+  return row as unknown as BrowserRow | undefined
+}
+
+/** Takes back options of a running session: these are as in `before` again. What else has changed since stays. Undefined when it has ended. */
+export async function takeBackOptions(
+  db: Db,
+  { id, lease }: Pick<BrowserRow, 'id' | 'lease'>,
+  names: readonly (keyof BrowserOptions)[],
+  before: BrowserOptions,
+): Promise<BrowserRow | undefined> {
+  const earlier = JSON.stringify(Object.fromEntries(names.map((name) => [name, before[name]])))
+  const row = await db
+    .updateTable('browsers')
+    .set({ last_active_at: sql`last_active_at`, options: sql`(options - ${[...names]}::text[]) || ${earlier}::jsonb` })
+    .where('id', '=', id)
+    .where('lease', '=', lease)
+    .where('state', '=', 'running')
+    .returningAll()
+    .executeTakeFirst()
+  return row as unknown as BrowserRow | undefined
+}
+
+/** What the fleet asks every second about all browsers: without their options, which may have megabytes. */
+export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_steps' | 'pool_id'>
+
+const LIVE_COLUMNS = ['id', 'state', 'end_reason', 'ended_steps', 'pool_id'] as const
+
+/** Browsers that this replica watches and of which something is left, warm ones included. */
+export async function watchedBrowsers(db: Db, { scope, replica }: Watched): Promise<LiveRow[]> {
+  const rows = await db
+    .selectFrom('browsers')
+    .select(LIVE_COLUMNS)
+    .where('scope', '=', scope)
+    .where('replica', '=', replica)
+    .where('state', '<>', 'deleted')
+    .execute()
+  return rows as LiveRow[]
+}
+
+/** The ids of all browsers of this scope of which something is left. */
+export const liveIds = async (db: Db, scope: string): Promise<string[]> =>
+  (await db.selectFrom('browsers').select('id').where('scope', '=', scope).where('state', '<>', 'deleted').execute()).map(({ id }) => id)
+
+/** Makes this replica the one that watches the browsers of dead replicas, and returns these. Two replicas never get the same one. */
+export async function takeOverBrowsers(db: Db, scope: string, { replica, isDead }: Leases): Promise<LiveRow[]> {
+  const rows = await db
+    .updateTable('browsers')
+    // The time without a watcher does not count towards timeouts.
+    .set({ replica, last_active_at: sql`case when state = 'running' then now() else last_active_at end` })
+    .where('scope', '=', scope)
+    .where('state', '<>', 'deleted')
+    .where(isDead(sql.ref('browsers.replica')))
+    .returning(LIVE_COLUMNS)
+    .execute()
+  return rows as LiveRow[]
+}
+
+/** A browser of which something is left, and who watches it; undefined when there is none. */
+export async function watcherOf(db: Db, id: string): Promise<(LiveRow & { replica: string | null }) | undefined> {
+  const row = await db
+    .selectFrom('browsers')
+    .select([...LIVE_COLUMNS, 'replica'])
+    .where('id', '=', id)
+    .where('state', '<>', 'deleted')
+    .executeTakeFirst()
+  return row as (LiveRow & { replica: string | null }) | undefined
+}
+
+/** Whose sessions are counted: those of a scope, or of a project in every scope. */
+export type Whose = { scope: string } | { project: string }
+const belonging = (whose: Whose): RawBuilder<SqlBool> => ('scope' in whose ? sql`scope = ${whose.scope}` : sql`project_id = ${whose.project}`)
+
+/** Sessions that have a seat, or get one. A pool has as many as its size, whoever has its browsers. A warm browser that no caller has had takes none, also while it is ended. */
+export async function countSeats(db: Db, whose: Whose): Promise<number> {
+  const { rows } = await sql<{ seats: number }>`
+    select (
+      select count(*) from browsers where ${belonging(whose)} and pool_id is null and state not in ('deleted', 'warm') and (warm_kind is null or created_at is not null)
+    ) + (
+      select coalesce(sum(greatest(size, (select count(*) from browsers b where b.pool_id = p.id and b.state <> 'deleted'))), 0)
+      from browser_pools p where ${belonging(whose)} and deleted_at is null
+    ) + (
+      select count(*) from browsers b where ${belonging(whose)} and pool_id is not null and state <> 'deleted'
+      and not exists (select from browser_pools p where p.id = b.pool_id and p.deleted_at is null)
+    ) as seats`.execute(db)
+  return Number(rows[0]!.seats)
+}
+
+/** Sessions of a project that callers still find, or that are being started. */
+export async function countLive(db: Db, project: string): Promise<number> {
+  const { live } = await db
+    .selectFrom('browsers')
+    .select((eb) => eb.fn.countAll<string>().as('live'))
+    .where('project_id', '=', project)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirstOrThrow()
+  return Number(live)
+}
+
+/** Nothing is left of it but its row. */
+export const IS_OVER = sql<SqlBool>`state = 'deleted'`
+
+/** Whether a session is being ended. */
+export async function isEndUnderWay(db: Db, whose: Whose): Promise<boolean> {
+  const row = await db
+    .selectFrom('browsers')
+    .select('id')
+    .where(belonging(whose))
+    .where('state', '=', 'stopping')
+    .where('created_at', 'is not', null)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/** Instances of this scope that no session has claimed and that are not a pool's, their kinds, and who watches them. */
+export const readyInScope = (db: Db, scope: string): Promise<{ id: string; warm_kind: string | null; replica: string | null }[]> =>
+  db.selectFrom('browsers').select(['id', 'warm_kind', 'replica']).where('scope', '=', scope).where('state', '=', 'warm').where('pool_id', 'is', null).execute()
+
+/** The steps of a browser's end that are done. */
+export async function endedStepsOf(db: Db, id: string): Promise<string[]> {
+  return (await db.selectFrom('browsers').select('ended_steps').where('id', '=', id).executeTakeFirst())?.ended_steps ?? []
+}
+
+/** Records the steps of a browser's end that are done. */
+export async function recordEndedSteps(db: Db, id: string, steps: readonly string[]): Promise<void> {
+  await db
+    .updateTable('browsers')
+    .set({ ended_steps: [...steps] })
+    .where('id', '=', id)
+    .execute()
+}
+
+/** Extends the timeout of sessions in use. */
+export async function touch(db: Db, ids: readonly string[]): Promise<void> {
+  if (ids.length > 0)
+    await db
+      .updateTable('browsers')
+      .set({ last_active_at: sql`now()` })
+      .where(sql<SqlBool>`id = any(${[...ids]}::text[])`)
+      .where('state', '=', 'running')
+      .execute()
+}
+
+/** How long a browser may take to be put back to what its pool has made. Its replica may have been killed meanwhile. */
+const RELEASING_SECONDS = 60
+
+/** Sessions that this replica watches and whose timeout has passed. */
+export async function timedOut(db: Db, { scope, replica }: Watched): Promise<Pick<LiveRow, 'id' | 'state'>[]> {
+  return (await db
+    .selectFrom('browsers')
+    .select(['id', 'state'])
+    .where('scope', '=', scope)
+    .where('replica', '=', replica)
+    .where(
+      sql<SqlBool>`(state = 'running' and last_active_at + timeout_seconds * interval '1 second' < now()
+        or state = 'releasing' and last_active_at + ${RELEASING_SECONDS} * interval '1 second' < now())`,
+    )
+    .execute()) as Pick<LiveRow, 'id' | 'state'>[]
+}
+
+/** Whether an app's run exists in the project and has not ended. */
+export async function isUnfinished(db: Db, project: string, invocationId: string): Promise<boolean> {
+  const run = db.selectFrom('invocations').select('id').where('id', '=', invocationId).where('project_id', '=', project)
+  const row = await run.where('finished_at', 'is', null).executeTakeFirst()
+  return row !== undefined
+}
+
+/** Live sessions of a run, newest first. Code that starts a browser for a run checks afterwards whether the run has ended. */
+export async function liveOfInvocation(db: Db, scope: string, invocationId: string): Promise<BrowserRow[]> {
+  const rows = await db
+    .selectFrom('browsers')
+    .selectAll()
+    .where('scope', '=', scope)
+    .where('invocation_id', '=', invocationId)
+    .where(LIVE)
+    .orderBy('created_at', 'desc')
+    .execute()
+  return rows as unknown as BrowserRow[]
+}
+
+/** The ids of the same sessions, without their options, which may be large. */
+export async function liveIdsOfInvocation(db: Db, scope: string, invocationId: string): Promise<string[]> {
+  const rows = await db.selectFrom('browsers').select('id').where('scope', '=', scope).where('invocation_id', '=', invocationId).where(LIVE).execute()
+  return rows.map(({ id }) => id)
+}
+
+/** Browsers of this scope whose run has ended, or was deleted with its deployment. */
+export async function leftByInvocations(db: Db, scope: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom('browsers as b')
+    .leftJoin('invocations as i', 'i.id', 'b.invocation_id')
+    .select('b.id')
+    .where('b.scope', '=', scope)
+    .where('b.invocation_id', 'is not', null)
+    .where('b.deleted_at', 'is', null)
+    .where('b.created_at', 'is not', null)
+    .where((eb) => eb.or([eb('i.id', 'is', null), eb('i.finished_at', 'is not', null)]))
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
+/** Live browsers by state, for metrics: all that the database has, and those that this replica watches. */
+export async function countByState(db: Db, replica: string): Promise<Record<'all' | 'own', Record<string, number>>> {
+  const rows = await db
+    .selectFrom('browsers')
+    .select(['state', (eb) => eb.fn.countAll<number>().as('all'), (eb) => eb.fn.countAll<number>().filterWhere('replica', '=', replica).as('own')])
+    .where('state', '<>', 'deleted')
+    .groupBy('state')
+    .execute()
+  const counts = (of: 'all' | 'own') => Object.fromEntries(rows.flatMap((row) => (Number(row[of]) > 0 ? [[row.state, Number(row[of])]] : [])))
+  return { all: counts('all'), own: counts('own') }
+}

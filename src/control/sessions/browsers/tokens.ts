@@ -1,0 +1,36 @@
+// Tokens in session URLs. Each opens one session, and is invalid once that session has ended. Of a browser of a pool it opens what one caller has, and nothing after that has given it back.
+import { isId } from '../../../base/ids.ts'
+import { makeSigner } from '../../../base/signed.ts'
+import { fault } from '../../../http/fault.ts'
+import type { LeasedSession } from '../../../http/route.ts'
+
+/** What is asked about live sessions, by id. */
+export interface LiveSessions {
+  nameOf: (id: string) => Promise<string | undefined>
+  leaseOf: (id: string) => Promise<number | undefined>
+}
+
+/** A session as tokens and links name it. */
+const subjectOf = ({ id, lease }: LeasedSession): string => (lease === 0 ? id : `${id}.${lease}`)
+
+export interface SessionTokens {
+  /** The token of a session. Always the same, so that the session's URLs never change. */
+  sign(session: LeasedSession, host: string): Promise<string>
+  /** The session that `token` opens. @throws 401 unless that is the session `idOrName`, and belongs to the same caller as then. Who uses it checks both again. */
+  check(token: unknown, idOrName: string, sessions: LiveSessions): Promise<LeasedSession>
+}
+
+export function sessionTokens(secretKey: Buffer): SessionTokens {
+  const signer = makeSigner(secretKey, 'cob-session')
+  return {
+    // Clients read `session.fqdn` from the payload to find the session's host.
+    sign: (session, host) => signer.sign(subjectOf(session), { session: { id: session.id, fqdn: host } }),
+    async check(token, idOrName, { nameOf, leaseOf }) {
+      const [id, lease] = (await signer.subjectOf(token))?.split('.') ?? []
+      const isCalled = async (one: string) => !isId(idOrName) && (await nameOf(one))?.toLowerCase() === idOrName.toLowerCase()
+      if (id === undefined || (id !== idOrName && !(await isCalled(id)))) throw fault.unauthorized("the URL's token (jwt) is missing or is not this session's")
+      if (lease !== undefined && (await leaseOf(id)) !== Number(lease)) throw fault.unauthorized('the browser was given back to its pool; acquire one again')
+      return { id, lease: Number(lease ?? 0) }
+    },
+  }
+}

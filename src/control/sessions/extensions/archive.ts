@@ -1,0 +1,44 @@
+// The archive of an extension as an object: read in pieces, so that its list and its manifest can be checked without the rest.
+import { buffer } from 'node:stream/consumers'
+import { checkExtension, type ExtensionZip } from '../../../base/extension-zip.ts'
+import { BadZip, type ZipSource } from '../../../base/unzip.ts'
+import { fault } from '../../../http/fault.ts'
+import type { Objects } from '../../../store/objects.ts'
+
+/** Bytes read of an object at a time. The list of most extensions fits into one piece. */
+const PIECE = 256 * 1024
+
+/** Limit on looking at one archive: some 40 pieces for the longest list, from a bucket that is slow. */
+const LOOK_MS = 60_000
+
+/** Checks a stored archive. @throws 400 that names `file` */
+export async function checkArchive(objects: Objects, key: string, size: number, signal: AbortSignal): Promise<ExtensionZip> {
+  const late = AbortSignal.any([signal, AbortSignal.timeout(LOOK_MS)])
+  try {
+    return await checkExtension(inPieces(objects, key, size, late), late)
+  } catch (error) {
+    if (error instanceof BadZip) throw fault.field('file', error.message)
+    throw late.aborted && !signal.aborted ? fault.unavailable(`the object store has not given the archive back within ${LOOK_MS} ms`, error) : error
+  }
+}
+
+/** Reads an object as a zip reader does: its end, its list from the beginning to the end, and one file. */
+function inPieces(objects: Objects, key: string, size: number, signal: AbortSignal): ZipSource {
+  let start = 0
+  let piece: Buffer = Buffer.alloc(0)
+  return {
+    size,
+    async read(target, offset, length, position) {
+      const wanted = Math.min(length, size - position)
+      if (wanted <= 0) return 0
+      if (position < start || position + wanted > start + piece.length) {
+        const end = Math.min(size, position + Math.max(wanted, PIECE)) - 1
+        const found = await objects.get(key, { start: position, end }, signal)
+        if (!found) throw new Error(`the object ${key} is gone`)
+        piece = await buffer(found.content)
+        start = position
+      }
+      return piece.copy(target, offset, position - start, position - start + wanted)
+    },
+  }
+}

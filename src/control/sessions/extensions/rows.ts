@@ -1,0 +1,105 @@
+// The extensions' rows: what callers see of them, and the queries.
+import { sql, type Selectable, type SqlBool } from 'kysely'
+import { isId } from '../../../base/ids.ts'
+import type { Db } from '../../../store/db.ts'
+import { isAskedFor, isCalled } from '../../../store/names.ts'
+import type { ObjectOwner } from '../../../store/sweep.ts'
+import type { Tables } from '../../../store/tables.ts'
+import type { Extension, ExtensionChoice } from './contract.ts'
+
+export type ExtensionRow = Selectable<Tables['extensions']>
+
+/** What callers see. */
+export const record = ({ id, created_at, name, size_bytes, checksum, last_used_at }: ExtensionRow): Extension => ({
+  id,
+  created_at: created_at.toISOString(),
+  name,
+  size_bytes,
+  checksum,
+  last_used_at: last_used_at?.toISOString() ?? null,
+})
+
+/** Finds an extension by its id or its name. */
+export const findExtension = (db: Db, project: string, { id, name }: ExtensionChoice): Promise<ExtensionRow | undefined> =>
+  db
+    .selectFrom('extensions')
+    .selectAll()
+    .where('project_id', '=', project)
+    .$if(id !== undefined, (select) => select.where('id', '=', id!))
+    .$if(name !== undefined, (select) => select.where(isCalled('name', name!)))
+    .executeTakeFirst()
+
+/** No name has the form of an id. */
+export const byIdOrName = (idOrName: string): ExtensionChoice => (isId(idOrName) ? { id: idOrName } : { name: idOrName })
+
+export interface ExtensionFilter {
+  name?: string | undefined
+  query?: string | undefined
+  offset: number
+  limit: number
+}
+
+/** One page of extensions, newest first, with one row more than `limit` when there are more. */
+export const listExtensions = (db: Db, project: string, { offset, limit, ...filter }: ExtensionFilter): Promise<ExtensionRow[]> =>
+  db
+    .selectFrom('extensions')
+    .selectAll()
+    .where('project_id', '=', project)
+    .where(isAskedFor('extensions', filter))
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .offset(offset)
+    .limit(limit + 1)
+    .execute()
+
+export const insertExtension = (
+  db: Db,
+  row: Pick<ExtensionRow, 'id' | 'project_id' | 'scope' | 'name' | 'object' | 'size_bytes' | 'checksum' | 'by_policy'>,
+): Promise<ExtensionRow> => db.insertInto('extensions').values(row).returningAll().executeTakeFirstOrThrow()
+
+/** The key of its object; undefined when it is gone. */
+export const removeExtension = async (db: Db, id: string): Promise<string | undefined> =>
+  (await db.deleteFrom('extensions').where('id', '=', id).returning('object').executeTakeFirst())?.object
+
+/** Notes that a session has loaded these. */
+export const noteUse = async (db: Db, ids: string[]): Promise<void> =>
+  void (await db
+    .updateTable('extensions')
+    .set({ last_used_at: sql`now()` })
+    .where('id', 'in', ids)
+    .execute())
+
+/** Extensions of a project. */
+export async function countStored(db: Db, project: string): Promise<number> {
+  const { stored } = await db
+    .selectFrom('extensions')
+    .select((eb) => eb.fn.countAll<string>().as('stored'))
+    .where('project_id', '=', project)
+    .executeTakeFirstOrThrow()
+  return Number(stored)
+}
+
+/** A row is removed when its extension is deleted, so each row keeps its project. */
+export const IS_OVER = sql<SqlBool>`false`
+
+const PREFIX = 'extensions'
+
+/** The key of an extension's archive. */
+export const extensionKey = (id: string): string => `${PREFIX}/${id}`
+
+/** The archives of extensions, for the removal of those that no row names. */
+export const extensionObjects = (db: Db, scope: string): ObjectOwner => ({
+  prefix: PREFIX,
+  named: async (ids) => (await db.selectFrom('extensions').select('object').where('id', 'in', ids).execute()).map(({ object }) => object),
+  async expected(after, limit) {
+    const rows = await db
+      .selectFrom('extensions')
+      .select(['id', 'object'])
+      .where('scope', '=', scope)
+      .where('id', '>', after)
+      .orderBy('id')
+      .limit(limit)
+      .execute()
+    return rows.map(({ id, object }) => ({ id, keys: [object] }))
+  },
+})

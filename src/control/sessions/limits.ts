@@ -1,0 +1,20 @@
+// Limits that follow from the settings and from this machine.
+import type { AnonymousLimits } from '../../base/anonymous.ts'
+import type { Config } from '../../base/config.ts'
+import { memoryNow } from '../../base/memory.ts'
+import { connectionsFor, descriptorLimit } from '../../http/connections.ts'
+import { fitsMemory } from './browsers/fleet/demand.ts'
+
+/** The most warm browsers. Those that are ready must not keep out sessions by their number, either. */
+export function mostWarm({ warmBrowsers: least, warmBrowsersMax, maxBrowsers }: Config): number {
+  return warmBrowsersMax ?? Math.max(least, Math.min(maxBrowsers, fitsMemory(memoryNow())))
+}
+
+/**
+ * Several addresses may reach their limit before the total is reached. Behind a reverse proxy all callers have one address. Half of all
+ * connections are kept for callers with a credential.
+ */
+export function anonymousLimits({ maxAnonymousConnections: wanted, maxBrowsers, maxInvocations }: Config): AnonymousLimits {
+  const room = connectionsFor(descriptorLimit(), maxBrowsers + maxInvocations)
+  return { perAddress: Math.max(1, Math.min(wanted, Math.floor(room / 4))), total: Math.max(1, Math.min(4 * wanted, Math.floor(room / 2))) }
+}

@@ -1,0 +1,170 @@
+// The HTTP side of the live view: its page, its files, and the WebSocket below the token.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { LIVE_SOCKETS } from '../../../agent/live/contract.ts'
+import type { Endpoint } from '../../../http/endpoint.ts'
+import { fault } from '../../../http/fault.ts'
+import { eventStream, SSE_TYPE } from '../../../http/sse.ts'
+import type { UpgradeHandler } from '../../../http/upgrade.ts'
+import type { Log } from '../../../base/log.ts'
+import type { LeasedSession } from '../../../http/route.ts'
+import type { SessionSockets } from '../browsers/sockets.ts'
+import type { StoredTelemetry } from '../telemetry/contract.ts'
+import { liveEventLists } from './events.ts'
+import { makeBundle, type Bundle } from './bundle.ts'
+import { LIVE_PATH, type Access, type LiveLinks } from './links.ts'
+import { endingOf, livePage, messagePage } from './pages.ts'
+
+const ASSETS_PATH = '/browser/live-view'
+const YEAR_SECONDS = 31_536_000
+
+/** The session and the rights that a token opens. */
+type Found =
+  | { state: 'running'; id: string; lease: number; access: Access; name: string; project: string | undefined; captured: readonly string[] }
+  | { state: 'ended'; reason: string }
+  | { state: 'unknown' }
+
+export interface LiveViews {
+  /** Adds the page. It is for people, so it is not part of the API. `known`: as in MountContext. */
+  mount(app: FastifyInstance, known: (socket: object) => void): void
+  handlers: Record<string, UpgradeHandler>
+}
+
+interface LiveSettings {
+  /** What a session's row says, also after its end. */
+  findSession(id: string): Promise<SessionRow | undefined>
+  links: LiveLinks
+  sockets: Pick<SessionSockets, 'join'>
+  /** The agent of a running session; `ended` aborts when its caller has given it back to its pool. @throws 404 */
+  reach(session: LeasedSession): Promise<{ endpoint: Endpoint; release: () => void; ended?: AbortSignal | undefined }>
+  /** Of a login: aborts when no person may act in its browser any more; undefined: they may not now. */
+  whileActing(flowId: string, signal: AbortSignal): Promise<AbortSignal | undefined>
+  log: Log
+}
+
+interface SessionRow {
+  state: string
+  name: string | null
+  end_reason: string | null
+  project_id: string | null
+  lease: number
+  auth_flow_id: string | null
+  options: { telemetry?: StoredTelemetry | undefined }
+}
+
+export function makeLiveViews({ findSession, links, sockets, reach, whileActing, log }: LiveSettings): LiveViews {
+  const lists = liveEventLists()
+  let bundled: Promise<Bundle> | undefined
+  const bundle = () => (bundled ??= makeBundle().catch((error: unknown) => ((bundled = undefined), Promise.reject(error))))
+
+  async function find(token: string): Promise<Found> {
+    const told = links.read(token)
+    if (!told) return { state: 'unknown' }
+    const row = await findSession(told.id)
+    if (!row) return { state: 'ended', reason: 'deleted' }
+    // The caller of its pool for whom the link was made has given it back.
+    if (row.lease !== told.lease || row.state === 'warm' || row.state === 'releasing') return { state: 'ended', reason: 'released' }
+    if (row.state === 'running') {
+      const captured = row.options.telemetry?.categories ?? []
+      return { state: 'running', ...told, name: row.name ?? 'Live view', project: row.project_id ?? undefined, captured }
+    }
+    return { state: 'ended', reason: row.end_reason ?? 'deleted' }
+  }
+
+  /** Only our own content in the page: no script, style or frame of another site, and no referrer in its requests. Any site may frame it. */
+  function guarded(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+    // Some browsers do not take 'self' to include WebSockets.
+    const sockets = /^[\w.:[\]-]+$/.test(request.host) ? `ws://${request.host} wss://${request.host}` : ''
+    return reply.headers({
+      'content-security-policy': `default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self' ${sockets}; base-uri 'none'; form-action 'none'; frame-ancestors *`,
+      'permissions-policy': 'camera=(), geolocation=(), microphone=(), display-capture=()',
+      'referrer-policy': 'no-referrer',
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      'x-robots-tag': 'noindex',
+    })
+  }
+
+  async function page(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { token } = request.params as { token: string }
+    const found = await find(token)
+    const { tag } = await bundle()
+    guarded(request, reply).type('text/html; charset=utf-8')
+    if (found.state === 'unknown') return reply.code(404).send(messagePage(tag, 'No such live view', 'This link is not valid. Part of it may be missing.'))
+    if (found.state === 'ended') return reply.code(410).send(messagePage(tag, 'This session has ended', endingOf(found.reason)))
+    request.caller = { by: { kind: 'link', id: found.id }, project: found.project }
+    const watchPath = links.path(found, 'watch')
+    // The address that stays in the address bar, where it may be copied, gives no right to control the session.
+    if (found.access !== 'watch' && asksToWatch(request.query)) return reply.redirect(watchPath, 303)
+    return reply.send(livePage({ tag, title: found.name, base: links.path(found, found.access), watchPath: found.access === 'watch' ? '' : watchPath }))
+  }
+
+  async function state(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const found = await find((request.params as { token: string }).token)
+    const status = { running: 200, ended: 410, unknown: 404 }[found.state]
+    return guarded(request, reply)
+      .code(status)
+      .send({ state: found.state, ...(found.state === 'ended' && { reason: found.reason, message: endingOf(found.reason) }) })
+  }
+
+  /** The list of events. It only looks on: the session may time out, or sleep, under it. */
+  async function events(request: FastifyRequest, reply: FastifyReply, known: (socket: object) => void): Promise<FastifyReply> {
+    const found = await find((request.params as { token: string }).token)
+    if (found.state !== 'running') return state(request, reply)
+    known(request.raw.socket)
+    request.caller = { by: { kind: 'link', id: found.id }, project: found.project }
+    const { endpoint, release, ended } = await reach(found)
+    release()
+    const gone = new AbortController()
+    reply.raw.on('close', () => gone.abort(fault.clientClosed()))
+    // It may have left while its session was looked for.
+    if (reply.raw.destroyed || request.raw.socket.destroyed) gone.abort(fault.clientClosed())
+    const signal = ended ? AbortSignal.any([gone.signal, ended]) : gone.signal
+    const shown = found.access === 'control' && !asksToWatch(request.query) ? 'full' : 'brief'
+    const messages = lists.open({ id: found.id, categories: found.captured, endpoint, shown }, signal)
+    return guarded(request, reply)
+      .type(SSE_TYPE)
+      .header('x-accel-buffering', 'no')
+      .send(eventStream(messages, signal, log))
+  }
+
+  async function asset(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { tag, name } = request.params as { tag: string; name: string }
+    const { tag: current, files } = await bundle()
+    const found = files.get(name)
+    if (tag !== current || !found) throw fault.notFound('file', name)
+    const accepted = request.headers['accept-encoding'] ?? ''
+    const encoding = /\bbr\b/.test(accepted) ? 'br' : /\bgzip\b/.test(accepted) ? 'gzip' : undefined
+    reply
+      .headers({ 'cache-control': `public, max-age=${YEAR_SECONDS}, immutable`, 'x-content-type-options': 'nosniff', vary: 'accept-encoding' })
+      .type(found.type)
+    if (encoding) reply.header('content-encoding', encoding)
+    return reply.send(encoding === 'br' ? found.brotli : encoding === 'gzip' ? found.gzip : found.plain)
+  }
+
+  return {
+    mount(app, known) {
+      const config = { id: 'liveView' }
+      app.get(`${LIVE_PATH}/:token`, { config: { ...config, route: `${LIVE_PATH}/{token}` } }, page)
+      app.get(`${LIVE_PATH}/:token/state`, { config }, state)
+      app.get(`${LIVE_PATH}/:token/events`, { config }, (request, reply) => events(request, reply, known))
+      app.get(`${ASSETS_PATH}/:tag/:name`, { config }, asset)
+    },
+    handlers: {
+      [`${LIVE_PATH}/{token}/socket`]: async (call) => {
+        const told = links.read(call.params.token!)
+        if (!told) throw fault.unauthorized("the live view's token is not valid")
+        const mayControl = told.access !== 'watch' && !asksToWatch(call.query)
+        const flow = mayControl && told.access === 'act' ? ((await findSession(told.id))?.auth_flow_id ?? undefined) : undefined
+        const until = flow === undefined ? undefined : await whileActing(flow, call.signal)
+        const control = mayControl && (told.access === 'control' || until !== undefined)
+        await sockets.join(told, control ? LIVE_SOCKETS.control : LIVE_SOCKETS.watch, call, { by: 'link', until })
+      },
+    },
+  }
+}
+
+/** `?readOnly=true`, or any value that is not a plain no: when in doubt, the viewer may only watch. */
+function asksToWatch(query: unknown): boolean {
+  const { readOnly } = query as { readOnly?: unknown }
+  return readOnly !== undefined && readOnly !== 'false'
+}

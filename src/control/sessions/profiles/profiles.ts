@@ -1,0 +1,293 @@
+// The rules of profiles: make, find, rename, delete, download, go back to a version; which one a session gets, and loading it.
+import { pipeline, type Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createZstdDecompress } from 'node:zlib'
+import { profile as agentProfile } from '../../../agent/profile/contract.ts'
+import type { Log } from '../../../base/log.ts'
+import { Unavailable } from '../../../base/unavailable.ts'
+import { call, CallFailed } from '../../../http/client.ts'
+import { assertOffered, type Endpoint } from '../../../http/endpoint.ts'
+import { asFault, Fault, fault } from '../../../http/fault.ts'
+import type { Bytes, Page } from '../../../http/route.ts'
+import { isDuplicate, isProjectGone, type Db } from '../../../store/db.ts'
+import { measured, type Objects } from '../../../store/objects.ts'
+import { Name, type Profile, type Selected, type SessionProfile, type Version } from './contract.ts'
+import {
+  attachProfile,
+  byIdOrName,
+  changeSave,
+  currentVersion,
+  findProfile,
+  insertProfile,
+  listProfiles,
+  profilesById,
+  releaseProfile,
+  removeProfile,
+  renameProfile,
+  reserveProfile,
+  restoreVersion,
+  savingSessions,
+  versionsOf,
+  type ProfileFilter,
+  type ProfileRow,
+  type VersionRow,
+} from './rows.ts'
+import type { Saves } from './saves.ts'
+
+/** How long a create waits for a save into the profile that it names. Most take less than a second. */
+const SAVED_MS = 30_000
+const SAVED_LOOK_MS = 50
+const SAVED_RETRY_SECONDS = 5
+/** Limit on loading a profile into a browser. One of 50 MB takes half a second. */
+const LOAD_MS = 60_000
+/** What an archive may hold, in sizes of the largest archive. The databases of a browser shrink to a third or less. */
+export const UNPACKED = 8
+
+interface ProfilesSettings {
+  db: Db
+  objects: Objects
+  /** The sessions that are saved when they end, as far as this process knows them. */
+  saves: Pick<Saves, 'add'>
+  /** The most bytes of an archive. */
+  maxBytes: number
+  /** What refers to a deleted profile goes with it. */
+  onDeleted: (id: string) => Promise<void>
+  /** See {@link SAVED_MS}; tests have less time. */
+  savedMs?: number
+  log: Log
+}
+
+/** A session as this group sees it. */
+interface Session {
+  id: string
+  /** Which caller of its pool has it. */
+  lease: number
+  endpoint: Endpoint
+}
+
+interface Chosen {
+  id: string
+  called: string
+  save: boolean
+}
+
+export interface Profiles {
+  create(project: string, name: string | undefined): Promise<Profile>
+  /** The id of the profile of this name, which is made when there is none. @throws 400 naming `field` for a name that no profile may have */
+  idOfNamed(project: string, name: string, field: string): Promise<string>
+  list(project: string, filter: ProfileFilter): Promise<Page<Profile>>
+  get(project: string, idOrName: string): Promise<Profile>
+  rename(project: string, idOrName: string, name: string): Promise<Profile>
+  delete(project: string, idOrName: string): Promise<void>
+  download(project: string, idOrName: string, format: 'tar.zst' | 'tar'): Promise<Bytes>
+  versions(project: string, idOrName: string): Promise<Version[]>
+  restore(project: string, idOrName: string, versionId: string): Promise<Profile>
+  /** The profile that an option names, as it is now. @throws 400 when there is none */
+  chosen(project: string, given: Pick<Selected, 'id' | 'name'>): Promise<Pick<Chosen, 'id' | 'called'>>
+  // The rest is what sessions need (browsers/session-profiles.ts).
+  choose(project: string, given: Selected | undefined, signal: AbortSignal): Promise<Chosen | undefined>
+  load(
+    session: Session,
+    chosen: Chosen,
+    how: { keepTabs: boolean; isUpdate: boolean },
+    signal: AbortSignal,
+  ): Promise<{ profile_id: string; profile_save: boolean; profile_base: number }>
+  changeSave(session: Session, save: boolean): Promise<{ profile_save: boolean }>
+  shown(rows: readonly { profile_id: string | null }[]): Promise<Map<string, SessionProfile>>
+}
+
+export function makeProfiles({ db, objects, saves, maxBytes, onDeleted, savedMs = SAVED_MS, log }: ProfilesSettings): Profiles {
+  const named = <T>(project: string, name: string | undefined, work: Promise<T>): Promise<T> =>
+    work.catch((error: unknown) => {
+      if (isProjectGone(error)) throw fault.projectNotFound(project)
+      throw isDuplicate(error, 'profiles_name') ? fault.conflict(`there is a profile named "${name}" already`) : error
+    })
+
+  async function find(project: string, idOrName: string): Promise<ProfileRow> {
+    const row = await findProfile(db, project, byIdOrName(idOrName))
+    if (!row) throw fault.notFound('profile', idOrName)
+    return row
+  }
+
+  async function chosenRow(project: string, given: Pick<Selected, 'id' | 'name'>): Promise<ProfileRow> {
+    const row = await findProfile(db, project, given)
+    if (!row) throw fault.field(given.id === undefined ? 'profile.name' : 'profile.id', `there is no profile "${given.id ?? given.name}"`)
+    return row
+  }
+
+  /** The bytes of a version. @throws 503 when the object is gone */
+  async function archive({ object }: VersionRow, signal?: AbortSignal): Promise<{ bytes: number; content: Readable }> {
+    const stored = await objects.get(object, undefined, signal)
+    if (!stored) throw fault.broken(`the saved state is gone from the object store of this service; restore another version`)
+    return stored
+  }
+
+  /** Resolves when no session that has ended is being saved into the profile. @throws Unavailable after a while */
+  async function saved({ id, called }: Chosen, signal: AbortSignal): Promise<void> {
+    const end = performance.now() + savedMs
+    for (;;) {
+      const sessions = await savingSessions(db, id)
+      if (sessions.length === 0) return
+      if (performance.now() >= end)
+        throw new Unavailable(`the profile "${called}" is still being saved by session ${sessions[0]}, which has ended; try again`, SAVED_RETRY_SECONDS)
+      await sleep(SAVED_LOOK_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
+    }
+  }
+
+  /** Sends a version to the browser of a session. @throws 409 when it refuses it; 503 */
+  async function send(
+    { id, endpoint }: Session,
+    chosen: Chosen,
+    version: VersionRow,
+    keepTabs: boolean,
+    onSend: () => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    assertOffered(endpoint, agentProfile.loadProfile.id)
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(LOAD_MS)])
+    let content: Readable | undefined
+    const query = { keep_tabs: keepTabs ? ('true' as const) : ('false' as const), max_bytes: UNPACKED * maxBytes }
+    try {
+      content = (await archive(version, limited)).content
+      onSend()
+      await call(endpoint, agentProfile.loadProfile, { query, body: content }, { signal: limited })
+    } catch (error) {
+      signal.throwIfAborted()
+      // The object store says itself what is wrong with it.
+      if (error instanceof Fault || error instanceof Unavailable) throw asFault(error)
+      log.warn({ err: error, browser: id, profile: chosen.id, version: version.id }, 'a profile could not be loaded')
+      const what = `the profile "${chosen.called}" (version ${version.id}) could not be loaded`
+      if (error instanceof CallFailed && error.status !== undefined && error.status < 500) throw fault.conflict(`${what}: ${error.reason.slice(0, 500)}`)
+      throw fault.unavailable(what, error)
+    } finally {
+      content?.destroy()
+    }
+  }
+
+  return {
+    create: async (project, name) => record(await named(project, name, insertProfile(db, project, name))),
+    async idOfNamed(project, given, field) {
+      const { data: name, error } = Name.safeParse(given)
+      if (name === undefined) throw fault.field(field, error?.issues[0]?.message ?? 'is no name of a profile')
+      const known = await findProfile(db, project, { name })
+      if (known) return known.id
+      try {
+        return (await named(project, name, insertProfile(db, project, name))).id
+      } catch (error) {
+        // Another caller has just made it.
+        const other = error instanceof Fault && error.code === 'conflict' ? await findProfile(db, project, { name }) : undefined
+        if (!other) throw error
+        return other.id
+      }
+    },
+    async list(project, filter) {
+      const rows = await listProfiles(db, project, filter)
+      return { items: rows.slice(0, filter.limit).map(record), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+    },
+    get: async (project, idOrName) => record(await find(project, idOrName)),
+    async rename(project, idOrName, name) {
+      const { id } = await find(project, idOrName)
+      const row = await named(project, name, renameProfile(db, id, name))
+      if (!row) throw fault.notFound('profile', idOrName)
+      return record(row)
+    },
+    async delete(project, idOrName) {
+      const { id } = await find(project, idOrName)
+      const keys = await removeProfile(db, id)
+      if (!keys) throw fault.notFound('profile', idOrName)
+      await onDeleted(id)
+      await removeObjects(objects, keys, log)
+    },
+    async download(project, idOrName, format) {
+      const { id, name } = await find(project, idOrName)
+      const version = await currentVersion(db, id)
+      const headers = { 'cache-control': 'no-store' }
+      if (!version) return { status: 202, headers: { ...headers, 'retry-after': '5' }, body: Buffer.alloc(0) }
+      const { bytes, content } = await archive(version)
+      const disposition = { 'content-disposition': `attachment; filename="${name ?? id}.${format}"` }
+      if (format === 'tar.zst') return { headers: { ...headers, ...disposition, 'content-length': String(bytes), etag: `"${version.sha256}"` }, body: content }
+      return { headers: { ...headers, ...disposition }, body: unpacked(content, UNPACKED * maxBytes) }
+    },
+    async versions(project, idOrName) {
+      const { id, version_id: current } = await find(project, idOrName)
+      return (await versionsOf(db, id)).map((row) => versionRecord(row, current))
+    },
+    async restore(project, idOrName, versionId) {
+      const { id } = await find(project, idOrName)
+      const row = await restoreVersion(db, id, versionId)
+      if (!row) throw fault.notFound('version', versionId)
+      return record(row)
+    },
+    chosen: async (project, given) => naming(await chosenRow(project, given)),
+    async choose(project, given, signal) {
+      if (!given) return undefined
+      const row = await chosenRow(project, given)
+      const chosen = { ...naming(row), save: given.save ?? false }
+      if (row.is_saving) await saved(chosen, signal)
+      return chosen
+    },
+    async load(session, chosen, { keepTabs, isUpdate }, signal) {
+      if (chosen.save) assertOffered(session.endpoint, agentProfile.saveProfile.id)
+      // Two updates at once: the browser has one profile.
+      let wasSent = false
+      if (isUpdate && !(await reserveProfile(db, session, chosen.id))) throw fault.conflict('this session has a profile already, or has ended')
+      try {
+        const version = await currentVersion(db, chosen.id)
+        const base = version?.newest ?? 0
+        if (version) await send(session, chosen, version, keepTabs, () => (wasSent = true), signal)
+        if (chosen.save) saves.add(session.id)
+        if (!(await attachProfile(db, session.id, { profile: chosen.id, version: version?.id, save: chosen.save, base })))
+          throw fault.notFound('browser', session.id)
+        return { profile_id: chosen.id, profile_save: chosen.save, profile_base: base }
+      } catch (error) {
+        if (isUpdate) await releaseProfile(db, session, wasSent)
+        throw error
+      }
+    },
+    async changeSave({ id, endpoint }, save) {
+      if (save) assertOffered(endpoint, agentProfile.saveProfile.id)
+      if (save) saves.add(id)
+      if (!(await changeSave(db, id, save))) throw fault.field('profile_save_changes', 'this session has no profile')
+      return { profile_save: save }
+    },
+    async shown(rows) {
+      const ids = [...new Set(rows.map(({ profile_id: id }) => id).filter((id) => id !== null))]
+      return new Map(ids.length === 0 ? [] : (await profilesById(db, ids)).map((row) => [row.id, record(row)]))
+    },
+  }
+}
+
+/** The tar archive in an archive that a sandbox has made: it ends with an error when it is longer than `maxBytes`. */
+function unpacked(content: Readable, maxBytes: number): Readable {
+  const limit = (source: AsyncIterable<Uint8Array>) => measured(source, maxBytes, new AbortController().signal).chunks
+  // The error of any of them ends the answer, whose length is not announced: its reader sees that it is incomplete.
+  return pipeline(content, createZstdDecompress(), limit, () => {}) as unknown as Readable
+}
+
+/** Removes objects that no row names any more. What does not work now is left to the sweep. */
+export async function removeObjects(objects: Objects, keys: readonly string[], log: Log): Promise<void> {
+  for (const key of keys)
+    await objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the object of a version could not be removed; the sweep of objects does it'))
+}
+
+const naming = ({ id, name }: ProfileRow) => ({ id, called: name ?? id })
+
+const record = (row: ProfileRow): Profile => ({
+  id: row.id,
+  created_at: row.created_at.toISOString(),
+  ...(row.name !== null && { name: row.name }),
+  ...(row.last_used_at && { last_used_at: row.last_used_at.toISOString() }),
+  ...(row.updated_at && { updated_at: row.updated_at.toISOString() }),
+  ...(row.is_saving && { saving: true as const }),
+})
+
+const versionRecord = (row: VersionRow, current: string | null): Version => ({
+  id: row.id,
+  created_at: row.created_at.toISOString(),
+  session_id: row.session_id,
+  bytes: row.bytes,
+  sha256: row.sha256,
+  ...(row.chromium !== null && { chromium: row.chromium }),
+  whole: row.is_whole,
+  current: row.id === current,
+})

@@ -1,0 +1,16 @@
+// Removes what is secret of deleted proxies once no session uses them, and later their rows.
+import { inBatches } from '../../../store/batches.ts'
+import type { Db } from '../../../store/db.ts'
+import type { Purge } from '../../service/system/purge.ts'
+import { forgetSecrets, removeDeleted } from './rows.ts'
+
+const AT_ONCE = 500
+
+/** Proxies that were deleted more than `days` ago. Their passwords go as soon as no session uses them. */
+export const deletedProxies = (db: Db, days: number): Purge => ({
+  what: 'deleted proxies',
+  async run(signal) {
+    await inBatches(AT_ONCE, signal, (limit) => forgetSecrets(db, limit))
+    return inBatches(AT_ONCE, signal, (limit) => removeDeleted(db, days, limit))
+  },
+})

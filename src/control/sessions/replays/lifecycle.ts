@@ -1,0 +1,18 @@
+// The states of a replay and the moves between them.
+import { lifecycle } from '../../../base/lifecycle.ts'
+import { firstMover, mover, replayMoves } from '../../../store/moves.ts'
+import type { ReplayRow } from './rows.ts'
+
+export const replayLifecycle = lifecycle({
+  starting: ['recording'], // its agent has been asked, and nobody has been told of it; if that fails, the row is removed
+  recording: ['finished'], // it grows
+  finished: ['ready'], // its last picture is known; what was recorded is being made a film
+  ready: [], // it can be downloaded, until its retention has passed and it is removed
+})
+export type ReplayState = (typeof replayLifecycle)['states'][number]
+
+const moving = { table: 'replays', lifecycle: replayLifecycle, log: replayMoves } as const
+
+export const moveReplay = mover(moving)
+/** Moves one of several replays, and returns its row. */
+export const moveFirstReplay = firstMover<ReplayRow, ReplayState>(moving)

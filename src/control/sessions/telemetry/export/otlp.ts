@@ -1,0 +1,256 @@
+// Events of sessions as OTLP in JSON (https://opentelemetry.io/docs/specs/otlp/): every event is a log record, and what took time is a span as well.
+import { createHash } from 'node:crypto'
+import type { Envelope, EventType } from '../../../../agent/telemetry/contract.ts'
+import { VERSION } from '../../../../base/version.ts'
+
+/** Limits of one record. What is above them is left out, and counted in it. */
+const MAX_ATTRIBUTES = 128
+const MAX_TEXT = 8 * 1024
+const MAX_RECORD = 48 * 1024
+const MAX_BODY = 1024
+const MAX_ITEMS = 64
+const MAX_DEPTH = 5
+/** Pictures: no collector wants them as text. */
+const LEFT_OUT = new Set(['png'])
+
+const ERRORS = new Set<EventType>([
+  'console_error',
+  'network_loading_failed',
+  'proxy_error',
+  'page_crashed',
+  'system_oom_kill',
+  'service_crashed',
+  'monitor_reconnect_failed',
+  'monitor_init_failed',
+])
+const WARNINGS = new Set<EventType>(['monitor_disconnected', 'monitor_events_lost'])
+const [INFO, WARN, ERROR] = [9, 13, 17] as const
+const SEVERITY_TEXT = { [INFO]: 'INFO', [WARN]: 'WARN', [ERROR]: 'ERROR' }
+
+type Value = { stringValue: string } | { boolValue: boolean } | { intValue: string } | { doubleValue: number } | { arrayValue: { values: Value[] } }
+export interface Attribute {
+  key: string
+  value: Value
+}
+export interface LogRecord {
+  timeUnixNano: string
+  observedTimeUnixNano: string
+  severityNumber: number
+  severityText: string
+  eventName: string
+  body: { stringValue: string }
+  attributes: Attribute[]
+  droppedAttributesCount: number
+  traceId: string
+  spanId?: string
+}
+export interface Span {
+  traceId: string
+  spanId: string
+  name: string
+  kind: number
+  startTimeUnixNano: string
+  endTimeUnixNano: string
+  attributes: Attribute[]
+  status: { code?: number }
+}
+
+/** Whose events they are. */
+export interface Source {
+  session: string
+  project: string | undefined
+  region: string
+}
+
+/** One event, ready to be sent. */
+export interface Encoded {
+  seq: number
+  record: LogRecord
+  span: Span | undefined
+  /** Of its JSON, about. */
+  bytes: number
+}
+
+/** Makes the records of a session, in the order of its events: a page load begins with an earlier event. */
+export function makeEncoder({ session }: Pick<Source, 'session'>): (envelope: Envelope) => Encoded {
+  const traceId = hash(session, 32)
+  const spans = makeSpans()
+  return ({ seq, event }) => {
+    const { type, category, ts, source, data = {}, truncated } = event
+    const severity = severityOf(type, data)
+    const { attributes, dropped } = attributesOf([
+      ['cob.event.category', category],
+      ['cob.event.seq', seq],
+      ['cob.event.source', source.kind],
+      ['cob.event.source.event', source.event],
+      ['cob.event.truncated', truncated || undefined],
+      ['cob.event.source.metadata', source.metadata],
+      ['cob.event.data', data],
+    ])
+    const timed = spans(seq, type, ts, data)
+    const spanId = hash(`${session} ${seq}`, 16)
+    const record: LogRecord = {
+      timeUnixNano: nanos(ts),
+      observedTimeUnixNano: nanos(ts),
+      severityNumber: severity,
+      severityText: SEVERITY_TEXT[severity],
+      eventName: `cob.${type}`,
+      body: { stringValue: bodyOf(type, data) },
+      attributes,
+      droppedAttributesCount: dropped,
+      traceId,
+      ...(timed && { spanId }),
+    }
+    const span: Span | undefined = timed && {
+      traceId,
+      spanId,
+      name: timed.name,
+      kind: timed.isServer ? 2 : 1,
+      startTimeUnixNano: nanos(timed.from),
+      endTimeUnixNano: nanos(ts),
+      attributes,
+      status: timed.hasFailed ? { code: 2 } : {},
+    }
+    return { seq, record, span, bytes: Buffer.byteLength(JSON.stringify(record)) }
+  }
+}
+
+const SCOPE = { name: 'cob.telemetry', version: VERSION }
+
+function resource({ session, project, region }: Source): { attributes: Attribute[] } {
+  const { attributes } = attributesOf([
+    ['service.name', 'cob'],
+    ['service.version', VERSION],
+    ['service.instance.id', session],
+    ['session.id', session],
+    ['cob.project.id', project],
+    ['cob.region', region],
+  ])
+  return { attributes }
+}
+
+/** The bodies of requests. */
+export const logsOf = (source: Source, logRecords: LogRecord[]): object => ({
+  resourceLogs: [{ resource: resource(source), scopeLogs: [{ scope: SCOPE, logRecords }] }],
+})
+export const tracesOf = (source: Source, spans: Span[]): object => ({
+  resourceSpans: [{ resource: resource(source), scopeSpans: [{ scope: SCOPE, spans }] }],
+})
+
+/** The same for the same event, so that a collector can tell what it gets twice. */
+const hash = (text: string, digits: number): string => createHash('sha256').update(text).digest('hex').slice(0, digits)
+
+const nanos = (micros: number): string => `${Math.max(0, Math.round(micros))}000`
+
+function severityOf(type: EventType, { level, status }: { level?: unknown; status?: unknown }): typeof INFO | typeof WARN | typeof ERROR {
+  if (ERRORS.has(type)) return ERROR
+  if (type === 'console_log') return level === 'warning' || level === 'warn' ? WARN : INFO
+  if (typeof status === 'number' && status >= 500) return ERROR
+  return WARNINGS.has(type) || (typeof status === 'number' && status >= 400) ? WARN : INFO
+}
+
+/** For people. */
+function bodyOf(type: EventType, data: Record<string, unknown>): string {
+  const said = ['text', 'error_text', 'message', 'reason', 'operation_id', 'method', 'status', 'url', 'selector', 'process_name', 'service_name'].flatMap(
+    (name) => (typeof data[name] === 'string' || typeof data[name] === 'number' ? [String(data[name])] : []),
+  )
+  return cut([type, ...said].join(' '), MAX_BODY)
+}
+
+const cut = (text: string, most: number): string => text.slice(0, most).toWellFormed()
+
+/** Attributes of values: what is inside of objects under names with dots. */
+function attributesOf(named: readonly (readonly [string, unknown])[]): { attributes: Attribute[]; dropped: number } {
+  const attributes: Attribute[] = []
+  // Names of pages' own may meet, such as "a.b" and "b" in "a"; a collector may take each once.
+  const keys = new Set<string>()
+  let [dropped, left] = [0, MAX_RECORD]
+  const add = (key: string, value: unknown, depth: number): void => {
+    if (value === undefined || value === null) return
+    if (typeof value === 'object' && !Array.isArray(value) && depth < MAX_DEPTH) {
+      for (const [name, inner] of Object.entries(value)) {
+        if (LEFT_OUT.has(name)) dropped++
+        else add(`${key}.${cut(name, 128)}`, inner, depth + 1)
+      }
+      return
+    }
+    const made = valueOf(value)
+    const size = key.length + sizeOf(made)
+    if (attributes.length >= MAX_ATTRIBUTES || size > left || keys.has(key)) {
+      dropped++
+      return
+    }
+    left -= size
+    keys.add(key)
+    attributes.push({ key, value: made })
+  }
+  for (const [key, value] of named) add(key, value, 0)
+  return { attributes, dropped }
+}
+
+function valueOf(value: unknown): Value {
+  if (typeof value === 'string') return { stringValue: cut(value, MAX_TEXT) }
+  if (typeof value === 'boolean') return { boolValue: value }
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? { intValue: String(value) } : { doubleValue: value }
+  if (Array.isArray(value) && value.every((item) => ['string', 'number', 'boolean'].includes(typeof item)))
+    return { arrayValue: { values: value.slice(0, MAX_ITEMS).map((item) => valueOf(typeof item === 'string' ? cut(item, MAX_BODY) : item)) } }
+  return { stringValue: cut(jsonOf(value), MAX_TEXT) }
+}
+
+/** JSON of something of any form: it is parsed without a stack, and written with one. */
+function jsonOf(value: unknown): string {
+  try {
+    return JSON.stringify(value)
+  } catch {
+    return '(nested too deeply)'
+  }
+}
+
+const sizeOf = (value: Value): number =>
+  'stringValue' in value ? value.stringValue.length : 'arrayValue' in value ? value.arrayValue.values.reduce((sum, item) => sum + sizeOf(item), 0) : 8
+
+/** Something that took time: since when, in microseconds. */
+interface Timed {
+  name: string
+  from: number
+  isServer: boolean
+  hasFailed: boolean
+}
+
+/** Events that tell how long something took that has just ended. */
+const LASTED: Partial<Record<EventType, string>> = {
+  cdp_disconnect: 'cdp connection',
+  live_view_disconnect: 'live view',
+  captcha_solve_result: 'captcha',
+}
+/** Navigations of which the load may still come, or be sent again. */
+const MOST_NAVIGATIONS = 64
+
+/** What should be a short text may be anything, also what cannot become one. */
+const nameOf = (value: unknown): string => (typeof value === 'string' ? cut(value, 256) : '')
+
+function makeSpans(): (seq: number, type: EventType, ts: number, data: Record<string, unknown>) => Timed | undefined {
+  /** When they began, by frame and document; and the load that has ended each. It is made again when it could not be sent. */
+  const navigations = new Map<string, { from: number; load?: number }>()
+  return (seq, type, ts, data) => {
+    const of = `${nameOf(data.frame_id)} ${nameOf(data.loader_id)}`
+    if (type === 'page_navigation') {
+      navigations.delete(of)
+      navigations.set(of, { from: ts })
+      if (navigations.size > MOST_NAVIGATIONS) navigations.delete(navigations.keys().next().value!)
+      return undefined
+    }
+    if (type === 'page_load') {
+      const navigation = navigations.get(of)
+      // A document that is written anew loads twice.
+      if (!navigation || (navigation.load ??= seq) !== seq) return undefined
+      return { name: 'page load', from: navigation.from, isServer: false, hasFailed: false }
+    }
+    const { duration_ms: ms, status, operation_id: operation } = data
+    if (typeof ms !== 'number' || !(ms >= 0)) return undefined
+    const isCall = type === 'api_call' || type === 'platform_api_call'
+    const name = isCall ? nameOf(operation) : LASTED[type]
+    if (!name) return undefined
+    return { name, from: ts - ms * 1000, isServer: isCall, hasFailed: typeof status === 'number' && status >= 500 }
+  }
+}

@@ -1,0 +1,86 @@
+// What a link that shows events in brief leaves out of them. It names what stays, so that what nobody has thought of is left out.
+import type { EventType, TelemetryEvent } from '../../../../agent/telemetry/contract.ts'
+
+const CONTEXT = ['target_type', 'nav_seq', 'url']
+
+/** The fields of each type that stay. Their values are numbers, truths, and texts whose addresses have lost their values. */
+const STAYS: Record<EventType, readonly string[]> = {
+  console_log: ['level', 'text'],
+  console_error: ['level', 'text', 'line', 'column', 'source_url'],
+  network_request: ['method', 'resource_type', 'initiator_type', 'is_redirect', 'redirect_url', 'document_url', 'request_id'],
+  network_response: ['method', 'status', 'status_text', 'mime_type', 'resource_type', 'request_id'],
+  network_loading_failed: ['error_text', 'canceled', 'resource_type', 'request_id'],
+  network_idle: [],
+  proxy_error: ['code', 'raw_code', 'status', 'method', 'request_id', 'resource_type'],
+  page_navigation: [],
+  page_dom_content_loaded: [],
+  page_load: [],
+  page_tab_opened: ['title'],
+  page_layout_shift: ['time', 'duration'],
+  page_lcp: ['time'],
+  page_layout_settled: [],
+  page_navigation_settled: [],
+  page_crashed: [],
+  interaction_click: ['tag', 'selector', 'x', 'y', 'text'],
+  interaction_key: ['tag', 'selector', 'key'],
+  interaction_scroll_settled: ['from_x', 'from_y', 'to_x', 'to_y', 'target_selector'],
+  monitor_screenshot: [],
+  api_call: ['operation_id', 'status', 'duration_ms', 'request_id'],
+  cdp_command: ['method', 'event_type', 'button', 'x', 'y', 'named_key', 'url_scheme'],
+  platform_api_call: ['operation_id', 'status', 'duration_ms', 'request_id'],
+  cdp_connect: [],
+  cdp_disconnect: ['duration_ms', 'message_count', 'reason'],
+  live_view_connect: [],
+  live_view_disconnect: ['duration_ms'],
+  captcha_solve_started: ['captcha_type', 'website_host'],
+  captcha_solve_result: ['captcha_type', 'status', 'duration_ms', 'error_code', 'website_host'],
+  captcha_challenge_result: ['captcha_type', 'status', 'duration_ms', 'error_code', 'website_host'],
+  system_oom_kill: ['process_name', 'pid', 'rss_kb', 'constraint'],
+  service_crashed: ['service_name', 'phase', 'pid'],
+  monitor_disconnected: ['reason'],
+  monitor_reconnected: ['reconnect_duration_ms'],
+  monitor_reconnect_failed: ['reason'],
+  monitor_init_failed: ['step'],
+  monitor_events_lost: ['count', 'reason', 'first_seq', 'last_seq'],
+}
+
+/** Characters of a text that stay. A page decides how long its texts are, and each is searched for addresses. */
+const MAX_TEXT = 4_000
+/** A piece of a text that may be an address. */
+const PIECE = /[^\s"'<>]+/g
+/** The name and password in an address. */
+const LOGIN = /:\/\/[^\s/?#@"'<>]*@/g
+/** The value of a parameter, also in an address without a host, and in a fragment. A name ends where the next one begins, so a search is short however long one is. */
+const VALUE = /([?&;#][^\s=&;#"'<>?]*=)[^\s&;#"'<>]+/g
+/** What an address of this kind has is the document itself: all of a text that begins with one, or a piece of another text. */
+const DOCUMENT = /^\s*((?:data|blob|javascript):).+$|\b((?:data|blob|javascript):)[^\s"'<>]+/gis
+
+/** Of any address, as many are written without a host. */
+const withoutFragment = (piece: string): string => piece.replace(/#.*$/s, piece.startsWith('#') ? '#…' : '')
+
+/** A text whose addresses have lost what may be a secret: names of parameters stay, their values become an ellipsis, and fragments are left out. */
+export const withoutValues = (text: string): string => withoutParameters(text.replaceAll(PIECE, withoutFragment))
+
+const withoutParameters = (text: string): string => text.replaceAll(DOCUMENT, '$1$2…').replaceAll(LOGIN, '://').replaceAll(VALUE, '$1…')
+
+/** A key that is not a character: Enter, Tab, ArrowLeft. */
+const NAMED_KEY = /^[A-Z][A-Za-z0-9]{1,30}$/
+
+/** A text of a field. In a selector, what follows a "#" names an element; a whole address may have any quotes in its fragment. */
+function textOf(name: string, text: string): string {
+  if (name.endsWith('selector')) return withoutParameters(text)
+  return withoutValues(name.endsWith('url') ? text.replace(/(?<=.)#.*$/s, '') : text)
+}
+
+/** The event without what a link in brief does not show, its texts cut to `length`. */
+export function brief(event: TelemetryEvent, length?: number): TelemetryEvent {
+  const { type, category, ts, source, data = {}, truncated } = event
+  const kept: Record<string, unknown> = {}
+  for (const name of [...CONTEXT, ...STAYS[type]]) {
+    const value = Object.hasOwn(data, name) ? data[name] : undefined
+    if (typeof value === 'number' || typeof value === 'boolean') kept[name] = value
+    else if (typeof value === 'string' && (type !== 'interaction_key' || name !== 'key' || NAMED_KEY.test(value)))
+      kept[name] = textOf(name, value.slice(0, length ?? MAX_TEXT))
+  }
+  return { type, category, ts, source: { kind: source.kind }, data: kept, ...(truncated && { truncated }) }
+}

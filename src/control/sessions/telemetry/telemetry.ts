@@ -1,0 +1,141 @@
+// The rules of what is kept of telemetry: pages of it, its export, its deletion.
+import { Readable } from 'node:stream'
+import type { z } from 'zod'
+import type { Envelope } from '../../../agent/telemetry/contract.ts'
+import type { Log } from '../../../base/log.ts'
+import { Slots } from '../../../base/slots.ts'
+import { TIME_FORM, timeOf } from '../../../base/times.ts'
+import { resultWithin } from '../../../base/wait.ts'
+import { fault } from '../../../http/fault.ts'
+import type { Bytes, Page } from '../../../http/route.ts'
+import type { TelemetryArchive } from './archive.ts'
+import type { telemetryArchive } from './contract.ts'
+import { harOf, HAR_TYPES } from './har.ts'
+import { readEvents, readLines, type Archive } from './read.ts'
+import { endedWithTelemetry, removeSegments } from './rows.ts'
+import { typesOf } from './segments.ts'
+
+/** How far a reader looks back that says nothing. */
+const LOOKBACK_MS = 5 * 60_000
+/** How long a reader waits for what has just come. */
+const FLUSH_MS = 2_000
+const DELETED_AT_ONCE = 100
+/** Characters of one page: a hundred screenshots would be a hundred megabytes. */
+const PAGE_LENGTH = 4 * 1024 * 1024
+/** HAR files that are made at once: each may hold some tens of megabytes. And how long another one waits for its turn. */
+const HARS_AT_ONCE = 4
+const HAR_WAIT_MS = 30_000
+
+type Query<Name extends keyof typeof telemetryArchive> = z.output<(typeof telemetryArchive)[Name]['query']>
+
+interface TelemetrySettings extends Archive {
+  scope: string
+  archive: Pick<TelemetryArchive, 'flush' | 'deleted'>
+  /** Counts events that their destinations do not get. */
+  exportDropped: (events: number) => void
+  /** A session of a project by id or name, also after its end. */
+  findSession: (project: string, idOrName: string) => Promise<{ id: string; state: string } | undefined>
+  log: Log
+}
+
+export interface Telemetry {
+  /** @throws 404 */
+  list(project: string, idOrName: string, query: Query<'listTelemetryEvents'>, signal: AbortSignal): Promise<Page<Envelope>>
+  /** @throws 404 */
+  har(project: string, idOrName: string, query: Query<'exportHar'>, signal: AbortSignal): Promise<Bytes>
+  /** @throws 404 */
+  delete(project: string, idOrName: string, signal: AbortSignal): Promise<void>
+  /** Of all sessions that ended before a time. */
+  deleteBefore(project: string, before: string, signal: AbortSignal): Promise<{ sessions: number }>
+}
+
+/** A time of a query in microseconds; undefined when it is not given. @throws 400 naming it */
+function microseconds(name: string, text: string | undefined): number | undefined {
+  if (text === undefined || text === '') return undefined
+  const at = timeOf(text, Date.now())
+  if (at === undefined) throw fault.field(name, TIME_FORM)
+  return Math.round(at * 1000)
+}
+
+export function makeTelemetry({ db, objects, scope, archive, exportDropped, findSession, log }: TelemetrySettings): Telemetry {
+  const stored: Archive = { db, objects }
+  const hars = new Slots(HARS_AT_ONCE)
+
+  /** A session, of which all is stored that came until now. */
+  async function find(project: string, idOrName: string, signal: AbortSignal): Promise<{ id: string; state: string }> {
+    const row = await findSession(project, idOrName)
+    if (!row) throw fault.notFound('browser', idOrName)
+    // A reader gets what is stored when the rest cannot be stored just now; the log says why.
+    if (row.state !== 'deleted') await resultWithin(FLUSH_MS, archive.flush(row.id), signal).catch(() => {})
+    return row
+  }
+
+  async function remove({ id, state }: { id: string; state: string }, signal: AbortSignal): Promise<void> {
+    // The rows first: a row whose object is gone could not be read. An object that is left is removed by the sweep.
+    const { objects: left, undelivered } = await removeSegments(db, id, state !== 'deleted')
+    if (undelivered > 0) exportDropped(undelivered)
+    archive.deleted(id)
+    for (const key of left) await objects.delete(key, signal)
+  }
+
+  return {
+    async list(project, idOrName, { category, type, offset, limit, since, until, order }, signal) {
+      const isForwards = order === 'asc'
+      if (!isForwards && offset === 0 && since) throw fault.field('since', 'cannot be combined with order=desc, which begins with the newest event; use until')
+      const from = microseconds('since', since)
+      const to = microseconds('until', until)
+      const { id } = await find(project, idOrName, signal)
+      const place = offset === 0 ? {} : isForwards ? { after: offset } : { before: offset }
+      const window = {
+        ...place,
+        ...(isForwards && offset === 0 && { since: from ?? (Date.now() - LOOKBACK_MS) * 1000 }),
+        ...(to !== undefined && { until: to }),
+        types: typesOf(category, type),
+      }
+      const items: Envelope[] = []
+      let sum = 0
+      // Filtered before the page is cut: a page is empty only when there is nothing more. Clients stop at one, or go on, as they like.
+      for await (const { envelope, length } of readLines(stored, id, window, isForwards, signal)) {
+        sum += length
+        if (items.length === limit || (items.length > 0 && sum > PAGE_LENGTH)) return { items, nextOffset: items.at(-1)!.seq }
+        items.push(envelope)
+      }
+      return { items, nextOffset: undefined }
+    },
+    async har(project, idOrName, { since, until }, signal) {
+      const window = { since: microseconds('since', since), until: microseconds('until', until), types: HAR_TYPES }
+      const { id } = await find(project, idOrName, signal)
+      const inTime = AbortSignal.any([signal, AbortSignal.timeout(HAR_WAIT_MS)])
+      const turn = await hars.enter(inTime).catch((error: unknown) => {
+        signal.throwIfAborted()
+        if (!inTime.aborted) throw error
+        throw fault.tooMany(`${HARS_AT_ONCE} HAR files are being made; try again later`, HAR_WAIT_MS / 1000)
+      })
+      const body = Readable.from(harOf(readEvents(stored, id, window, true, signal)), { objectMode: false })
+      // Also when nobody has begun to read it.
+      body.once('close', () => turn[Symbol.dispose]())
+      return {
+        body,
+        headers: { 'content-disposition': `attachment; filename="${id}.har"`, 'cache-control': 'no-store' },
+      }
+    },
+    async delete(project, idOrName, signal) {
+      const row = await find(project, idOrName, signal)
+      await remove(row, signal)
+      log.info({ browser: row.id }, 'the telemetry of a session was deleted')
+    },
+    async deleteBefore(project, text, signal) {
+      const before = microseconds('before', text)
+      if (before === undefined) throw fault.field('before', TIME_FORM)
+      for (let sessions = 0; ;) {
+        const ids = await endedWithTelemetry(db, scope, project, new Date(before / 1000), DELETED_AT_ONCE)
+        if (ids.length === 0) return { sessions }
+        for (const id of ids) {
+          signal.throwIfAborted()
+          await remove({ id, state: 'deleted' }, signal)
+        }
+        sessions += ids.length
+      }
+    },
+  }
+}
