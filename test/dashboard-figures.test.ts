@@ -1,16 +1,25 @@
 // The figures of /metrics, as the dashboard's page of the machine reads them.
 import { expect, test } from 'vitest'
-import { makeMetrics } from '../src/control/service/system/metrics.ts'
+import type { Room } from '../src/base/disk.ts'
+import { makeMetrics, showMachine } from '../src/control/service/system/metrics.ts'
+import { showBrowsers } from '../src/control/sessions/browsers/figures.ts'
 import { parseFigures, sumOf } from '../web/src/pages/service/figures.ts'
 
 test('figures are found by name and labels in what the service answers, and summed', async () => {
   const metrics = makeMetrics()
   metrics.request({ id: 'a', method: 'GET', status: 503, ms: 5 })
   metrics.request({ id: 'b', method: 'GET', status: 500, ms: 5 })
-  const shelf = { waiting: 1, booting: 2, wanted: { 'a "kind"\\': 3, other: 4 } }
-  const text = await metrics.render({ all: { warm: 6, running: 7 }, own: { warm: 5, running: 6 } }, shelf as Parameters<typeof metrics.render>[1], 7, {
-    freeBytes: 8,
-  } as Parameters<typeof metrics.render>[3])
+  showMachine(
+    metrics,
+    () => ({ freeBytes: 8 }) as Room,
+    () => 7,
+  )
+  showBrowsers(
+    metrics.registry,
+    async () => ({ all: { warm: 6, running: 7 }, own: { warm: 5, running: 6 } }),
+    () => ({ waiting: 1, booting: 2, wanted: { 'a "kind"\\': 3, other: 4 } }),
+  )
+  const text = await metrics.render()
   const figures = parseFigures(text)
   const of = (name: string, labels?: Record<string, string>) => sumOf(figures, name, labels)
   expect(of('cob_browsers', { state: 'warm' })).toBe(5)

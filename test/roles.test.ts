@@ -1,6 +1,6 @@
 // Who may call what: the right that each route needs, and each role on each route. A new route has to be added to the table here.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { contracts } from '../src/control/api.ts'
+import { contracts } from '../src/control/modules.ts'
 import { cdpHttpEverywhere } from '../src/control/sessions/browsers/cdp-http.ts'
 import { atSession, instanceApis } from '../src/control/sessions/browsers/instance-apis.ts'
 import { DEFAULT_PROJECT } from '../src/control/access/projects/resolve.ts'

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { build } from 'vite'
-import { contracts } from '../src/control/api.ts'
+import { contracts } from '../src/control/modules.ts'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
 
 const WEB = import.meta.dirname

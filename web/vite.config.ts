@@ -1,7 +1,7 @@
 // How the dashboard is built, and served while somebody works on it (web/README.md).
 import { join } from 'node:path'
 import { defineConfig, type Plugin } from 'vite'
-import { contracts } from '../src/control/api.ts'
+import { contracts } from '../src/control/modules.ts'
 
 const SERVICE = process.env.COB_URL ?? 'http://127.0.0.1:2627'
 

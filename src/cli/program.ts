@@ -184,9 +184,9 @@ export function makeProgram(): Command {
     .description('print the OpenAPI document')
     .option('--write <file>', 'write it to a file instead')
     .action(async ({ write }: { write?: string }) => {
-      const { openapiText } = await import('../control/api.ts')
-      if (write) writeFileSync(write, openapiText())
-      else process.stdout.write(openapiText())
+      const [{ openapiText }, { contracts }] = await Promise.all([import('../control/service/openapi.ts'), import('../control/modules.ts')])
+      if (write) writeFileSync(write, openapiText(contracts))
+      else process.stdout.write(openapiText(contracts))
     })
 
   return program

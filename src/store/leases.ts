@@ -7,8 +7,8 @@ import { until } from '../base/wait.ts'
 import type { Db } from './db.ts'
 import { PRESENCE } from './schema.ts'
 
-/** The duties that one replica of a scope has at a time, besides the rows that name it. */
-export type Duty = 'shelf' | 'builds' | 'deployments' | 'purge' | 'objects' | 'replays' | 'runs' | 'exports' | 'telemetry' | 'telemetry_exports' | 'logins'
+/** Work that one replica of a scope does for all of it, by the name of its lease. */
+export type Duty = string
 
 /** How often a replica renews its leases, and looks for those that others have lost. */
 export const RENEW_MS = 1_000

@@ -5,12 +5,13 @@ import { newId } from '../base/ids.ts'
 import { lifecycle } from '../base/lifecycle.ts'
 import { silentLog } from '../base/log.ts'
 import { openDb, type Db } from './db.ts'
-import { deploymentMoves, firstMover, mover } from './moves.ts'
+import { firstMover, mover, type MoveLog } from './moves.ts'
 import { ownPostgres } from '../../test/support/postgres.ts'
 
 const table = lifecycle({ queued: ['in_progress', 'failed'], in_progress: ['running', 'failed'], running: ['stopped'], stopped: [], failed: [] })
-const moveFirst = firstMover<{ id: string; state: string }, (typeof table.states)[number]>({ table: 'deployments', lifecycle: table, log: deploymentMoves })
-const move = mover({ table: 'deployments', lifecycle: table, log: deploymentMoves })
+const log: MoveLog = { table: 'app_events', columns: { deployment_id: sql`t.id`, kind: sql`'state'` }, deployment: sql`t.id` }
+const moveFirst = firstMover<{ id: string; state: string }, (typeof table.states)[number]>({ table: 'deployments', lifecycle: table, log })
+const move = mover({ table: 'deployments', lifecycle: table, log })
 
 const scope = new AsyncDisposableStack()
 let db: Db

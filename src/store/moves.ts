@@ -3,10 +3,11 @@ import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import type { Lifecycle } from '../base/lifecycle.ts'
 import type { Db } from './db.ts'
 import { announceEvents, lockEvents } from './events.ts'
+import type { Tables } from './tables.ts'
 
 /** A table with a lifecycle, and the log of its moves. */
 interface Moving<State extends string> {
-  table: 'browsers' | 'deployments' | 'invocations' | 'replays' | 'auth_flows'
+  table: keyof Tables
   /** The column that holds the state; `state` unless named. */
   column?: 'state' | 'deletion'
   lifecycle: Lifecycle<State>
@@ -14,23 +15,11 @@ interface Moving<State extends string> {
 }
 
 /** Where moves are logged: the log's columns, each with the expression over the moved row (`t`) that fills it. */
-interface MoveLog {
-  table: 'browser_events' | 'app_events' | 'replay_events' | 'auth_flow_events'
+export interface MoveLog {
+  table: keyof Tables
   columns: Record<string, RawBuilder<unknown>>
   /** For logs with followers: the deployment, or login, that the log belongs to. Its order is kept and its followers are woken. */
   deployment?: RawBuilder<string>
-}
-
-export const browserMoves: MoveLog = { table: 'browser_events', columns: { browser_id: sql`t.id` } }
-export const authFlowMoves: MoveLog = { table: 'auth_flow_events', columns: { flow_id: sql`t.id` }, deployment: sql`t.id` }
-export const replayMoves: MoveLog = { table: 'replay_events', columns: { replay_id: sql`t.id` } }
-export const deploymentMoves: MoveLog = { table: 'app_events', columns: { deployment_id: sql`t.id`, kind: sql`'state'` }, deployment: sql`t.id` }
-/** The deletion of a deployment is in the log of its moves, as events that followers are not shown. */
-export const deletionMoves: MoveLog = { ...deploymentMoves, columns: { ...deploymentMoves.columns, kind: sql`'deletion'` } }
-export const invocationMoves: MoveLog = {
-  table: 'app_events',
-  columns: { deployment_id: sql`t.deployment_id`, invocation_id: sql`t.id`, kind: sql`'state'` },
-  deployment: sql`t.deployment_id`,
 }
 
 /** Names the table and its log once; the moves are then `await move(db, id, 'running', …)`. */

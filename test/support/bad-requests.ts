@@ -4,7 +4,8 @@ import { readFileSync } from 'node:fs'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import { openapiText } from '../../src/control/api.ts'
+import { contracts } from '../../src/control/modules.ts'
+import { openapiText } from '../../src/control/service/openapi.ts'
 import { mutated, oddText, oddValue, valid, type Field } from './odd-values.ts'
 
 /** Stands for the live session in a path; replaced when the request is sent. */
@@ -34,7 +35,9 @@ const operations = JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data/operatio
   path: string
   request_body: Record<string, Field> | null
 }[]
-const document = JSON.parse(openapiText()) as { paths: Record<string, Record<string, { parameters: { name: string; in: string }[]; requestBody?: object }>> }
+const document = JSON.parse(openapiText(contracts)) as {
+  paths: Record<string, Record<string, { parameters: { name: string; in: string }[]; requestBody?: object }>>
+}
 
 /** Every route of the API, with the published description of its body. */
 export const routes: Route[] = Object.entries(document.paths).flatMap(([path, methods]) =>

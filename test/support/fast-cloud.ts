@@ -6,6 +6,7 @@ import { readConfig } from '../../src/base/config.ts'
 import type { Log } from '../../src/base/log.ts'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { startControlPlane } from '../../src/control/main.ts'
+import { modules } from '../../src/control/modules.ts'
 import type { Driver } from '../../src/instances/driver.ts'
 import { scratchDir } from './scratch.ts'
 import { copyTemplate } from './template.ts'
@@ -41,10 +42,10 @@ export interface FastCloud extends AsyncDisposable {
 }
 
 /**
- * Starts a service on a free port, with fake browsers or with the driver that `drive` makes. Disposing ends it, and fails when an instance or the
+ * Starts a service on a free port, with fake browsers or with the driver that `drive` makes. `all`: its groups. Disposing ends it, and fails when an instance or the
  * database is left.
  */
-export async function startFastCloud(env: Record<string, string> = {}, drive?: (paths: DataPaths) => Driver): Promise<FastCloud> {
+export async function startFastCloud(env: Record<string, string> = {}, drive?: (paths: DataPaths) => Driver, all = modules): Promise<FastCloud> {
   await using scope = new AsyncDisposableStack()
   const dataDir = scratchDir('cob-fast-')
   scope.defer(() => rmSync(dataDir, { recursive: true, force: true }))
@@ -54,7 +55,7 @@ export async function startFastCloud(env: Record<string, string> = {}, drive?: (
   const errors: FastCloud['errors'] = []
   const config = readConfig({ COB_DATA_DIR: dataDir, COB_PORT: '0', COB_DRIVER: 'fake', COB_WARM_BROWSERS_MAX: env.COB_WARM_BROWSERS ?? '1', ...env })
   const { url, key } = scope.use(
-    await startControlPlane(config, errorsOnly(errors), AbortSignal.timeout(START_MS), drive && (async (_config, at) => drive(at))),
+    await startControlPlane(config, errorsOnly(errors), AbortSignal.timeout(START_MS), drive && (async (_config, at) => drive(at)), all),
   )
   const pool = new pg.Pool({ host: paths.postgresSocket, user: 'cob', database: 'postgres' })
   // Postgres may end before the last connection is closed properly.

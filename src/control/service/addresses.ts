@@ -16,7 +16,7 @@ export function boundAddress(server: () => Server): () => AddressInfo {
 }
 
 /** Where the service listens, and where a proxy without TLS in front of it does: sessions reach their own URLs on both. */
-export function portsOf({ port }: AddressInfo, publicUrl: string | undefined): number[] {
+export function portsOf(port: number, publicUrl: string | undefined): number[] {
   const url = publicUrl === undefined ? undefined : new URL(publicUrl)
   return [...new Set([port, ...(url?.protocol === 'http:' ? [Number(url.port || 80)] : [])])]
 }

@@ -12,7 +12,7 @@ import { openDb } from '../../store/db.ts'
 import { fileObjects } from '../../store/objects-files.ts'
 import { objectsProblem } from './doctor.ts'
 import { deploy } from '../apps/invocations/deployed.suite.ts'
-import { objectOwners } from './object-owners.ts'
+import { objectOwners } from '../modules.ts'
 import { careForObjects } from './system/objects.ts'
 
 const NOTICE_MS = 20_000

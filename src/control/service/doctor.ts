@@ -11,7 +11,7 @@ import { embeddedAddress, postgresRuns } from '../../store/embedded.ts'
 import { makeObjects } from '../../store/make-objects.ts'
 import type { Objects } from '../../store/objects.ts'
 import { findMissing } from '../../store/sweep.ts'
-import { objectOwners } from './object-owners.ts'
+import { objectOwners } from '../modules.ts'
 
 /** Limit on all of it. A list of a million objects in S3 takes about two minutes. */
 const CHECK_MS = 300_000

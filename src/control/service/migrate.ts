@@ -19,7 +19,7 @@ import { holdScope } from '../../store/scope-lock.ts'
 import type { Objects } from '../../store/objects.ts'
 import { belongTo, belongToAnother, madeAt, type ObjectOwner } from '../../store/sweep.ts'
 import { assertRestored } from './backup/marker.ts'
-import { objectOwners } from './object-owners.ts'
+import { objectOwners } from '../modules.ts'
 import { sayKeys } from './key-notes.ts'
 
 /** What may be moved alone. */

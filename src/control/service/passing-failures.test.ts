@@ -6,7 +6,7 @@ import { startFastCloud, type FastCloud, type Session } from '../../../test/supp
 import { hostileDriver, type Attack } from '../../../test/support/hostile-driver.ts'
 import { sleep, until } from '../../base/wait.ts'
 import type { Driver, Instance, InstanceSpec } from '../../instances/driver.ts'
-import { contracts } from '../api.ts'
+import { contracts } from '../modules.ts'
 
 type Start = (spec: InstanceSpec, signal: AbortSignal, start: Driver['start'], of: Pick<FastCloud, 'query'>) => Promise<Instance>
 

@@ -1,22 +1,8 @@
-// What this service shares with others on the same scope: leases, and what replicas tell each other. Alone, it shares nothing.
+// Who does what when several replicas share a scope: leases.
 import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
-import { connectDb, type Db, type DbAddress } from '../../store/db.ts'
-import { notify, type EventBells } from '../../store/events.ts'
-import { alone, shareLeases, type Duty, type Leases } from '../../store/leases.ts'
-import type { LeasedSession } from '../../http/route.ts'
-import type { EndReason } from '../sessions/browsers/end-step.ts'
-import type { OpenCalls } from '../sessions/browsers/open-calls.ts'
-import { closeOwnSockets, isReason, type OpenSockets } from '../sessions/browsers/sockets.ts'
-import type { Fleet } from '../sessions/browsers/fleet.ts'
-import type { Registry } from '../sessions/browsers/fleet/registry.ts'
-import type { Deployments } from '../apps/deployments/deployments.ts'
-import type { Runs } from '../apps/invocations/runs.ts'
-import type { Replays } from '../sessions/replays/replays.ts'
-import type { TelemetryArchive } from '../sessions/telemetry/archive.ts'
-
-/** Every duty: any replica can do all of them. */
-const DUTIES: readonly Duty[] = ['shelf', 'builds', 'deployments', 'purge', 'objects', 'replays', 'runs', 'exports', 'telemetry', 'telemetry_exports', 'logins']
+import { connectDb, type DbAddress } from '../../store/db.ts'
+import { alone, shareLeases, type Leases } from '../../store/leases.ts'
 
 /** Who does what: this service everything, unless it is one of several replicas, or another process has taken the scope (`lost`). What it opens is closed with `opened`. */
 export async function takeLeases(
@@ -24,6 +10,7 @@ export async function takeLeases(
   address: DbAddress,
   scope: string,
   replica: string,
+  duties: readonly string[],
   log: Log,
   opened: AsyncDisposableStack,
   lost: AbortSignal,
@@ -32,68 +19,5 @@ export async function takeLeases(
   // Connections of their own: a renewal must not wait for the queries of callers.
   const db = connectDb(address, log)
   opened.defer(() => db.destroy())
-  return opened.use(await shareLeases(db, scope, replica, DUTIES, log))
-}
-
-/** Tells replicas to look after something. Without an answer: they look by themselves from time to time. */
-export const teller = (db: Db, log: Log) => (who: string) =>
-  void notify(db, 'look', who).catch((err: unknown) => log.debug({ err }, 'other replicas could not be told; they look by themselves'))
-
-/** Who looks when there is a build: the replica whose duty builds are. */
-export const buildsOf = (scope: string): string => `builds of ${scope}`
-/** The same for a build that has to end; then its deployment. */
-export const END_BUILD = 'end the build '
-
-interface Parts {
-  scope: string
-  leases: Leases
-  openSockets: OpenSockets
-  calls: OpenCalls
-  registry: Registry
-  fleet: Fleet
-  runs: Runs
-  deployments: Deployments
-  replays: Replays
-  telemetry: Pick<TelemetryArchive, 'lookSoon'>
-  log: Log
-}
-
-/** The notice that a session ends; `lease`: that this caller of its pool has given it back. */
-export const closingText = (id: string, reason: EndReason, lease?: number): string => [id, reason, ...(lease === undefined ? [] : [lease])].join(' ')
-
-/** Ends the calls and connections of a caller who has given a browser back, as far as this process holds them. */
-export function dismissOwn({ id, lease }: LeasedSession, openSockets: OpenSockets, calls: OpenCalls): void {
-  calls.end(id, lease)
-  closeOwnSockets(openSockets, id, 'released', lease)
-}
-
-/** Looks after what other replicas tell of, until it is disposed. */
-export function hearReplicas(
-  bells: EventBells,
-  { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, telemetry, log }: Parts,
-): Disposable {
-  const leave = new DisposableStack()
-  const onLook = (text: string) => {
-    fleet.heard(text)
-    runs.heard(text)
-    if (text === buildsOf(scope)) deployments.heard(undefined)
-    else if (text.startsWith(END_BUILD)) deployments.heard(text.slice(END_BUILD.length))
-    else if (text === leases.replica) {
-      void replays.look().catch((err: unknown) => log.warn({ err }, 'looking for recordings of other replicas failed'))
-      telemetry.lookSoon()
-    }
-  }
-  const onClosing = (text: string) => {
-    const [id, reason, lease] = text.split(' ')
-    if (id === undefined || !isReason(reason)) return
-    if (lease === undefined) {
-      calls.end(id)
-      return closeOwnSockets(openSockets, id, reason)
-    }
-    dismissOwn({ id, lease: Number(lease) }, openSockets, calls)
-    registry.putBack(id, Number(lease))
-  }
-  leave.defer(bells.on('look', onLook))
-  leave.defer(bells.on('closing', onClosing))
-  return leave
+  return opened.use(await shareLeases(db, scope, replica, duties, log))
 }

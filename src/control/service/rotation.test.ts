@@ -15,7 +15,7 @@ import { openDb, type Db } from '../../store/db.ts'
 import { purposeOf } from '../logins/credentials/credentials.ts'
 import { DEFAULT_PROJECT } from '../access/projects/resolve.ts'
 import { alone, beginRotation, completeRotation, countByKey, FORGET_AFTER_MS, forgetUnused, reencrypt } from './rotation.ts'
-import { sealedColumns } from './sealed-columns.ts'
+import { sealedColumns } from '../modules.ts'
 import { serviceKeys } from './service-keys.ts'
 
 const SECRET = 'JBSWY3DPEHPK3PXP'
@@ -287,9 +287,8 @@ test('every sealer of the service is one of a column that is rotated', () => {
   const made = [...text.matchAll(/makeSealer\(([^()]*(?:\([^()]*\))?)\)/g)]
     .map(([, given]) => given!.split(', ')[1]!)
     .filter((purpose) => !NOT_STORED.includes(purpose))
-  const columns = readFileSync(join(control, 'service/sealed-columns.ts'), 'utf8')
   // One purpose may seal several columns.
-  const purposes = new Set([...columns.slice(columns.indexOf('sealedColumns')).matchAll(/purpose: (\{[^}]*\}|'[^']*')/g)].map(([, purpose]) => purpose))
+  const purposes = new Set([...text.matchAll(/purpose: (\{ column[^}]*\}|'[^']*')/g)].map(([, purpose]) => purpose!))
   expect(made.length).toBe(purposes.size)
-  for (const purpose of made) expect(columns).toContain(purpose.replace(/\(.*/, ''))
+  for (const purpose of made) expect([...purposes].some((known) => known.includes(purpose.replace(/\(.*/, '')))).toBe(true)
 })

@@ -5,7 +5,8 @@ import { readKeyFile, sealingKey, writeKeyFile, type FileKey, type Keys } from '
 import { headerOf, keyIdOf, makeSealer, type Sealer } from '../../base/sealed.ts'
 import { sleep } from '../../base/wait.ts'
 import type { Db } from '../../store/db.ts'
-import { sealedColumns, type SealedColumn, type SealedValue } from './sealed-columns.ts'
+import type { SealedColumn, SealedValue } from '../../store/sealed-columns.ts'
+import { sealedColumns } from '../modules.ts'
 
 /** Values that are read at once. Each is written by a statement of its own, which holds no other row. */
 const AT_ONCE = 100

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { sleep } from '../../../base/wait.ts'
 import { inBatches } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
-import type { Purge } from '../../service/system/purge.ts'
+import type { Purge } from '../../module.ts'
 import { removeDeleted, removeUndeliverable } from './exports/rows.ts'
 
 const AT_ONCE = 5_000

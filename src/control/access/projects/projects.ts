@@ -1,11 +1,11 @@
 // The rules of projects: create, find, rename, archive, delete.
-import type { RawBuilder, SqlBool } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import { fault } from '../../../http/fault.ts'
 import { isAccount, type ByAccount, type Page, type Principal } from '../../../http/route.ts'
 import { inBatches } from '../../../store/batches.ts'
 import { isDuplicate, type Db } from '../../../store/db.ts'
 import type { Project, UpdateProject } from './contract.ts'
+import type { Holding } from '../../module.ts'
 import { DEFAULT_PROJECT } from './resolve.ts'
 import {
   findProject,
@@ -19,20 +19,7 @@ import {
   updateProject,
   type ProjectFilter,
   type ProjectRow,
-  type TableOfProjects,
 } from './rows.ts'
-
-/** What keeps a project from being deleted: objects of one kind. */
-export interface Holding {
-  /** Their name, as in "3 live browsers". */
-  called: string
-  /** Whether they use it: meanwhile it cannot be archived, because nobody could end them. */
-  isAtWork: boolean
-  count: (tx: Db, project: string) => Promise<number>
-  /** Where they are, and which of them keep it no longer from being deleted. */
-  table: TableOfProjects
-  isOver: RawBuilder<SqlBool>
-}
 
 /**
  * Ended objects may be very many: they leave their project in batches. The last ones of each kind go in the statement that deletes it, so a refused deletion of a

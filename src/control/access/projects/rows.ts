@@ -54,27 +54,15 @@ export const updateProject = (db: Db, id: string, { name, status }: UpdateProjec
 export const hasOtherActive = async (db: Db, id: string): Promise<boolean> =>
   (await db.selectFrom('projects').select('id').where('status', '=', 'active').where('id', '<>', id).limit(1).executeTakeFirst()) !== undefined
 
-/** Tables with objects of projects. */
-export type TableOfProjects =
-  | 'auth_connections'
-  | 'browsers'
-  | 'browser_pools'
-  | 'credentials'
-  | 'deployments'
-  | 'extensions'
-  | 'invocations'
-  | 'profiles'
-  | 'proxies'
-
 /** The ids of some rows of a project, at most `limit`, and `except` others are left out. */
-export async function someOver(db: Db, id: string, table: TableOfProjects, isOver: RawBuilder<SqlBool>, except: number, limit: number): Promise<string[]> {
+export async function someOver(db: Db, id: string, table: keyof Tables, isOver: RawBuilder<SqlBool>, except: number, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from ${sql.table(table)} where project_id = ${id} and ${isOver} offset ${except} limit ${limit}`.execute(db)
   return rows.map((row) => row.id)
 }
 
 /** Takes objects out of their project, as its deletion does. Returns how many. Leaves out rows that somebody else changes just now: two deletions must not wait for each other. */
-export async function leaveProject(db: Db, id: string, table: TableOfProjects, ids: string[]): Promise<number> {
+export async function leaveProject(db: Db, id: string, table: keyof Tables, ids: string[]): Promise<number> {
   const { numAffectedRows } = await sql`
     update ${sql.table(table)} set project_id = null where id in (
       select id from ${sql.table(table)} where id = any(${ids}) and project_id = ${id} for no key update skip locked)`.execute(db)

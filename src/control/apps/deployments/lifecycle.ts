@@ -1,7 +1,8 @@
 // The states of a deployment and the moves between them.
+import { sql, type RawBuilder } from 'kysely'
 import { lifecycle } from '../../../base/lifecycle.ts'
 import type { Db } from '../../../store/db.ts'
-import { deletionMoves, deploymentMoves, mover } from '../../../store/moves.ts'
+import { mover, type MoveLog } from '../../../store/moves.ts'
 
 export const deploymentLifecycle = lifecycle({
   queued: ['in_progress', 'failed'],
@@ -13,7 +14,9 @@ export const deploymentLifecycle = lifecycle({
 
 export type DeploymentState = (typeof deploymentLifecycle.states)[number]
 
-const move = mover({ table: 'deployments', lifecycle: deploymentLifecycle, log: deploymentMoves })
+/** The log of an app's deployment. `kind`: what of it has moved. */
+const logOf = (kind: RawBuilder<string>): MoveLog => ({ table: 'app_events', columns: { deployment_id: sql`t.id`, kind }, deployment: sql`t.id` })
+const move = mover({ table: 'deployments', lifecycle: deploymentLifecycle, log: logOf(sql`'state'`) })
 
 /** Moves a deployment if its lifecycle allows it; undefined when another caller was first. Callers see the reason. */
 export function moveDeployment(db: Db, id: string, to: DeploymentState, reason: string | null, columns: Record<string, unknown> = {}) {
@@ -35,4 +38,4 @@ export const deletionLifecycle = lifecycle({
 
 export type Deletion = (typeof deletionLifecycle.states)[number]
 
-export const moveDeletion = mover({ table: 'deployments', column: 'deletion', lifecycle: deletionLifecycle, log: deletionMoves })
+export const moveDeletion = mover({ table: 'deployments', column: 'deletion', lifecycle: deletionLifecycle, log: logOf(sql`'deletion'`) })

@@ -3,7 +3,7 @@ import { sql, type SqlBool } from 'kysely'
 import { inBatches } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
 import { EVENTS_AT_ONCE, removeEvents } from '../../../store/events.ts'
-import type { Purge } from '../../service/system/purge.ts'
+import type { Purge } from '../../module.ts'
 import { deploymentLifecycle } from './lifecycle.ts'
 
 /** A deleted deployment's record, events and runs are kept this long. */

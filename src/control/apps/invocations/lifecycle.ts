@@ -1,6 +1,7 @@
 // The states of a run and the moves between them.
+import { sql } from 'kysely'
 import { lifecycle } from '../../../base/lifecycle.ts'
-import { invocationMoves, mover } from '../../../store/moves.ts'
+import { mover, type MoveLog } from '../../../store/moves.ts'
 
 export const invocationLifecycle = lifecycle({
   queued: ['running', 'succeeded', 'failed'], // waits for a sandbox; a caller may end it before that
@@ -13,4 +14,9 @@ export type InvocationState = (typeof invocationLifecycle)['states'][number]
 export type EndState = 'succeeded' | 'failed'
 export const END_STATES = invocationLifecycle.states.filter((state) => invocationLifecycle.isTerminal(state))
 
-export const moveInvocation = mover({ table: 'invocations', lifecycle: invocationLifecycle, log: invocationMoves })
+const log: MoveLog = {
+  table: 'app_events',
+  columns: { deployment_id: sql`t.deployment_id`, invocation_id: sql`t.id`, kind: sql`'state'` },
+  deployment: sql`t.deployment_id`,
+}
+export const moveInvocation = mover({ table: 'invocations', lifecycle: invocationLifecycle, log })

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { inBatches } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
 import { EVENTS_AT_ONCE, removeEvents } from '../../../store/events.ts'
-import type { Purge } from '../../service/system/purge.ts'
+import type { Purge } from '../../module.ts'
 import { END_STATES } from './lifecycle.ts'
 
 const AT_ONCE = 500

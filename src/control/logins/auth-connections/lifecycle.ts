@@ -1,6 +1,7 @@
 // The states of a flow and the moves between them. Its steps (DISCOVERING, AWAITING_INPUT, …) are a column of their own: what a flow in progress is at.
+import { sql } from 'kysely'
 import { lifecycle } from '../../../base/lifecycle.ts'
-import { authFlowMoves, mover } from '../../../store/moves.ts'
+import { mover, type MoveLog } from '../../../store/moves.ts'
 
 export const flowLifecycle = lifecycle({
   IN_PROGRESS: ['SUCCESS', 'FAILED', 'EXPIRED', 'CANCELED', 'AUTHENTICATED', 'NEEDS_AUTH'],
@@ -13,7 +14,8 @@ export const flowLifecycle = lifecycle({
 })
 export type FlowState = (typeof flowLifecycle.states)[number]
 
-export const moveFlow = mover({ table: 'auth_flows', lifecycle: flowLifecycle, log: authFlowMoves })
+const log: MoveLog = { table: 'auth_flow_events', columns: { flow_id: sql`t.id` }, deployment: sql`t.id` }
+export const moveFlow = mover({ table: 'auth_flows', lifecycle: flowLifecycle, log })
 
 /** What is forgotten when a flow ends. Its last question stays, as its callers may look at it. */
 export const FORGET = { answer: null, typed: null, landing: null, replica: null, input_until: null }

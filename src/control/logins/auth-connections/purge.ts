@@ -1,7 +1,7 @@
 // Removes logins and health checks that ended long ago.
 import { inBatches } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
-import type { Purge } from '../../service/system/purge.ts'
+import type { Purge } from '../../module.ts'
 import { removeOldFlows } from './flow-rows.ts'
 
 const AT_ONCE = 500

@@ -18,7 +18,7 @@ import { makeObjects } from '../../../store/make-objects.ts'
 import type { Objects } from '../../../store/objects.ts'
 import { isNamed } from '../../../store/sweep.ts'
 import { beginSnapshot, countsOf, keysOf, rowsOf } from '../../../store/snapshot.ts'
-import { objectOwners } from '../object-owners.ts'
+import { objectOwners } from '../../modules.ts'
 import { archiveWriter, type ArchiveWriter } from './archive-writer.ts'
 import { atMostEvery, counted, FORMAT, HEAD, KEY_FILES, KEYS, megabytes, OBJECTS, ROWS, SPOOL, type Head, type Manifest } from './format.ts'
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { PACKAGE_DIR } from '../../../base/paths.ts'
-import { contracts } from '../../api.ts'
+import { contracts } from '../../modules.ts'
 import { SESSION_PATH } from '../../sessions/browsers/instance-apis.ts'
 import { missingFrom, SDK } from './missing.ts'
 

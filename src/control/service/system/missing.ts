@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { fault, type Fault } from '../../../http/fault.ts'
 import type { Contract } from '../../../http/route.ts'
+import { hook } from '../../module.ts'
 
 /** A call of the SDKs, by its name there. */
 export interface Operation {
@@ -22,14 +23,23 @@ export function missingFrom(contracts: readonly Contract[]): Operation[] {
   return SDK.operations.filter((operation) => !served.has(shape(operation)))
 }
 
+/** Paths below `prefix` are the same calls as those below `means`. */
+export interface Alias {
+  prefix: string
+  means: string
+}
+
+export const aliases = hook<Alias>('further paths of calls')
+
 /**
  * Says by name which call is missing, for requests that no route takes. The status is 404, as for every path that is not there: the SDKs repeat what is answered with 500 and above, 501 too.
- * Some calls of sessions go to their `base_url`, below `sessionPath`.
+ * `further`: where the same calls are, too.
  */
-export function refuseMissing(missing: readonly Operation[], sessionPath: string): (method: string, path: string) => Fault | undefined {
+export function refuseMissing(missing: readonly Operation[], further: readonly Alias[]): (method: string, path: string) => Fault | undefined {
   const known = missing.map(({ name, method, path }) => ({ name, method, parts: path.split('/') }))
   return (method, path) => {
-    const parts = path.replaceAll(/\/+/g, '/').replace(`${sessionPath}/`, '/browsers/').split('/')
+    const plain = path.replaceAll(/\/+/g, '/')
+    const parts = further.reduce((at, { prefix, means }) => at.replace(`${prefix}/`, `${means}/`), plain).split('/')
     const found = known.find(
       (one) =>
         one.method === method &&

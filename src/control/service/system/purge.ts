@@ -1,14 +1,9 @@
 // Removes what has ended long ago: once after a start, then every hour.
 import { setInterval } from 'node:timers/promises'
 import type { Log } from '../../../base/log.ts'
+import type { Purge } from '../../module.ts'
 
 const EVERY_MS = 3600_000
-
-/** Removes one kind of old things, a batch at a time, and returns how many there were. Stops between two batches when the signal aborts. */
-export interface Purge {
-  what: string
-  run(signal: AbortSignal): Promise<number>
-}
 
 /** One round of all purges. One that fails does not stop the others; the next round tries again. */
 export async function purgeAll(purges: readonly Purge[], log: Log, signal: AbortSignal): Promise<void> {

@@ -1,7 +1,7 @@
 // Removes the rows of deleted pools.
 import { inBatches } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
-import type { Purge } from '../../service/system/purge.ts'
+import type { Purge } from '../../module.ts'
 import { removeDeletedPools } from './rows.ts'
 
 const AT_ONCE = 500

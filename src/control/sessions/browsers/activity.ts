@@ -11,14 +11,14 @@ const SWEEP_MS = 1_000
 export interface Activity {
   /** Marks a session as in use until the returned function is called. */
   hold(id: string): () => void
-  /** Resolves after the signal has aborted and the last sweep is over: until then it uses the database. */
-  readonly ended: Promise<void>
+  /** Begins to touch held sessions in the database, every second, and to end the idle ones. Disposing the result waits for the sweep under way. */
+  watch(): AsyncDisposable
   /** How many callers hold it now. */
   held(id: string): number
 }
 
-/** Counts holds. Until `signal` aborts, every second touches the held sessions in the database and ends the idle ones. */
-export function watchActivity(db: Db, fleet: Fleet, log: Log, signal: AbortSignal): Activity {
+/** Counts holds. */
+export function watchActivity(db: Db, fleet: Fleet, log: Log): Activity {
   const holds = new Map<string, number>()
   /** Sessions that were held at some time since the last sweep. */
   let used = new Set<string>()
@@ -34,13 +34,21 @@ export function watchActivity(db: Db, fleet: Fleet, log: Log, signal: AbortSigna
     }
     await fleet.sweep()
   }
-  const run = async () => {
+  const run = async (signal: AbortSignal) => {
     for await (const _ of setInterval(SWEEP_MS, undefined, { signal }))
       await sweep().catch((err: unknown) => log.error({ err }, 'looking for idle sessions failed'))
   }
-  const ended = run().catch(() => {}) // ends only by its signal
   return {
-    ended,
+    watch() {
+      const stop = new AbortController()
+      const ended = run(stop.signal).catch(() => {}) // ends only by its signal
+      return {
+        async [Symbol.asyncDispose]() {
+          stop.abort()
+          await ended
+        },
+      }
+    },
     held: (id) => holds.get(id) ?? 0,
     hold(id) {
       holds.set(id, (holds.get(id) ?? 0) + 1)

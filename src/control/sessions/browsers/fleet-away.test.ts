@@ -62,11 +62,10 @@ describe('while the database is away', () => {
     const { fleet } = makeFleet(0, driver, through)
     const id = await fleet.start(owner(), signal)
     await using leaving = new AsyncDisposableStack()
-    const ended = new AbortController()
-    leaving.defer(() => ended.abort())
     const complaints: string[] = []
     const log: Log = { ...silentLog, error: (_, text) => void complaints.push(text) }
-    const activity = watchActivity(through, fleet, log, ended.signal)
+    const activity = watchActivity(through, fleet, log)
+    leaving.use(activity.watch())
     away(true)
     activity.hold(id)()
     await db

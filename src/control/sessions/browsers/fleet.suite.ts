@@ -82,7 +82,7 @@ export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db
     scope: HOST,
     registry,
     kinds: typeof warm === 'number' ? [usualKind(warm)] : warm,
-    endSteps: steps?.(removeInstance(registry)) ?? [tell, removeInstance(registry)],
+    endSteps: () => steps?.(removeInstance(registry)) ?? [tell, removeInstance(registry)],
     log: silentLog,
     apiPorts: () => [],
     ...more,

@@ -209,6 +209,7 @@ export class Fleet {
 
   /** The first half of {@link reconcile}: what ends is still reachable, for parts that continue work of the last service. */
   async adopt(): Promise<void> {
+    void this.#endings.steps // two of one name end the start, and not the first session
     this.#lost = await this.#takeOver()
     await removeUnknown(this.#settings)
     // Before anybody asks for a seat: pools have theirs.

@@ -1,7 +1,7 @@
 // The states of a browser and the moves between them.
 import { sql } from 'kysely'
 import { lifecycle } from '../../../base/lifecycle.ts'
-import { browserMoves, firstMover, mover } from '../../../store/moves.ts'
+import { firstMover, mover, type MoveLog } from '../../../store/moves.ts'
 import type { EndReason } from './end-step.ts'
 import type { BrowserRow } from './rows.ts'
 
@@ -16,7 +16,8 @@ export const browserLifecycle = lifecycle({
 })
 export type BrowserState = (typeof browserLifecycle)['states'][number]
 
-const moving = { table: 'browsers', lifecycle: browserLifecycle, log: browserMoves } as const
+const log: MoveLog = { table: 'browser_events', columns: { browser_id: sql`t.id` } }
+const moving = { table: 'browsers', lifecycle: browserLifecycle, log } as const
 
 export const moveBrowser = mover(moving)
 /** Moves one of several browsers, and returns its row. */

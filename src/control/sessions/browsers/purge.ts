@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { inBatches } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
-import type { Purge } from '../../service/system/purge.ts'
+import type { Purge } from '../../module.ts'
 
 const AT_ONCE = 500
 

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
-import { contracts } from '../../api.ts'
+import { contracts } from '../../modules.ts'
 import { sessionTokens } from './tokens.ts'
 
 let cloud: FastCloud

@@ -14,7 +14,7 @@ import { until } from '../../../base/wait.ts'
 import { openDb } from '../../../store/db.ts'
 import { fileObjects } from '../../../store/objects-files.ts'
 import { findMissing, removeUnnamed } from '../../../store/sweep.ts'
-import { objectOwners } from '../../service/object-owners.ts'
+import { objectOwners } from '../../modules.ts'
 import type { Extension } from './contract.ts'
 
 let cloud: FastCloud

@@ -54,7 +54,7 @@ async function service({ objects = store(), through = db, giveUpMs, isAlone = tr
     ...(giveUpMs !== undefined && { giveUpMs }),
     log: silentLog,
   })
-  const made = makeFleet(0, driver, through, undefined, { registry, endSteps: [step(saves.step), removeInstance(registry)] })
+  const made = makeFleet(0, driver, through, undefined, { registry, endSteps: () => [step(saves.step), removeInstance(registry)] })
   await made.fleet.adopt()
   await saves.adopt()
   await made.fleet.endLost()

@@ -1,7 +1,7 @@
 // Removes what is secret of deleted proxies once no session uses them, and later their rows.
 import { inBatches } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
-import type { Purge } from '../../service/system/purge.ts'
+import type { Purge } from '../../module.ts'
 import { forgetSecrets, removeDeleted } from './rows.ts'
 
 const AT_ONCE = 500

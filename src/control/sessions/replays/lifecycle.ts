@@ -1,6 +1,7 @@
 // The states of a replay and the moves between them.
+import { sql } from 'kysely'
 import { lifecycle } from '../../../base/lifecycle.ts'
-import { firstMover, mover, replayMoves } from '../../../store/moves.ts'
+import { firstMover, mover, type MoveLog } from '../../../store/moves.ts'
 import type { ReplayRow } from './rows.ts'
 
 export const replayLifecycle = lifecycle({
@@ -11,7 +12,8 @@ export const replayLifecycle = lifecycle({
 })
 export type ReplayState = (typeof replayLifecycle)['states'][number]
 
-const moving = { table: 'replays', lifecycle: replayLifecycle, log: replayMoves } as const
+const log: MoveLog = { table: 'replay_events', columns: { replay_id: sql`t.id` } }
+const moving = { table: 'replays', lifecycle: replayLifecycle, log } as const
 
 export const moveReplay = mover(moving)
 /** Moves one of several replays, and returns its row. */

@@ -1,6 +1,6 @@
 // Removes telemetry that is older than its retention.
 import { inBatches } from '../../../store/batches.ts'
-import type { Purge } from '../../service/system/purge.ts'
+import type { Purge } from '../../module.ts'
 import type { Archive } from './read.ts'
 import { oldObjects, removeObjectRow, removeOldRows } from './rows.ts'
 

@@ -1,5 +1,6 @@
 // How many instances of one kind callers ask for at about the same time: so many have to be ready. Learns from each create and forgets by and by.
-import type { Memory } from '../../../../base/memory.ts'
+import type { Config } from '../../../../base/config.ts'
+import { memoryNow, type Memory } from '../../../../base/memory.ts'
 import type { Kind } from './kinds.ts'
 
 /** How long a demand is remembered in full. Callers who come in bursts, such as a test suite that runs again and again, pause for minutes. */
@@ -61,4 +62,9 @@ export const fitsMemory = ({ totalBytes }: Memory): number => Math.floor((totalB
 export function wanted({ target, most = target }: Pick<Kind, 'target' | 'most'>, level: number, kept: number, { totalBytes, freeBytes }: Memory): number {
   const fits = kept + Math.floor((freeBytes - totalBytes * LEFT_FREE) / READY_BYTES)
   return Math.max(target, Math.min(most, level, fits))
+}
+
+/** The most warm browsers. Those that are ready must not keep out sessions by their number, either. */
+export function mostWarm({ warmBrowsers: least, warmBrowsersMax, maxBrowsers }: Config): number {
+  return warmBrowsersMax ?? Math.max(least, Math.min(maxBrowsers, fitsMemory(memoryNow())))
 }

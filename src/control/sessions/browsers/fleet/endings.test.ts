@@ -181,7 +181,7 @@ test('an end with nothing to wait for but its instance costs two statements: the
   expect(await ended(id)).toEqual(['clients', 'instance'])
 })
 
-test('two steps cannot have the same name', () => {
+test('two steps cannot have the same name', async () => {
   const step: EndStep = { name: 'same', limitMs: 1, mayFail: false, run: () => undefined }
-  expect(() => makeFleet(0, undefined, undefined, () => [step, step])).toThrow('same name: same, same')
+  await expect(makeFleet(0, undefined, undefined, () => [step, step]).fleet.adopt()).rejects.toThrow('same name: same, same')
 })

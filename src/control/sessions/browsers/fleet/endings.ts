@@ -32,8 +32,8 @@ interface Ending {
 interface EndingsSettings {
   db: Db
   registry: Registry
-  /** In the order in which they run. After the last one the row is closed. */
-  steps: readonly EndStep[]
+  /** In the order in which they run. After the last one the row is closed. Asked once, when all modules are open. */
+  steps: () => readonly EndStep[]
   /** Called when the steps are done that callers wait for. */
   onOutOfUse?: (id: string) => void
   /** Called when nothing is left of a browser. */
@@ -55,10 +55,19 @@ export class Endings {
   /** Rings when an attempt is over. */
   readonly #over = new Bell()
 
+  #steps: readonly EndStep[] | undefined
+
   constructor(settings: EndingsSettings) {
     this.#settings = settings
-    const names = settings.steps.map(({ name }) => name)
+  }
+
+  /** @throws when two have the same name: what is recorded of one would count for the other */
+  get steps(): readonly EndStep[] {
+    if (this.#steps) return this.#steps
+    const steps = this.#settings.steps()
+    const names = steps.map(({ name }) => name)
     if (new Set(names).size < names.length) throw new Error(`two steps of an end have the same name: ${names.join(', ')}`)
+    return (this.#steps = steps)
   }
 
   /** Begins an end, and resolves after its first attempt; false when there is no such browser, or it has ended. Repeated calls continue the same end. */
@@ -153,10 +162,10 @@ export class Endings {
   }
 
   async #tryToEnd(id: string, ending: Ending): Promise<boolean> {
-    const { db, registry, steps, log } = this.#settings
+    const { db, registry, log } = this.#settings
     try {
       ending.done ??= new Set(await endedStepsOf(db, id))
-      for (const step of steps) {
+      for (const step of this.steps) {
         if (step.isBehind) {
           this.#outOfUse(id, ending)
           // Their answer goes first: a step may begin with work that lets nothing else run, as looking through all processes.
@@ -184,7 +193,7 @@ export class Endings {
   }
 
   async #take(step: EndStep, id: string, ending: Ending, done: Set<string>): Promise<void> {
-    const { db, steps, log } = this.#settings
+    const { db, log } = this.#settings
     const { reason, underWay } = ending
     try {
       const work = underWay.get(step.name) ?? step.run({ id, reason }, AbortSignal.timeout(step.limitMs), () => this.#outOfUse(id, ending))
@@ -199,7 +208,7 @@ export class Endings {
     }
     done.add(step.name)
     // The last one is recorded when the row is closed, which is next.
-    if (step === steps.at(-1)) return
+    if (step === this.steps.at(-1)) return
     // Without the record the next service would repeat the step. That is no reason to keep what the following steps remove.
     await recordEndedSteps(db, id, [...done]).catch((err: unknown) => log.warn({ err, browser: id, step: step.name }, 'a step of an end could not be recorded'))
   }

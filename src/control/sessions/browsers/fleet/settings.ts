@@ -34,8 +34,8 @@ export interface FleetSettings {
   mostReady?: number
   /** The pools that it keeps browsers for. None, unless given. */
   pools?: PoolSource
-  /** What happens when a session ends, in this order. */
-  endSteps: readonly EndStep[]
+  /** What happens when a session ends, in this order. Asked once, at the first end. */
+  endSteps: () => readonly EndStep[]
   /** Whether the disk has room for another ready instance. */
   hasRoom?: () => boolean
   /** The machine's memory, when it is not asked for. */

@@ -1,7 +1,7 @@
 // Removes what is left of destinations of telemetry, and of exports to them.
 import { inBatches } from '../../../../store/batches.ts'
 import type { Db } from '../../../../store/db.ts'
-import type { Purge } from '../../../service/system/purge.ts'
+import type { Purge } from '../../../module.ts'
 import { removeDeleted, removeFinished } from './rows.ts'
 
 const AT_ONCE = 500

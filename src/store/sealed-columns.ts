@@ -1,8 +1,7 @@
-// Where the database has what is encrypted, of all groups.
+// A column of encrypted values, for those who encrypt all of them again with another key.
 import { sql, type RawBuilder } from 'kysely'
-import type { Db } from '../../store/db.ts'
-import type { Tables } from '../../store/tables.ts'
-import { purposeOf } from '../logins/credentials/credentials.ts'
+import type { Db } from './db.ts'
+import type { Tables } from './tables.ts'
 
 /** A value of a row, as it is stored. */
 export interface SealedValue {
@@ -31,7 +30,9 @@ interface Shape {
   purpose: string | { column: string; of: (value: string) => string }
 }
 
-function column(table: keyof Tables, name: string, { value = sql.ref(name), stored = (bytes) => sql`${bytes}`, purpose }: Shape): SealedColumn {
+/** @param name of the column
+ * @param shape how its values are stored, and by which purpose they are sealed */
+export function sealedColumn(table: keyof Tables, name: string, { value = sql.ref(name), stored = (bytes) => sql`${bytes}`, purpose }: Shape): SealedColumn {
   const of = typeof purpose === 'string' ? sql`null::text` : sql.ref(purpose.column)
   const rowsOf = sql.table(table)
   return {
@@ -53,21 +54,3 @@ function column(table: keyof Tables, name: string, { value = sql.ref(name), stor
     },
   }
 }
-
-/** A new group that seals something adds a line here, or `cob secrets rotate` passes it over. */
-export const sealedColumns: readonly SealedColumn[] = [
-  column('auth_connections', 'landing', { purpose: 'auth-flows' }),
-  column('auth_flows', 'answer', { purpose: 'auth-flows' }),
-  column('auth_flows', 'landing', { purpose: 'auth-flows' }),
-  column('auth_flows', 'typed', { purpose: 'auth-flows' }),
-  column('credential_providers', 'token', { purpose: 'credential-providers' }),
-  column('credentials', 'sealed', { purpose: { column: 'project_id', of: purposeOf } }),
-  column('deployments', 'secrets', { purpose: 'deployments' }),
-  column('proxies', 'secrets', { purpose: 'proxies' }),
-  column('telemetry_destinations', 'headers', { purpose: 'telemetry-destinations' }),
-  column('browsers', 'endpoint', {
-    value: sql`decode(endpoint->>'sealed', 'base64')`,
-    stored: (bytes) => sql`jsonb_set(endpoint, '{sealed}', to_jsonb(${bytes.toString('base64')}::text))`,
-    purpose: 'endpoints',
-  }),
-]

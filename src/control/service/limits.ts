@@ -1,14 +1,7 @@
-// Limits that follow from the settings and from this machine.
+// Limits on connections that follow from the settings and from this machine.
 import type { AnonymousLimits } from '../../base/anonymous.ts'
 import type { Config } from '../../base/config.ts'
-import { memoryNow } from '../../base/memory.ts'
 import { connectionsFor, descriptorLimit } from '../../http/connections.ts'
-import { fitsMemory } from './browsers/fleet/demand.ts'
-
-/** The most warm browsers. Those that are ready must not keep out sessions by their number, either. */
-export function mostWarm({ warmBrowsers: least, warmBrowsersMax, maxBrowsers }: Config): number {
-  return warmBrowsersMax ?? Math.max(least, Math.min(maxBrowsers, fitsMemory(memoryNow())))
-}
 
 /**
  * Several addresses may reach their limit before the total is reached. Behind a reverse proxy all callers have one address. Half of all

@@ -1,0 +1,35 @@
+// The audit log: written with each call, searched, and exported.
+import type { AuditSettings } from '../../../http/audit.ts'
+import { defineModule, hook } from '../../module.ts'
+import { auditLogs as contract } from './contract.ts'
+import { auditExports } from './exports/contract.ts'
+import { makeDestinations } from './exports/destinations.ts'
+import { exportAuditLog } from './exports/exporter.ts'
+import { auditExportHandlers } from './exports/handlers.ts'
+import { makeTarget } from './exports/target.ts'
+import { auditLogHandlers } from './handlers.ts'
+import { oldEntries, oldExports } from './purge.ts'
+import { storeRows } from './rows.ts'
+import { auditTrail } from './trail.ts'
+
+/** Paths whose next segment is a secret, which no log may have. */
+export const secretsBelow = hook<string>('paths with a secret')
+
+export const auditLogs = defineModule<AuditSettings>({
+  name: 'audit-logs',
+  contracts: [contract, auditExports],
+  duties: ['exports'],
+  purges: ({ db, config: { keepEndedDays, auditLogRetentionDays } }) => [
+    oldEntries(db, auditLogRetentionDays),
+    oldExports(db, keepEndedDays, auditLogRetentionDays),
+  ],
+  async open(house) {
+    const { db, paths, config, replica, leases, log, signal } = house
+    const trail = house.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
+    const target = makeTarget(config.auditExport)
+    house.mount(contract, auditLogHandlers(db, trail))
+    house.mount(auditExports, auditExportHandlers(makeDestinations(db, target)))
+    house.background(() => exportAuditLog({ db, target, everyMs: config.auditExportSeconds * 1000, isOurs: () => leases.holds('exports'), log }))
+    return { log: trail, trustedProxies: config.trustedProxies, secretsBelow: house.all(secretsBelow) }
+  },
+})

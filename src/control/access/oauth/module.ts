@@ -1,0 +1,32 @@
+// The authorization server: programs that people let act for them.
+import { defineModule } from '../../module.ts'
+import { ORGANIZATION } from '../account/contract.ts'
+import { apiKeys } from '../api-keys/module.ts'
+import { keyOf } from '../keys.ts'
+import { findPerson } from '../members/person.ts'
+import { limitTries } from '../sign-in/handlers.ts'
+import { serveConsentPage } from './consent-page.ts'
+import { oauth as contract } from './contract.ts'
+import { mountOAuthEndpoints, TRIES } from './endpoints.ts'
+import { makeGrants, type Grants } from './grants.ts'
+import { oauthHandlers } from './handlers.ts'
+import { endedGrants } from './purge.ts'
+import { makeOAuthServer } from './server.ts'
+
+export const oauth = defineModule<Grants>({
+  name: 'oauth',
+  contracts: [contract],
+  purges: ({ db }) => [endedGrants(db)],
+  open(house) {
+    const { db } = house
+    const grants = makeGrants({ db, rights: house.of(apiKeys).rights, keyOf: (id) => keyOf(db, id), personOf: (id) => findPerson(db, id) })
+    const server = makeOAuthServer(db, grants, ORGANIZATION)
+    const countToken = limitTries(TRIES.token, 'requests')
+    house.mount(contract, oauthHandlers({ db, server, grants, countTry: countToken }))
+    house.serve((context) => {
+      mountOAuthEndpoints(context, { db, server, grants, countToken, countRegistration: limitTries(TRIES.register, 'registrations') })
+      serveConsentPage(context)
+    })
+    return grants
+  },
+})

@@ -1,0 +1,33 @@
+// Signing in to the dashboard: with a key, or by an identity provider.
+import { makeSealer } from '../../../base/sealed.ts'
+import { defineModule } from '../../module.ts'
+import { apiKeys } from '../api-keys/module.ts'
+import { keyOf } from '../keys.ts'
+import { admit } from '../members/admit.ts'
+import { describe } from '../members/describe.ts'
+import { findPerson } from '../members/person.ts'
+import { signIn as contract } from './contract.ts'
+import { signInHandlers } from './handlers.ts'
+import { makeOidcClient } from './oidc.ts'
+import { endedWebSessions } from './purge.ts'
+import { makeWebSessions, type WebSessions } from './web-sessions.ts'
+
+export const signIn = defineModule<WebSessions>({
+  name: 'sign-in',
+  contracts: [contract],
+  purges: ({ db }) => [endedWebSessions(db)],
+  open(house) {
+    const { db, keys, config } = house
+    const { rights, checkKey } = house.of(apiKeys)
+    const sessions = makeWebSessions({ db, rights, hours: config.signInHours, keyOf: (id) => keyOf(db, id), personOf: (id) => findPerson(db, id) })
+    const { oidc } = config
+    const byProvider = oidc && {
+      settings: oidc,
+      client: makeOidcClient(oidc),
+      sealer: makeSealer(keys, 'sign-in'),
+      admit: (identity: Parameters<typeof admit>[2]) => admit(db, oidc, identity).finally(() => rights.taken()),
+    }
+    house.mount(contract, signInHandlers({ sessions, checkKey, oidc: byProvider, describe: (by) => describe(db, by) }))
+    return sessions
+  },
+})

@@ -1,0 +1,71 @@
+// Deployments: uploaded code of apps, built, kept, and ended.
+import { makeSealer } from '../../../base/sealed.ts'
+import { sealedColumn } from '../../../store/sealed-columns.ts'
+import { apiKeys } from '../../access/api-keys/module.ts'
+import { defineModule, phases, question } from '../../module.ts'
+import { inside } from '../../service/addresses.ts'
+import { watched } from '../../sessions/browsers/watched.ts'
+import { deployments as contract } from './contract.ts'
+import { makeDeployments, type Deployments } from './deployments.ts'
+import { deploymentHandlers } from './handlers.ts'
+import { endedDeployments, oldLines } from './purge.ts'
+import { archiveObjects, codeObjects, countKept, IS_OVER } from './rows.ts'
+
+/** What the runs of a deployment do with it. */
+export const running = question<{
+  /** Ends every run of a deployment, and resolves when none runs any more. */
+  end(deployment: string, reason: string): Promise<void>
+  /** A deployment has begun to run. */
+  begun(deployment: string): void
+}>('the runs of a deployment')
+
+/** Where the API listens for code of apps. */
+const REACHABLE = ['127.0.0.1', '0.0.0.0', '::']
+
+export const deployments = defineModule<Deployments>({
+  name: 'deployments',
+  contracts: [contract],
+  sealed: [sealedColumn('deployments', 'secrets', { purpose: 'deployments' })],
+  objects: [archiveObjects, codeObjects],
+  duties: ['builds', 'deployments'],
+  purges: ({ db, scope, config }) => [oldLines(db, scope), endedDeployments(db, scope, config.keepEndedDays)],
+  holdings: [{ called: 'deployments', isAtWork: false, count: countKept, table: 'deployments', isOver: IS_OVER }],
+  open(house) {
+    const { scope, keys, driver, bells, config, disk, serving } = house
+    const runs = house.ask(running)
+    const { tell } = house.of(watched)
+    /** Who looks when there is a build: the replica whose duty builds are. */
+    const builds = `builds of ${scope}`
+    /** The same for a build that has to end; its deployment follows. */
+    const endBuild = 'end the build '
+    const deployments = makeDeployments({
+      ...house,
+      rights: house.of(apiKeys).rights,
+      tellBuilder: (toEnd) => tell(toEnd === undefined ? builds : endBuild + toEnd),
+      sealer: makeSealer(keys, 'deployments'),
+      sandboxes: driver.apps,
+      apiUrl: () => inside(serving.bound().port),
+      unreachable: () =>
+        REACHABLE.includes(serving.bound().address)
+          ? undefined
+          : 'code of apps reaches the API on 127.0.0.1, where this service does not listen: set COB_HOST to 127.0.0.1 or 0.0.0.0',
+      gitBase: config.gitBase,
+      memoryMb: config.appMemoryMb,
+      maxCodeBytes: config.appDiskMb * 1024 * 1024,
+      maxLogBytes: config.appLogMb * 1024 * 1024,
+      hasRoom: () => disk.room.problem === undefined,
+      logLevel: config.logLevel,
+      endRuns: (id, reason) => runs().end(id, reason),
+      onRunning: (id) => runs().begun(id),
+    })
+    const onLook = (text: string) => {
+      if (text === builds) deployments.heard(undefined)
+      else if (text.startsWith(endBuild)) deployments.heard(text.slice(endBuild.length))
+    }
+    house.use({ [Symbol.dispose]: bells.on('look', onLook) })
+    house.mount(contract, deploymentHandlers(deployments))
+    house.fill(phases.start, () => deployments.start())
+    house.fill(phases.stop, () => deployments[Symbol.asyncDispose]())
+    return deployments
+  },
+})

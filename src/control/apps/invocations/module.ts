@@ -1,0 +1,50 @@
+// Invocations: runs of the actions of apps.
+import { defineModule, phases } from '../../module.ts'
+import { projects } from '../../access/projects/module.ts'
+import { inside } from '../../service/addresses.ts'
+import { browsers } from '../../sessions/browsers/module.ts'
+import { deployments, running } from '../deployments/module.ts'
+import { buildsInProgress, sandboxOf } from '../deployments/rows.ts'
+import { invocations as contract } from './contract.ts'
+import { invocationHandlers } from './handlers.ts'
+import { makeInvocations } from './invocations.ts'
+import { endedRuns } from './purge.ts'
+import { countUnfinished, IS_OVER } from './rows.ts'
+import { Runs } from './runs.ts'
+
+export const invocations = defineModule({
+  name: 'invocations',
+  contracts: [contract],
+  duties: ['runs'],
+  purges: ({ db, scope, config }) => [endedRuns(db, scope, config.keepEndedDays)],
+  holdings: [
+    { called: 'unfinished invocations', isAtWork: true, count: (tx, project) => countUnfinished(tx, { project }), table: 'invocations', isOver: IS_OVER },
+  ],
+  counts: { invocations: countUnfinished },
+  open(house) {
+    const { db, scope, bells, config, serving } = house
+    const made = house.of(deployments)
+    const { browsers: rules } = house.of(browsers)
+    const runs = new Runs({
+      ...house,
+      apiUrl: serving.listening.then(inside),
+      maxInvocations: config.maxInvocations,
+      projectSeats: house.of(projects).caps.invocations,
+      appMemoryMb: config.appMemoryMb,
+      logLimits: { runBytes: config.runLogMb * 1024 * 1024, deploymentBytes: config.appLogMb * 1024 * 1024 },
+      logLevel: config.logLevel,
+      environment: (id) => made.environment(id),
+      code: (id) => made.code(id),
+      retire: (id) => made.retire(id),
+      building: async () => new Set((await buildsInProgress(db, scope)).map(sandboxOf)),
+      endBrowsers: (id) => rules.endOfInvocation(id),
+      endBrowsersLeft: () => rules.endLeftByInvocations(),
+    })
+    const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
+    house.fill(running, { end: (id, reason) => runs.endAll(id, reason), begun: (id) => runs.prepare(id) })
+    house.use({ [Symbol.dispose]: bells.on('look', (text) => runs.heard(text)) })
+    house.mount(contract, invocationHandlers(invocations, rules))
+    house.fill(phases.settle, () => runs.adopt())
+    house.fill(phases.stop, () => runs.stop())
+  },
+})

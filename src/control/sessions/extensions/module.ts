@@ -1,0 +1,19 @@
+// Extensions: uploaded, and brought to sessions.
+import { defineModule } from '../../module.ts'
+import { chromeStore } from './chrome-store.ts'
+import { extensions as contract } from './contract.ts'
+import { makeExtensions, type Extensions } from './extensions.ts'
+import { extensionHandlers } from './handlers.ts'
+import { countStored, extensionObjects, IS_OVER } from './rows.ts'
+
+export const extensions = defineModule<Extensions>({
+  name: 'extensions',
+  contracts: [contract],
+  objects: [extensionObjects],
+  holdings: [{ called: 'extensions', isAtWork: false, count: countStored, table: 'extensions', isOver: IS_OVER }],
+  open(house) {
+    const extensions = makeExtensions(house)
+    house.mount(contract, extensionHandlers(extensions, chromeStore(house.config.chromeStoreUrl)))
+    return extensions
+  },
+})

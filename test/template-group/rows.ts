@@ -1,0 +1,51 @@
+// The rows of the template group. In the product, a migration of src/store/migrations makes the table, and src/store/tables.ts has its type.
+import { sql, type Selectable, type SqlBool } from 'kysely'
+import type { Db } from '../../src/store/db.ts'
+import type { DefaultTime, Tables } from '../../src/store/tables.ts'
+import type { Note } from './contract.ts'
+
+declare module '../../src/store/tables.ts' {
+  interface Tables {
+    notes: { id: string; project_id: string | null; created_at: DefaultTime; text: string; profile_id: string | null }
+  }
+}
+
+type NoteRow = Selectable<Tables['notes']>
+
+export const record = ({ id, created_at, text, profile_id }: NoteRow): Note => ({ id, created_at: created_at.toISOString(), text, profile_id })
+
+export const insertNote = (db: Db, row: Pick<NoteRow, 'id' | 'project_id' | 'text' | 'profile_id'>): Promise<NoteRow> =>
+  db.insertInto('notes').values(row).returningAll().executeTakeFirstOrThrow()
+
+/** A note of this project: a key of another one does not see it. */
+export const findNote = (db: Db, project: string, id: string): Promise<NoteRow | undefined> =>
+  db.selectFrom('notes').selectAll().where('project_id', '=', project).where('id', '=', id).executeTakeFirst()
+
+/** One row more than `limit` when there are more. */
+export const listNotes = (db: Db, project: string, { offset, limit }: { offset: number; limit: number }): Promise<NoteRow[]> =>
+  db
+    .selectFrom('notes')
+    .selectAll()
+    .where('project_id', '=', project)
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .offset(offset)
+    .limit(limit + 1)
+    .execute()
+
+export const removeNote = (db: Db, project: string, id: string): Promise<NoteRow | undefined> =>
+  db.deleteFrom('notes').where('project_id', '=', project).where('id', '=', id).returningAll().executeTakeFirst()
+
+export const removeNotesOf = (db: Db, profile: string): Promise<unknown> => db.deleteFrom('notes').where('profile_id', '=', profile).execute()
+
+export async function countNotes(db: Db, project: string): Promise<number> {
+  const { kept } = await db
+    .selectFrom('notes')
+    .select((eb) => eb.fn.countAll<string>().as('kept'))
+    .where('project_id', '=', project)
+    .executeTakeFirstOrThrow()
+  return Number(kept)
+}
+
+/** A deleted note has no row, so each row keeps its project. */
+export const IS_OVER = sql<SqlBool>`false`
