@@ -155,7 +155,6 @@ const RULES: Rule[] = [
       'control/service/doctor.ts',
       'control/service/backup/{backup,restore}.ts',
       'control/access/key-commands.ts',
-      'control/service/migrate.ts',
       'control/service/rotation.ts',
       'control/service/service-keys.ts',
       'control/service/service-status.ts',
