@@ -139,7 +139,6 @@ const RULES: Rule[] = [
       'control/service/{doctor,openapi}.ts',
       'control/service/backup/{backup,restore}.ts',
       'control/access/key-commands.ts',
-      'control/service/migrate.ts',
       'control/service/rotation.ts',
       'control/service/service-keys.ts',
       'control/service/service-status.ts',
@@ -224,7 +223,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
 /** Imports against the order of the wings. */
 const UPWARDS: { files: string; may: string; why: string }[] = [
   {
-    files: 'control/service/{rotation,doctor,migrate,backup/backup}.ts',
+    files: 'control/service/{rotation,doctor,backup/backup}.ts',
     may: 'control/modules.ts',
     why: 'what a command does to all groups is a fold over the list',
   },

@@ -32,10 +32,6 @@ const ASKED: [string[], string[]][] = [
   [['keys', 'cr'], ['create']],
   [['keys', 'create', '--pro'], ['--project']],
   [
-    ['migrate', '--only', ''],
-    ['database', 'objects'],
-  ],
-  [
     ['completion', ''],
     ['bash', 'fish', 'zsh'],
   ],

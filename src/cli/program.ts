@@ -168,18 +168,6 @@ export function makeProgram(): Command {
     })
 
   program
-    .command('migrate')
-    .description(
-      'move the database and the objects of a stopped service into DATABASE_URL and COB_S3_BUCKET (docs/operations.md); run it again if it was ended',
-    )
-    .addOption(new Option('--only <part>', 'move only this').choices(['database', 'objects']))
-    .option('--dry-run', 'only say what would be moved')
-    .action(async (options: { only?: 'database' | 'objects'; dryRun?: boolean }) => {
-      const { migrateDataDirectory } = await import('./migrate.ts')
-      await migrateDataDirectory(readConfig(process.env), options)
-    })
-
-  program
     .command('openapi')
     .description('print the OpenAPI document')
     .option('--write <file>', 'write it to a file instead')

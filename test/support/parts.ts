@@ -31,7 +31,6 @@ export const LONG_FAST: readonly string[] = [
   'src/control/apps/invocations/invocations.test.ts',
   'src/control/apps/invocations/runs.test.ts',
   'src/control/main.test.ts',
-  'src/control/service/migrate.test.ts',
   'src/control/access/audit-logs/exports/exports.test.ts',
   'src/control/access/audit-logs/exports/replicas.test.ts',
   'src/control/access/audit-logs/trail.test.ts',

@@ -17,7 +17,7 @@ import {
   type Env,
   type Filled,
   type Running,
-} from '../../../../test/support/migrating.ts'
+} from '../../../../test/support/filled-service.ts'
 import { ownPostgres } from '../../../../test/support/postgres.ts'
 import { s3Server, type S3Server } from '../../../../test/support/s3.ts'
 import { scratchDir } from '../../../../test/support/scratch.ts'

@@ -7,7 +7,7 @@ import { callbackify } from 'node:util'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { extensionForm, extensionZip } from '../../../../test/support/extensions.ts'
-import { run, serviceOn, start, type Env, type Running } from '../../../../test/support/migrating.ts'
+import { run, serviceOn, start, type Env, type Running } from '../../../../test/support/filled-service.ts'
 import { ownPostgres } from '../../../../test/support/postgres.ts'
 import { scratchDir } from '../../../../test/support/scratch.ts'
 import { copyTemplate } from '../../../../test/support/template.ts'
@@ -208,7 +208,7 @@ test('one that has lost its hold on the objects is not called whole', { timeout:
     write(chunk: Buffer, _encoding, done) {
       if (isBroken || !chunk.includes(OBJECTS)) return done()
       isBroken = true
-      callbackify(() => sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cob migrate'`.execute(db))(done)
+      callbackify(() => sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cob backup'`.execute(db))(done)
     },
   })
   const settings = { config: readConfig({ COB_DATA_DIR: source.paths.root }), paths: source.paths, db, address, output, withKeys: false, tell: () => {} }

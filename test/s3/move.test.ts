@@ -1,5 +1,5 @@
-// `cob migrate` into a real S3 server: a service goes on there with all that it had, also after the command was killed.
-import { cpSync, rmSync } from 'node:fs'
+// A service that moves to a Postgres and a real S3 server, by a backup and a restore: it goes on there with all that it had, also after the restore was killed.
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { CreateBucketCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3'
 import pg from 'pg'
@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId } from '../../src/base/ids.ts'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
-import { expectAll, fill, run, serviceOn, start, type Filled } from '../support/migrating.ts'
+import { expectAll, fill, run, serviceOn, start, type Filled } from '../support/filled-service.ts'
 import { ownPostgres } from '../support/postgres.ts'
 import { scratchDir } from '../support/scratch.ts'
 import { copyTemplate } from '../support/template.ts'
@@ -23,7 +23,7 @@ let paths: DataPaths
 let filled: Filled
 let env: Record<string, string>
 beforeAll(async () => {
-  const dir = scratchDir('cob-migrate-s3-')
+  const dir = scratchDir('cob-move-s3-')
   scope.defer(() => rmSync(dir, { recursive: true, force: true }))
   copyTemplate(dir)
   paths = dataPaths(dir)
@@ -37,7 +37,6 @@ beforeAll(async () => {
   await admin.connect()
   await admin.query(`create database moved template template0 encoding 'UTF8'`).finally(() => admin.end())
   env = {
-    COB_DATA_DIR: dir,
     DATABASE_URL: `postgres://cob@/moved?host=${host}`,
     COB_S3_BUCKET: Bucket,
     COB_S3_ENDPOINT: endpoint,
@@ -53,19 +52,19 @@ afterAll(async () => {
 
 const objects = async () => ((await client.send(new ListObjectsV2Command({ Bucket }))).Contents ?? []).map(({ Key }) => Key!)
 
-test('killed between its objects and run again, it moves everything, and a service goes on with it', async () => {
-  const { child, ended } = start([], env)
+test('a restore that was killed between its objects and run again moves everything, and a service goes on with it', async () => {
+  const file = join(paths.root, 'cob.tar')
+  expect(await run([file, '--with-keys'], { COB_DATA_DIR: paths.root }, 'backup')).toMatchObject({ code: 0 })
+  const elsewhere = scratchDir('cob-elsewhere-')
+  scope.defer(() => rmSync(elsewhere, { recursive: true, force: true }))
+  const to = { ...env, COB_DATA_DIR: join(elsewhere, 'data') }
+  const { child, ended } = start([file, '--same-scope'], to, 'restore')
   await until('the first objects', SOON_MS, async () => (await objects()).length > 1 || child.exitCode !== null, { everyMs: 5 })
   child.kill('SIGKILL')
   await ended
-  const done = await run([], env)
-  expect([done.code, done.out]).toEqual([0, expect.stringContaining('all are there that rows name')])
+  expect(await run([file, '--same-scope'], to, 'restore')).toMatchObject({ code: 0 })
   expect((await objects()).every((key) => key.startsWith('a/b/'))).toBe(true)
-
-  const elsewhere = scratchDir('cob-elsewhere-')
-  scope.defer(() => rmSync(elsewhere, { recursive: true, force: true }))
-  for (const name of ['host-id', 'secret-key', 'api-key']) cpSync(join(paths.root, name), join(elsewhere, name))
-  const { COB_DATA_DIR: _, ...settings } = env
-  await using service = await serviceOn(elsewhere, settings)
+  const { COB_DATA_DIR: dir, ...settings } = to
+  await using service = await serviceOn(dir, settings)
   await expectAll(service, filled)
 })

@@ -1,4 +1,4 @@
-// For tests of `cob migrate`: a service on a data directory, filled with one of everything, stopped and started elsewhere; the command as users run it.
+// A service on a data directory, filled with one of everything, stopped and started elsewhere; and commands of `cob`, as users run them.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -20,7 +20,7 @@ import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 
 const START_MS = 60_000
 const SOON_MS = 20_000
-/** Longer than a move of the few rows and objects of a test takes on a busy machine. */
+/** Longer than a restore of the few rows and objects of a test takes on a busy machine. */
 const RUN_MS = 60_000
 
 export type Env = Record<string, string>
@@ -53,8 +53,8 @@ export interface Ended {
   err: string
 }
 
-/** `cob migrate`, or the other command that is named, started. */
-export function start(args: string[], env: Env, command = 'migrate'): { child: ChildProcess; ended: Promise<Ended> } {
+/** A command of `cob`, started. */
+export function start(args: string[], env: Env, command: string): { child: ChildProcess; ended: Promise<Ended> } {
   const child = spawn(join(PACKAGE_DIR, 'bin/cob'), [command, ...args], {
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -64,7 +64,7 @@ export function start(args: string[], env: Env, command = 'migrate'): { child: C
   return { child, ended }
 }
 
-export const run = (args: string[], env: Env, command?: string): Promise<Ended> => start(args, env, command).ended
+export const run = (args: string[], env: Env, command: string): Promise<Ended> => start(args, env, command).ended
 
 /** The setup key of one-time codes, and a word that no row and no output may show. */
 export const CANARY = { totp: 'JBSWY3DPEHPK3PXP', password: 'canary-5f1c' }
