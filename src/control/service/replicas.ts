@@ -34,15 +34,16 @@ export async function takeLeases(
   return opened.use(await shareLeases(own, scope, replica, DUTIES, (notice, text) => notify(db, notice, text), log))
 }
 
-/** Has the replica look that watches a session; false when that is this one, or nobody. */
-export const watcherTeller =
-  (db: Db, leases: Leases) =>
-  async (id: string): Promise<boolean> => {
+/** Has another replica look that watches a session; false when none does. */
+export function watcherTeller(db: Db, leases: Leases): (id: string) => Promise<boolean> {
+  const tellOther = async (id: string) => {
     const watcher = await replicaOf(db, id)
     if (!watcher || watcher === leases.replica) return false
     await leases.tell('look', watcher)
     return true
   }
+  return async (id) => (await leases.catchUp(() => tellOther(id))) ?? false
+}
 
 /** Who looks when there is a build: the replica whose duty builds are. */
 export const buildsOf = (scope: string): string => `builds of ${scope}`

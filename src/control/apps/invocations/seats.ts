@@ -26,6 +26,7 @@ export class RunSeats {
     const { db, scope, leases, maxInvocations: of, running } = settings
     this.#own = new Seats(running)
     const ofScope = { name: `runs of ${scope}`, count: async (tx: Db) => ({ of, free: of - (await countUnfinished(tx, { scope })) }) }
+    // Where our own count is as good as the rows, the database counts for projects only.
     this.#counted = new SharedSeats(db, leases.remembered(this.#own) ? undefined : ofScope)
   }
 

@@ -117,8 +117,8 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   const isOurs = (id: string) => leases.isAlive && confirmed.get(id) === leases.epoch
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
-  /** Starts of an earlier service that are being dropped. */
-  const undoing = new Set<Promise<void>>()
+  /** Starts of an earlier service that are being dropped, by their recordings. */
+  const undoing = new Map<string, Promise<void>>()
   /** When this process first saw recordings that another replica was starting; by performance.now(). */
   const begun = new Map<string, number>()
   /** Those that this process has tried to fetch. */
@@ -212,14 +212,12 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   async function stopElsewhere(project: string, called: Called, { id, state }: ReplayRow): Promise<void> {
     const isReady = async () => (await findReplay(db, scope, id))?.state === 'ready'
     if (state === 'ready' || tried.has(id)) return
-    const { endpoint, release } = await reach(project, called)
-    try {
-      await call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) })
-    } catch (err) {
-      log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer')
-    } finally {
-      release()
+    const stopNow = async () => {
+      const { endpoint, release } = await reach(project, called)
+      await call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) }).finally(release)
     }
+    if (state === 'recording')
+      await stopNow().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its session has ended, or its agent does not answer'))
     await until('a replay', STOP_MS, isReady, { everyMs: 50, signal: stop.signal }).catch(() => {})
   }
 
@@ -229,7 +227,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     for (const id of tried) if (!unfinished.has(id) && !transfers.has(id)) tried.delete(id)
     for (const id of begun.keys()) if (!unfinished.has(id)) begun.delete(id)
     isPostponed = false
-    for (const row of rows.filter(({ id }) => !tried.has(id) && !starting.has(id))) {
+    for (const row of rows.filter(({ id }) => !tried.has(id) && !starting.has(id) && !undoing.has(id))) {
       const endpoint = endpointOf(row.browser_id)
       // Its session is just being taken over, or will be found to have ended: the next look knows which.
       if (!endpoint && row.isLive) {
@@ -244,8 +242,8 @@ export function makeReplays(settings: ReplaysSettings): Replays {
         // Not awaited: an agent that does not answer would delay the start of the service.
         const undone = undo(row.id, endpoint)
           .catch((err: unknown) => log.error({ err, replay: row.id }, 'a recording that never began could not be removed'))
-          .finally(() => undoing.delete(undone))
-        undoing.add(undone)
+          .finally(() => undoing.delete(row.id))
+        undoing.set(row.id, undone)
       }
     }
   }
@@ -302,7 +300,6 @@ export function makeReplays(settings: ReplaysSettings): Replays {
           const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())), startedClock)
           // Its caller has given it back meanwhile.
           ended?.throwIfAborted()
-          starting.delete(id)
           const isHere = endpointOf(browserId) !== undefined
           // Another replica that watches the session fetches its recordings, too.
           if (isHere || !(await settings.tellWatcher?.(browserId))) {
@@ -310,6 +307,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
             // The session may have ended while the row was written: its end has not found this recording.
             if (!isHere || !endpointOf(browserId)) void made.end(0)
           }
+          starting.delete(id)
           return await present(row, origin, events)
         } catch (error) {
           await undo(id, endpoint)
@@ -402,7 +400,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
       // Recordings of ended sessions will be ready in a moment. Those of sessions that go on are fetched by other replicas.
       if (!leases.handsOver) await within('the last replays', STOP_MS, Promise.all([...transfers.values()].map(({ done }) => done))).catch(() => {})
       for (const one of transfers.values()) one.quit()
-      await Promise.all([...[...transfers.values()].map(({ done }) => done), ...undoing])
+      await Promise.all([...[...transfers.values()].map(({ done }) => done), ...undoing.values()])
     },
   }
   return replays

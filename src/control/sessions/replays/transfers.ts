@@ -23,11 +23,7 @@ export class Transfers extends Map<string, Transfer> {
  * anything can still be fetched: without an instance, films are made from what is there, and no end needs to wait for that. `catchUp` finds recordings that
  * other replicas have begun.
  */
-export const endRecordings = (
-  transfers: Transfers,
-  hasInstance: (browserId: string) => boolean,
-  catchUp: () => Promise<void> | undefined = () => undefined,
-): EndStep => ({
+export const endRecordings = (transfers: Transfers, hasInstance: (browserId: string) => boolean, catchUp: () => Promise<void> | undefined): EndStep => ({
   name: 'recordings',
   limitMs: END_MS,
   mayFail: true,

@@ -42,6 +42,7 @@ export class SessionSeats {
     const { db, scope, leases, maxSessions: of, registry, pooled } = settings
     this.#own = new Seats(() => registry.sessions + pooled())
     const ofScope = { name: `sessions of ${scope}`, count: async (tx: Db) => ({ of: of!, free: of! - (await countSeats(tx, { scope })) }) }
+    // Where our own count is as good as the rows, the database counts for projects only.
     this.#counted = new SharedSeats(db, leases.remembered(this.#own) || of === undefined ? undefined : ofScope)
   }
 
