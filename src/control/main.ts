@@ -102,10 +102,10 @@ async function lay(config: Config, log: Log, signal: AbortSignal, opened: AsyncD
   const room = config.databaseUrl === undefined && !postgresRuns(paths) ? await disk.makeRoomToStart() : undefined
   if (room) disk.watch()
   const store = await openStore(config, paths, scope, log, signal, opened, disk)
-  const { db, address, lost } = store
+  const { db, address } = store
   disk.watch(() => isFull(db))
   signal.throwIfAborted()
-  const leases = await takeLeases(config, address, scope, replica, duties, log, opened, lost)
+  const leases = await takeLeases(config, store, scope, replica, duties, log, opened)
   const bells = opened.use(listenForEvents(address, log))
   const objects = opened.use(heldByBackups(await makeObjects(paths.objects, config.s3), db))
   const metrics = makeMetrics()

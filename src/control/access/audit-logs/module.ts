@@ -25,7 +25,7 @@ export const auditLogs = defineModule<AuditSettings>({
   ],
   async open(house) {
     const { db, paths, config, replica, leases, log, signal } = house
-    const trail = house.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
+    const trail = house.use(await auditTrail({ dir: paths.audit, replica, store: storeRows(db), log, signal }))
     const target = makeTarget(config.auditExport)
     house.mount(contract, auditLogHandlers(db, trail))
     house.mount(auditExports, auditExportHandlers(makeDestinations(db, target)))

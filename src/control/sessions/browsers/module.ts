@@ -4,7 +4,6 @@ import { makeForwarder } from '../../../egress/forwarder.ts'
 import { fault } from '../../../http/fault.ts'
 import type { LeasedSession, Principal } from '../../../http/route.ts'
 import { mountForward } from '../../../http/forward.ts'
-import { notify } from '../../../store/events.ts'
 import { sealedColumn } from '../../../store/sealed-columns.ts'
 import { ownTokens } from '../../access/own-tokens.ts'
 import { projects } from '../../access/projects/module.ts'
@@ -144,7 +143,7 @@ export const browsers = defineModule<BrowsersPart>({
       activity,
       async dismiss(session) {
         dismissOwn(session, openSockets, calls)
-        if (!leases.isAlone) await notify(db, 'closing', closingText(session.id, 'released', session.lease))
+        await leases.tell('closing', closingText(session.id, 'released', session.lease))
       },
     }
   },
@@ -180,7 +179,7 @@ function makeFleet(house: House, { openSockets, calls, sessionProxies }: FleetPa
   const { archive } = house.of(telemetry)
   const pools = house.ask(pooling)
   const mostReady = mostWarm(config)
-  const tellClosing = leases.isAlone ? undefined : (id: string, reason: EndReason) => notify(db, 'closing', closingText(id, reason))
+  const tellClosing = (id: string, reason: EndReason) => leases.tell('closing', closingText(id, reason))
   const steps = house.all(sessionEnding)
   return new Fleet({
     ...house,

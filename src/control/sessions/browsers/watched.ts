@@ -1,9 +1,9 @@
 // What this replica knows of the sessions that it watches, before and beside the rules of sessions: their agents, their calls and connections, their use.
 import { findBrowser } from './rows.ts'
-import { notify } from '../../../store/events.ts'
+import { teller } from '../../../store/leases.ts'
 import { defineModule } from '../../module.ts'
 import { Registry } from './fleet/registry.ts'
-import { watcherOf, type BrowserRow } from './rows.ts'
+import { replicaOf, type BrowserRow } from './rows.ts'
 import { sleepWhenUnused, type Sleep } from './standby.ts'
 
 interface Watched {
@@ -13,8 +13,8 @@ interface Watched {
   findSession(project: string | undefined, idOrName: string): Promise<BrowserRow | undefined>
   /** Tells another replica to look after something. Without an answer: replicas look by themselves from time to time. */
   tell(replica: string): void
-  /** Tells the replica that watches a session to look after it. */
-  tellWatcher(id: string): Promise<void>
+  /** Has another replica look after a session that it watches; false when none does. */
+  tellWatcher(id: string): Promise<boolean>
 }
 
 export const watched = defineModule<Watched>({
@@ -22,19 +22,23 @@ export const watched = defineModule<Watched>({
   open(house) {
     const { db, scope, driver, config, leases, metrics, log } = house
     const registry = new Registry()
-    const standby = house.use(sleepWhenUnused({ standby: driver.standby, config, isAlone: leases.isAlone, sessions: () => registry.reachable, log }))
+    const standby = house.use(
+      sleepWhenUnused({ standby: driver.standby, config, sessions: () => registry.reachable, isHere: (id) => leases.isAlive && registry.runs(id), log }),
+    )
     metrics.show('cob_browsers_asleep', 'Sessions that sleep', () => standby.asleep)
-    const tell = (replica: string) =>
-      void notify(db, 'look', replica).catch((err: unknown) => log.debug({ err }, 'other replicas could not be told; they look by themselves'))
+    const notice = teller(leases, log)
+    const tellOther = async (id: string) => {
+      const watcher = await replicaOf(db, id)
+      if (!watcher || watcher === leases.replica) return false
+      await leases.tell('look', watcher)
+      return true
+    }
     return {
       registry,
       standby,
       findSession: (project, idOrName) => findBrowser(db, { scope, project }, idOrName, true),
-      tell,
-      async tellWatcher(id) {
-        const watcher = await watcherOf(db, id)
-        if (watcher?.replica) tell(watcher.replica)
-      },
+      tell: (replica) => notice('look', replica),
+      tellWatcher: async (id) => (await leases.catchUp(() => tellOther(id))) ?? false,
     }
   },
 })

@@ -26,7 +26,7 @@ export const profiles = defineModule<Profiles>({
       db,
       objects,
       scope,
-      isAlone: leases.isAlone,
+      leases,
       agentOf: (id) => (registry.runs(id) ? registry.get(id)?.agent : undefined),
       maxBytes,
       fullDisk: () => disk.room.problem,

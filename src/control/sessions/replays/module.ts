@@ -37,7 +37,10 @@ export const replays = defineModule<Replays>({
       endpointOf: (id) => registry.endpointOf(id),
     })
     const hasInstance = (id: string) => registry.get(id) !== undefined
-    house.fill(sessionEnding, endRecordings(transfers, hasInstance, leases.isAlone ? undefined : () => replays.look()))
+    house.fill(
+      sessionEnding,
+      endRecordings(transfers, hasInstance, () => leases.catchUp(() => replays.look())),
+    )
     for (const each of [contract, atSession(contract)]) house.mount(each, replayHandlers(replays))
     const events = replayEvents({ db, objects })
     house.serve(({ app }) => servePlayer(app, replays, events, log))
