@@ -1,7 +1,6 @@
 // The rules of replays: start, find, stop, download, and what happens when their session or their retention ends.
 import { setInterval } from 'node:timers/promises'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
 import { recording, type RecordingSpec } from '../../../agent/recording/contract.ts'
 import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
@@ -11,7 +10,6 @@ import { until, within } from '../../../base/wait.ts'
 import { call } from '../../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../../http/endpoint.ts'
 import { fault } from '../../../http/fault.ts'
-import { rangeOf } from '../../../http/range.ts'
 import type { Bytes, Called } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { alone, type Leases } from '../../../store/leases.ts'
@@ -39,6 +37,7 @@ import {
 } from './rows.ts'
 import { Transfer } from './transfer.ts'
 import type { Transfers } from './transfers.ts'
+import { videoOf } from './video.ts'
 
 /** Most recordings of one session at the same time; the agent has the same limit. */
 const MAX_AT_ONCE = 8
@@ -165,47 +164,6 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     if (endpoint) await call(endpoint, recording.forgetRecording, { params: { id } }, { signal: limit }).catch(() => {})
     // If the service stops meanwhile, the next start finds the row again.
     if (!stop.signal.aborted) await removeReplay(db, id)
-  }
-
-  async function video(row: ReplayRow, range: string | undefined): Promise<Bytes> {
-    const times = {
-      'x-recording-started-at': row.started_at!.toISOString(),
-      ...(row.finished_at && { 'x-recording-finished-at': row.finished_at.toISOString() }),
-    }
-    // Players retry by themselves; callers get a Retry-After.
-    if (row.state !== 'ready')
-      return { status: 202, headers: { ...times, 'retry-after': row.finished_at ? '1' : '2', 'cache-control': 'no-store' }, body: Buffer.alloc(0) }
-    const size = row.head_bytes + row.bytes
-    if (size === 0) throw fault.notFound('video of the replay', row.id)
-    const part = rangeOf(range, size)
-    const { start, end } = part ?? { start: 0, end: size }
-    return {
-      body: Readable.from(film(row, start, end), { objectMode: false }),
-      ...(part && { status: 206 }),
-      headers: {
-        ...times,
-        'accept-ranges': 'bytes',
-        'content-length': String(end - start),
-        'cache-control': 'private, max-age=3600',
-        etag: `"${row.id}"`,
-        ...(part && { 'content-range': `bytes ${start}-${end - 1}/${size}` }),
-      },
-    }
-  }
-
-  /** Bytes of a film: its head, followed by the unchanged recording. */
-  async function* film({ object, head_bytes: head, bytes }: ReplayRow, start: number, end: number): AsyncGenerator<Buffer> {
-    for (const [key, from, length] of [
-      [headKey(object), 0, head],
-      [object, head, bytes],
-    ] as const) {
-      // prettier-ignore
-      const [first, behind] = [Math.max(0, start - from), Math.min(length, end - from)]
-      if (first >= behind) continue
-      const stored = await objects.get(key, { start: first, end: behind - 1 })
-      if (!stored) throw new Error(`the object ${key} of a replay is gone`)
-      yield* stored.content as AsyncIterable<Buffer>
-    }
   }
 
   /** Stops a recording that another replica fetches, and waits until it is a film. One that this process has fetched, or could not, is not waited for. */
@@ -339,14 +297,14 @@ export function makeReplays(settings: ReplaysSettings): Replays {
       const stopOne = ({ id }: ReplayRow) => call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) })
       await Promise.all(rows.map(stopOne))
     },
-    download: async (project, called, replayId, range) => video(await find(project, called, replayId), range),
+    download: async (project, called, replayId, range) => videoOf(objects, await find(project, called, replayId), range),
     async viewed(replayId, token) {
       const opened = await openedBy(tokens, token)
       const row = opened?.id === replayId ? await findReplay(db, scope, replayId) : undefined
       if (!row) throw fault.notFound('replay', replayId)
       return { ...row, events: opened!.events }
     },
-    video,
+    video: (row, range) => videoOf(objects, row, range),
     async adopt() {
       await takeOverReplays(db, scope, leases)
       const unfinished = await unfinishedReplays(db, scope, leases)

@@ -375,9 +375,8 @@ export class Shelf {
       if (this.#pools.short(this.#memory())) this.fill()
     }
     if (!leases.holds('shelf') || this.#keeping.some(({ line }) => line.waiting > 0)) return
-    const least = this.#keeping.reduce((sum, { kind }) => sum + kind!.target, 0)
     const ready = leases.remembered(registry.ready)
-    if (ready === undefined || ready > least) return this.#trimKinds()
+    if (ready === undefined || ready > this.#keeping.reduce((sum, { kind }) => sum + kind!.target, 0)) return this.#trimKinds()
     // Memory that was short may have come back.
     const sum = this.#keeping.reduce((all, keeping) => all + this.#wanted(keeping, ready), 0)
     if (Math.min(sum, this.#settings.mostReady ?? Infinity) > ready) this.fill()
