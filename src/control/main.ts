@@ -11,8 +11,9 @@ import { limitConnections } from '../http/connections.ts'
 import { RateLimit } from '../http/rate-limit.ts'
 import { makeServer } from '../http/server.ts'
 import { postgresRuns } from '../store/embedded.ts'
-import { listenForEvents, notify } from '../store/events.ts'
+import { listenForEvents } from '../store/events.ts'
 import { heldByBackups } from '../store/held-objects.ts'
+import { teller } from '../store/leases.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { apiHosts, boundAddress, inside, portsOf } from './service/addresses.ts'
@@ -28,7 +29,7 @@ import { OpenCalls } from './sessions/browsers/open-calls.ts'
 import { placeOf } from './sessions/browsers/place.ts'
 import { countOrphans, keptBrowser, poolCounts } from './sessions/browsers/pooled-rows.ts'
 import { isFull } from '../store/db.ts'
-import { findBrowser, watcherOf } from './sessions/browsers/rows.ts'
+import { findBrowser } from './sessions/browsers/rows.ts'
 import { makeSessionProxies } from './sessions/browsers/session-proxies.ts'
 import { closeForRestart, closeSockets, sessionSockets, type OpenSockets } from './sessions/browsers/sockets.ts'
 import { sleepWhenUnused } from './sessions/browsers/standby.ts'
@@ -56,7 +57,7 @@ import { anonymousLimits, mostWarm } from './sessions/limits.ts'
 import { mountRoutes } from './routes.ts'
 import { checkPort, listenProblem } from './service/port.ts'
 import { purges } from './service/purges.ts'
-import { buildsOf, closingText, dismissOwn, END_BUILD, hearReplicas, takeLeases, teller } from './service/replicas.ts'
+import { buildsOf, closingText, dismissOwn, END_BUILD, hearReplicas, takeLeases, watcherTeller } from './service/replicas.ts'
 import { makeProfiles } from './sessions/profiles/profiles.ts'
 import { Saves } from './sessions/profiles/saves.ts'
 import { makeProxies } from './sessions/proxies/proxies.ts'
@@ -110,12 +111,13 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   // What the steps of an end work on. The parts that fill these come later, because they need the fleet.
   const registry = new Registry()
   const openSockets: OpenSockets = new Map()
-  const leases = await takeLeases(config, address, scope, replica, log, opened, lost)
+  const leases = await takeLeases(config, store, scope, replica, log, opened)
   const bells = opened.use(listenForEvents(address, log))
   const rights = opened.use(new Rights(db, log, bells))
   const shared = { db, scope, keys, leases, bells, rights, config, log }
-  const tellClosing = leases.isAlone ? undefined : (id: string, reason: EndReason) => notify(db, 'closing', closingText(id, reason))
+  const tellClosing = (id: string, reason: EndReason) => leases.tell('closing', closingText(id, reason))
   const transfers = new Transfers()
+  const lookForRecordings = () => leases.catchUp(() => replays.look())
   const calls = new OpenCalls()
   const metrics = makeMetrics()
   const bound = boundAddress(() => app.server)
@@ -126,22 +128,21 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     db,
     objects,
     scope,
-    isAlone: leases.isAlone,
+    leases,
     agentOf: (id) => (registry.runs(id) ? registry.get(id)?.agent : undefined),
     maxBytes: config.profileMaxMb * 1024 * 1024,
     fullDisk: () => disk.room.problem,
     log,
   })
   const findSession = (project: string | undefined, idOrName: string) => findBrowser(db, { scope, project }, idOrName, true)
-  const tell = teller(db, log)
-  const tellWatcher = async (id: string) => {
-    const watcher = await watcherOf(db, id)
-    if (watcher?.replica) tell(watcher.replica)
-  }
+  const tell = teller(leases, log)
+  const tellWatcher = watcherTeller(db, leases)
   const telemetry = opened.use(
     openTelemetry({ db, objects, scope, leases, registry, standby: driver.standby, tellWatcher, disk, config, metrics, findSession, log }),
   )
-  const standby = opened.use(sleepWhenUnused({ standby: driver.standby, config, isAlone: leases.isAlone, sessions: () => registry.reachable, log }))
+  const standby = opened.use(
+    sleepWhenUnused({ standby: driver.standby, config, sessions: () => registry.reachable, isHere: (id) => leases.isAlive && registry.runs(id), log }),
+  )
   metrics.show('cob_browsers_asleep', 'Sessions that sleep', () => standby.asleep)
   const forwarder = opened.use(makeForwarder({ allowHostLoopback: config.allowHostLoopback, logLevel: config.logLevel, log }))
   const proxies = makeProxies({ db, sealer: makeSealer(keys, 'proxies'), provided: config.proxies, reach: config, checkUrl: config.proxyCheckUrl, log })
@@ -180,7 +181,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       standby.wakeStep,
       calls.step,
       closeSockets(openSockets, tellClosing),
-      endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
+      endRecordings(transfers, (id) => registry.get(id) !== undefined, lookForRecordings),
       saves.step,
       telemetry.archive.step,
       sessionProxies.forget,
@@ -226,7 +227,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     sessionProxies,
     dismiss: async (session) => {
       dismissOwn(session, openSockets, calls)
-      if (!leases.isAlone) await notify(db, 'closing', closingText(session.id, 'released', session.lease))
+      await leases.tell('closing', closingText(session.id, 'released', session.lease))
     },
     stopRecordings: (session) => replays.stopAll(session),
     telemetry: telemetry.archive,
@@ -267,7 +268,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   })
   const deployments = makeDeployments({
     ...shared,
-    tellBuilder: (toEnd) => tell(toEnd === undefined ? buildsOf(scope) : END_BUILD + toEnd),
+    tellBuilder: (toEnd) => tell('look', toEnd === undefined ? buildsOf(scope) : END_BUILD + toEnd),
     objects,
     sealer: makeSealer(keys, 'deployments'),
     sandboxes: driver.apps,
@@ -314,7 +315,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const ofSessions = { browsers, findSession, startReplay, links, origin: () => inside(bound().port) }
   const logins = openLogins({ ...shared, ...ofSessions, profiles, proxies, telemetryExports }, opened)
   const { credentials, credentialProviders, managedAuth } = logins
-  const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
+  const trail = opened.use(await auditTrail({ dir: paths.audit, replica, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH, HOSTED_PATH] }
   const checkKey = keyChecker(db, rights)
   const { signIns, handling: signInSettings, oauth } = openSignIns({ db, config, keys, checkKey, rights })

@@ -33,7 +33,7 @@ async function replica(host: string, name: string): Promise<{ leases: Leases; aw
     return node
   }
   const through = db.withPlugin({ transformQuery: ({ node }) => pass(node), transformResult: async ({ result }) => result })
-  const leases = await shareLeases(through, host, name, ['shelf', 'builds'], silentLog)
+  const leases = await shareLeases(through, host, name, ['shelf', 'builds'], async () => {}, silentLog)
   return { leases, away: (is) => (isAway = is) }
 }
 const holders = (all: Leases[]) => all.filter((leases) => leases.holds('shelf')).map(({ replica: name }) => name)
@@ -98,4 +98,22 @@ test('replicas that take over at the same moment never get the same browser, and
   expect(taken.flatMap((rows) => rows.map(({ id }) => id)).toSorted()).toEqual(dead.toSorted())
   expect(await db.selectFrom('browsers').select('replica').where('id', '=', living).executeTakeFirst()).toEqual({ replica: 'alive' })
   await Promise.all([alive, ...takers].map(({ leases }) => leases[Symbol.asyncDispose]()))
+})
+
+test('a look for what the dead have left is due at the start, when a replica has come or died, and again after one that has failed', async () => {
+  const one = await replica('d', 'one')
+  const deaths = one.leases.deaths()
+  const looks = () => [deaths.isLookDue(), deaths.isLookDue()]
+  expect(looks()).toEqual([true, false])
+  const two = await replica('d', 'two')
+  await becomes('it to see the other one', SLACK_MS, () => deaths.isLookDue())
+  deaths.lookAgain()
+  expect(looks()).toEqual([true, false])
+  two.away(true)
+  await becomes('it to see the death', TAKEN_MS + SLACK_MS, () => deaths.isLookDue())
+  one.away(true)
+  await becomes('it to be cut off', SLACK_MS, () => !one.leases.isAlive)
+  deaths.lookAgain()
+  expect(looks()).toEqual([false, false])
+  await Promise.all([one.leases[Symbol.asyncDispose](), two.leases[Symbol.asyncDispose]()])
 })

@@ -5,6 +5,7 @@ import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import type { Log } from '../base/log.ts'
 import { until } from '../base/wait.ts'
 import type { Db } from './db.ts'
+import type { Notice } from './events.ts'
 import { PRESENCE } from './schema.ts'
 
 /** The duties that one replica of a scope has at a time, besides the rows that name it. */
@@ -22,6 +23,8 @@ export const LEASE_MS = 3_000
  * away), all leases are over, and their holders renew them within one period.
  */
 const CALM_MS = 1_500
+/** What dead replicas have left is looked for when one has died, and otherwise so often: one that was only slow may have written rows after its death. */
+const LOOK_ANYWAY_MS = 10_000
 /** Limit on one renewal. A database that hangs is as good as one that is away. */
 const RENEWAL_MS = 2_500
 /** Limit on the wait for the first leases. */
@@ -32,8 +35,6 @@ const FORGET = sql`interval '1 hour'`
 export interface Leases extends AsyncDisposable {
   /** This process, by a name of its own. Rows carry it. */
   readonly replica: string
-  /** No other replica works with this scope. Then every duty is ours, and nothing has to be renewed. */
-  readonly isAlone: boolean
   /** Whether others still consider us alive, by our own clock. When false, another replica may have taken over what is ours. */
   readonly isAlive: boolean
   /**
@@ -43,19 +44,41 @@ export interface Leases extends AsyncDisposable {
   readonly epoch: number
   /** Whether we may take over what a dead replica had. */
   readonly mayTakeOver: boolean
+  /** Whether another replica goes on with what we leave when we stop. Otherwise we end it. */
+  readonly handsOver: boolean
   holds(duty: Duty): boolean
-  /** The replicas of the scope that live, as a text to compare. */
-  living(): Promise<string>
   /** SQL: whether the replica that a column names is dead, or none is named. Alone, everybody else is dead. */
   isDead(replica: RawBuilder<unknown>): RawBuilder<SqlBool>
+  /** For a part that takes over from dead replicas after its start. */
+  deaths(): Deaths
+  /** Sends a notice to the other replicas. One may miss it, so it looks by itself as well. Alone, nothing is sent. */
+  tell(notice: Notice, text: string): Promise<void>
+  /** `value`, which this process remembers of the scope's rows; undefined when another replica may have changed them: then they have to be read. */
+  remembered<T>(value: T): T | undefined
+  /** Does `work`, which brings what this process remembers in line with what other replicas have written. Alone, there is nothing to catch up with. */
+  catchUp<T>(work: () => T): T | undefined
 }
 
-/** For a service that has its scope for itself (scope-lock.ts), until it has `lost` it: then it does nothing any more, and ends nothing when it stops. */
+/** When to look for what dead replicas have left. */
+export interface Deaths {
+  /** Whether another set of replicas lives than at the last look, or that was {@link LOOK_ANYWAY_MS} ago. Counts as a look. Never true while we may not take over. */
+  isLookDue(): boolean
+  /** The last look did not succeed. */
+  lookAgain(): void
+}
+
+/** Sends notices without waiting for them. */
+export const teller =
+  ({ tell }: Pick<Leases, 'tell'>, log: Log) =>
+  (notice: Notice, text: string): void =>
+    void tell(notice, text).catch((err: unknown) => log.debug({ err }, 'other replicas could not be told; they look by themselves'))
+
+/**
+ * For a service that has its scope for itself (scope-lock.ts): it has every duty, renews nothing, and took over all rows of the scope when it started. When it has
+ * `lost` the scope, it does nothing any more, and ends nothing when it stops.
+ */
 export const alone = (replica: string, lost?: AbortSignal): Leases => ({
   replica,
-  get isAlone() {
-    return !lost?.aborted
-  },
   get isAlive() {
     return !lost?.aborted
   },
@@ -63,9 +86,15 @@ export const alone = (replica: string, lost?: AbortSignal): Leases => ({
   get mayTakeOver() {
     return !lost?.aborted
   },
+  get handsOver() {
+    return lost?.aborted ?? false
+  },
   holds: () => !lost?.aborted,
-  living: async () => replica,
   isDead: (column) => sql`${column} is distinct from ${replica}`,
+  deaths: () => ({ isLookDue: () => false, lookAgain() {} }),
+  async tell() {},
+  remembered: (value) => value,
+  catchUp: () => undefined,
   async [Symbol.asyncDispose]() {},
 })
 
@@ -80,10 +109,12 @@ export async function livingReplicas(db: Db, scope: string): Promise<string[]> {
 
 /**
  * Shares a scope with other replicas. Resolves when this one counts as alive and may take over from dead ones, after {@link CALM_MS}. From then on it renews its leases and takes every duty of `duties` that
- * nobody holds. Disposing gives all of them back. `db` should have connections of its own: a renewal must not wait for callers' queries. @throws when the database does not take the first leases
+ * nobody holds. Disposing gives all of them back. `db` should have connections of its own: a renewal must not wait for callers' queries, nor for the notices that `tell` sends. @throws when the database does not take the first leases
  */
-export async function shareLeases(db: Db, scope: string, replica: string, duties: readonly Duty[], log: Log): Promise<Leases> {
+export async function shareLeases(db: Db, scope: string, replica: string, duties: readonly Duty[], tell: Leases['tell'], log: Log): Promise<Leases> {
   let held = new Set<string>()
+  /** The other replicas that lived at the last renewal, as a text to compare. */
+  let living = ''
   /** When the present renewal was sent, and since when they have worked without a gap; by performance.now(). */
   let renewedAt = -Infinity
   let calmSince = Infinity
@@ -93,19 +124,25 @@ export async function shareLeases(db: Db, scope: string, replica: string, duties
 
   const renew = async () => {
     const sentAt = performance.now()
-    const { rows } = await sql<{ duty: string }>`
-      insert into leases as l (scope, duty, replica, until)
-      select ${scope}, d.duty, ${replica}, now() + ${LEASE_MS} * interval '1 millisecond' from unnest(${[presence(replica), ...duties]}::text[]) d (duty) order by 2
-      on conflict (scope, duty) do update set replica = excluded.replica, until = excluded.until
-        where l.replica = excluded.replica or (${mayTakeOver()} and l.until < now())
-      returning duty`.execute(db)
+    const { rows } = await sql<{ duty: string; isOurs: boolean }>`
+      with renewed as (
+        insert into leases as l (scope, duty, replica, until)
+        select ${scope}, d.duty, ${replica}, now() + ${LEASE_MS} * interval '1 millisecond' from unnest(${[presence(replica), ...duties]}::text[]) d (duty) order by 2
+        on conflict (scope, duty) do update set replica = excluded.replica, until = excluded.until
+          where l.replica = excluded.replica or (${mayTakeOver()} and l.until < now())
+        returning duty)
+      select duty, true as "isOurs" from renewed
+      union all
+      select duty, false from leases where scope = ${scope} and starts_with(duty, ${PRESENCE}) and replica <> ${replica} and until > now()
+      order by duty`.execute(db)
     if (performance.now() - sentAt > LEASE_MS) return // it may be over already
     if (!isAlive()) {
       calmSince = sentAt
       epoch++
     }
     renewedAt = Math.max(renewedAt, sentAt)
-    const now = new Set(rows.map(({ duty }) => duty))
+    living = rows.flatMap(({ duty, isOurs }) => (isOurs ? [] : [duty])).join()
+    const now = new Set(rows.flatMap(({ duty, isOurs }) => (isOurs ? [duty] : [])))
     const changes = { taken: [...now].filter((duty) => !held.has(duty)), lost: [...held].filter((duty) => !now.has(duty)) }
     held = now
     if (changes.taken.length > 0 || changes.lost.length > 0) log.info({ replica, ...changes }, 'the duties of this replica have changed')
@@ -137,7 +174,6 @@ export async function shareLeases(db: Db, scope: string, replica: string, duties
 
   return {
     replica,
-    isAlone: false,
     get isAlive() {
       return isAlive()
     },
@@ -147,16 +183,28 @@ export async function shareLeases(db: Db, scope: string, replica: string, duties
     get mayTakeOver() {
       return mayTakeOver()
     },
+    handsOver: true,
     holds: (duty) => isAlive() && held.has(duty),
-    async living() {
-      const { rows } = await sql<{ duty: string }>`
-        select duty from leases where scope = ${scope} and starts_with(duty, ${PRESENCE}) and until > now() order by duty`.execute(db)
-      return rows.map((row) => row.duty).join()
-    },
     // Not a join with the leases: an update that had to wait for another replica's update of the same row would not look at its new value then.
     isDead: (column) => sql`
       coalesce(${column}, '') <> all (array(
         select substr(l.duty, ${PRESENCE.length + 1}) from leases l where l.scope = ${scope} and starts_with(l.duty, ${PRESENCE}) and l.until > now()))`,
+    deaths() {
+      let known: string | undefined
+      let lookedAt = -Infinity
+      return {
+        isLookDue() {
+          if (!mayTakeOver() || (living === known && performance.now() - lookedAt <= LOOK_ANYWAY_MS)) return false
+          known = living
+          lookedAt = performance.now()
+          return true
+        },
+        lookAgain: () => void (known = undefined),
+      }
+    },
+    tell,
+    remembered: () => undefined,
+    catchUp: (work) => work(),
     async [Symbol.asyncDispose]() {
       if (stop.signal.aborted) return
       stop.abort(new Error('the service stops'))

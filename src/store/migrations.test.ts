@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ownPostgres } from '../../test/support/postgres.ts'
 import { silentLog } from '../base/log.ts'
 import { DEFAULT_PROJECT } from '../control/access/projects/resolve.ts'
-import { unfinishedReplays } from '../control/sessions/replays/rows.ts'
+import { takeOverReplays, unfinishedReplays } from '../control/sessions/replays/rows.ts'
 import { migratorOf, openDb, type Db } from './db.ts'
 import type { Tables } from './tables.ts'
 
@@ -95,6 +95,7 @@ test('replays get the state that their times told, and its log', async () => {
     ['ready', null, '03'],
   ])
   expect(await db.selectFrom('replay_events').select('state').where('replay_id', '=', 'r2').orderBy('id').execute()).toHaveLength(2)
+  await takeOverReplays(db, 'here', alone('me'))
   expect(await unfinishedReplays(db, 'here', alone('me'))).toHaveLength(3)
 })
 

@@ -15,6 +15,7 @@ import { makeForwarder } from '../../src/egress/forwarder.ts'
 import type { Upstream } from '../../src/egress/upstream.ts'
 import { call } from '../../src/http/client.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
+import { alone } from '../../src/store/leases.ts'
 import { endpointOf } from '../support/agents.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { chromiumOf, killChromium, processesOf, runInside } from '../support/inside.ts'
@@ -36,7 +37,7 @@ const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', l
 const chosen = new Map<string, Upstream>()
 const proxies = makeSessionProxies({
   uses: { hold: () => () => {} },
-  leases: { isAlone: true },
+  leases: alone('this one'),
   forwarder,
   directWays: undefined,
   waysOf: async ({ id }) => {

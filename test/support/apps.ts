@@ -23,6 +23,7 @@ import { fakeDriver } from '../../src/instances/fake/fake.ts'
 import { openDb, type Db } from '../../src/store/db.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 import { appendEvents, listenForEvents, type EventBells } from '../../src/store/events.ts'
+import { alone } from '../../src/store/leases.ts'
 import { fileObjects } from '../../src/store/objects-files.ts'
 import type { Objects } from '../../src/store/objects.ts'
 
@@ -188,6 +189,7 @@ export async function startAppHost(): Promise<AppHost> {
     const usual = {
       db,
       bells,
+      leases: alone(newId()),
       rights: new Rights(db, log),
       objects,
       sealer,

@@ -1,4 +1,4 @@
-// What this service shares with others on the same scope: leases, and what replicas tell each other. Alone, it shares nothing.
+// What this service shares with others on the same scope: leases, and what replicas tell each other.
 import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
 import { connectDb, type Db, type DbAddress } from '../../store/db.ts'
@@ -7,6 +7,7 @@ import { alone, shareLeases, type Duty, type Leases } from '../../store/leases.t
 import type { LeasedSession } from '../../http/route.ts'
 import type { EndReason } from '../sessions/browsers/end-step.ts'
 import type { OpenCalls } from '../sessions/browsers/open-calls.ts'
+import { replicaOf } from '../sessions/browsers/rows.ts'
 import { closeOwnSockets, isReason, type OpenSockets } from '../sessions/browsers/sockets.ts'
 import type { Fleet } from '../sessions/browsers/fleet.ts'
 import type { Registry } from '../sessions/browsers/fleet/registry.ts'
@@ -21,23 +22,28 @@ const DUTIES: readonly Duty[] = ['shelf', 'builds', 'deployments', 'purge', 'obj
 /** Who does what: this service everything, unless it is one of several replicas, or another process has taken the scope (`lost`). What it opens is closed with `opened`. */
 export async function takeLeases(
   { replicas }: Config,
-  address: DbAddress,
+  { db, address, lost }: { db: Db; address: DbAddress; lost: AbortSignal },
   scope: string,
   replica: string,
   log: Log,
   opened: AsyncDisposableStack,
-  lost: AbortSignal,
 ): Promise<Leases> {
   if (!replicas) return alone(replica, lost)
-  // Connections of their own: a renewal must not wait for the queries of callers.
-  const db = connectDb(address, log)
-  opened.defer(() => db.destroy())
-  return opened.use(await shareLeases(db, scope, replica, DUTIES, log))
+  const own = connectDb(address, log)
+  opened.defer(() => own.destroy())
+  return opened.use(await shareLeases(own, scope, replica, DUTIES, (notice, text) => notify(db, notice, text), log))
 }
 
-/** Tells replicas to look after something. Without an answer: they look by themselves from time to time. */
-export const teller = (db: Db, log: Log) => (who: string) =>
-  void notify(db, 'look', who).catch((err: unknown) => log.debug({ err }, 'other replicas could not be told; they look by themselves'))
+/** Has another replica look that watches a session; false when none does. */
+export function watcherTeller(db: Db, leases: Leases): (id: string) => Promise<boolean> {
+  const tellOther = async (id: string) => {
+    const watcher = await replicaOf(db, id)
+    if (!watcher || watcher === leases.replica) return false
+    await leases.tell('look', watcher)
+    return true
+  }
+  return async (id) => (await leases.catchUp(() => tellOther(id))) ?? false
+}
 
 /** Who looks when there is a build: the replica whose duty builds are. */
 export const buildsOf = (scope: string): string => `builds of ${scope}`

@@ -64,10 +64,10 @@ function logged(): { log: Log; lines: { message: string; fields: object }[]; mes
   return { log, lines, messages: () => lines.map(({ message }) => message) }
 }
 
-async function start(to = table(), { isAlone = true } = {}) {
+async function start(to = table()) {
   const { log, lines, messages } = logged()
   const replica = newId()
-  const trail = await auditTrail({ dir, replica, isAlone, store: to.store, log, signal: AbortSignal.timeout(60_000) })
+  const trail = await auditTrail({ dir, replica, store: to.store, log, signal: AbortSignal.timeout(60_000) })
   const change = (path: string, status?: number) => {
     const { stored, end } = trail.begin(entry(path))
     if (status !== undefined) end(status, 5)
@@ -224,8 +224,8 @@ test('a database that hangs holds a start for five seconds, and after a stop not
 })
 
 test('a replica finds what one that has died since has left', { timeout: 10_000 }, async () => {
-  await using it = await start(table(), { isAlone: false })
-  await using another = await start(it.to, { isAlone: false })
+  await using it = await start()
+  await using another = await start(it.to)
   another.change('living')
   left(line('left'))
   await expect.poll(() => it.to.has.sort(), { timeout: 5_000 }).toEqual(['left 200', 'living 0'])

@@ -26,8 +26,6 @@ export interface TrailSettings {
   dir: string
   /** The unique name of this process. */
   replica: string
-  /** Whether other replicas may die while this one lives. */
-  isAlone: boolean
   store: StoreRows
   log: Log
   signal: AbortSignal
@@ -37,7 +35,7 @@ export interface TrailSettings {
  * The audit log of this replica. Resolves when entries that dead ones have left in the same directory are stored; a database that does not take them now does not prevent that. An entry or a result is in the journal
  * when the call returns. While the disk does not take it, the answer to a change waits until the table has it, but not while the database does not take anything either.
  */
-export async function auditTrail({ dir, replica, isAlone, store, log, signal }: TrailSettings): Promise<Trail> {
+export async function auditTrail({ dir, replica, store, log, signal }: TrailSettings): Promise<Trail> {
   await using opened = new AsyncDisposableStack()
   const journal = opened.use(await Journal.open(dir, replica, log))
   const turns = new Mutex()
@@ -138,7 +136,7 @@ export async function auditTrail({ dir, replica, isAlone, store, log, signal }: 
   })
   if (!journal.isEmpty) later()
   // While the database is away, what others have left is better where it is.
-  if (!isAlone) look = setInterval(() => isAway || void journal.takeOver().then(() => journal.isEmpty || later()), LOOK_MS)
+  look = setInterval(() => isAway || void journal.takeOver().then(() => journal.isEmpty || later()), LOOK_MS)
 
   const owner = opened.move()
   return {

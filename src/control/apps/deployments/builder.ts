@@ -28,7 +28,7 @@ const MAX_BREAKS = 10
 const MAX_BUILD_LOG_BYTES = 32 * 1024 * 1024
 /** The queue is checked this often even when nothing rings. */
 const LOOK_AGAIN_MS = 5_000
-/** The same with other replicas, whose builds may have become ours. */
+/** How often it is checked whether builds have become this replica's duty. That needs no query. */
 const DUTY_MS = 1_000
 /** Most failed reads in a row from a runner that is alive. */
 const MAX_UNREADABLE = 5
@@ -79,7 +79,7 @@ export class Builder {
 
   /** Notes that there is something to build, here or elsewhere. */
   wake(): void {
-    if (this.#settings.leases?.holds('builds') === false) this.#settings.tellBuilder?.()
+    if (!this.#settings.leases.holds('builds')) this.#settings.tellBuilder?.()
     else this.ring()
   }
 
@@ -101,10 +101,10 @@ export class Builder {
 
   /** Whether a build that this replica leaves goes on: another one follows it then. */
   get #handsOver(): boolean {
-    return this.#stop.signal.aborted && this.#settings.leases?.isAlone === false
+    return this.#stop.signal.aborted && this.#settings.leases.handsOver
   }
 
-  /** Ends the running build. The next start begins it again. With other replicas it goes on. */
+  /** Ends the running build, unless it is handed over. The next start begins it again. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the service stops'))
     await this.#running
@@ -116,7 +116,7 @@ export class Builder {
     const { signal } = this.#stop
     while (!signal.aborted) {
       // Subscribes before it looks, so that no ring between the two is missed.
-      const lookMs = this.#settings.leases?.isAlone === false ? DUTY_MS : this.#queue.hasPostponed ? RETRY_MS : LOOK_AGAIN_MS
+      const lookMs = !this.#settings.leases.holds('builds') ? DUTY_MS : this.#queue.hasPostponed ? RETRY_MS : LOOK_AGAIN_MS
       const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(lookMs)])).catch(() => {})
       try {
         const row = (await this.#sandboxes.areOurs()) && hasRoom?.() !== false ? await this.#queue.next() : undefined
@@ -184,8 +184,9 @@ export class Builder {
 
   /** Returns whether the build that begins now belongs to another replica by then: this one stops, or was cut off for a time. */
   #leaving(): () => boolean {
-    const { leases, leases: { epoch } = {} } = this.#settings
-    return () => this.#handsOver || (leases !== undefined && !leases.isAlone && (!leases.isAlive || leases.epoch !== epoch))
+    const { leases } = this.#settings
+    const { epoch } = leases
+    return () => this.#handsOver || !leases.isAlive || leases.epoch !== epoch
   }
 
   /** Whether a build goes on in the sandbox that it has. One without events may not have received its whole archive, unless this replica has sent it. */

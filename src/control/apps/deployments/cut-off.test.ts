@@ -2,10 +2,10 @@
 import { existsSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { deployParts, fakeApps, type Deploy } from '../../../../test/support/apps.ts'
-import { newId } from '../../../base/ids.ts'
+import { sharing } from '../../../../test/support/leases.ts'
 import { sleep, until } from '../../../base/wait.ts'
 import type { AppSandboxes } from '../../../instances/driver.ts'
-import { alone, type Leases } from '../../../store/leases.ts'
+import type { Leases } from '../../../store/leases.ts'
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
 import { host, lines, NOTICE_MS, reaches, restarted, row } from './lab.suite.ts'
 
@@ -13,7 +13,7 @@ import { host, lines, NOTICE_MS, reaches, restarted, row } from './lab.suite.ts'
 function replica(): { leases: Leases; cutOff(): void; back(hasDuties?: boolean): void } {
   const state = { isAlive: true, epoch: 1, hasDuties: true }
   const leases = Object.defineProperties(
-    { ...alone(newId()), isAlone: false, holds: () => state.isAlive && state.hasDuties },
+    { ...sharing(), holds: () => state.isAlive && state.hasDuties },
     { isAlive: { get: () => state.isAlive }, epoch: { get: () => state.epoch } },
   ) as Leases
   return {

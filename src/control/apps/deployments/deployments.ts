@@ -37,8 +37,7 @@ export interface DeploymentsSettings {
   sandboxes: AppSandboxes
   /** This machine: it builds and runs its deployments. */
   scope: string
-  /** Who shares this scope. Nobody, unless given. */
-  leases?: Leases
+  leases: Leases
   /** Tells the replica whose duty builds are that there is one, or that one (its deployment) has to end. */
   tellBuilder?: (toEnd?: string) => void
   /** Our port on loopback, known once we listen. */
@@ -91,7 +90,7 @@ export interface Deployments extends AsyncDisposable {
 
 /** Disposing ends the running build; the next start begins it again. */
 export function makeDeployments(settings: DeploymentsSettings): Deployments {
-  const { db, bells, objects, sealer, scope, gitBase, log, apiUrl } = settings
+  const { db, leases, bells, objects, sealer, scope, gitBase, log, apiUrl } = settings
   const stop = new AbortController()
   let background: Promise<void> | undefined
   const deletions = new Set<Promise<void>>()
@@ -115,7 +114,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     },
   })
   const endBuild = async (id: string) => {
-    if (settings.leases?.holds('builds') === false) settings.tellBuilder?.(id)
+    if (!leases.holds('builds')) settings.tellBuilder?.(id)
     await builder.end(id)
   }
   const earlier = new EarlierCode(settings)
@@ -145,7 +144,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
 
   async function lookAfter(signal: AbortSignal): Promise<void> {
     const attempt = (what: string, work: Promise<void>) => work.catch((err: unknown) => log.error({ err }, `${what} did not work`))
-    const isOurs = () => settings.leases?.holds('deployments') ?? true
+    const isOurs = () => leases.holds('deployments')
     const round = async () => {
       if (!isOurs()) return
       await attempt('looking after deployments', endings.tidy())

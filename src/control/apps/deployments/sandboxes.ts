@@ -10,8 +10,7 @@ export interface BuildSandboxesSettings {
   db: Db
   sandboxes: AppSandboxes
   scope: string
-  /** Who shares this scope. Nobody, unless given. */
-  leases?: Leases
+  leases: Leases
   apiUrl: () => string
   gitBase: string
   memoryMb: number
@@ -41,7 +40,7 @@ export class BuildSandboxes {
   async areOurs(): Promise<boolean> {
     const { db, leases, sandboxes, scope } = this.#settings
     await this.#endForgotten()
-    const epoch = (leases?.holds('builds') ?? true) ? (leases?.epoch ?? 0) : undefined
+    const epoch = leases.holds('builds') ? leases.epoch : undefined
     if (epoch !== this.#adoptedIn) {
       for (const instance of this.#adopted.values()) instance.unwatch()
       this.#adopted.clear()

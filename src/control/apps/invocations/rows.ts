@@ -72,9 +72,9 @@ export async function findInvocation(db: Db, id: string): Promise<InvocationRow 
   return (await db.selectFrom('invocations').selectAll().where('id', '=', id).executeTakeFirst()) as InvocationRow | undefined
 }
 
-/** The deployment of a run, without payload and output, which may be large. */
-export const deploymentOf = async (db: Db, id: string): Promise<string | undefined> =>
-  (await db.selectFrom('invocations').select('deployment_id').where('id', '=', id).executeTakeFirst())?.deployment_id
+/** The deployment of a run, and the replica that follows it, or followed it last; without payload and output, which may be large. */
+export const placeOf = (db: Db, id: string): Promise<{ deployment_id: string; replica: string | null } | undefined> =>
+  db.selectFrom('invocations').select(['deployment_id', 'replica']).where('id', '=', id).executeTakeFirst()
 
 /** Runs whose id has this prefix, at most two. The upper bound makes the index usable with every collation of the database. */
 export async function findByPrefix(db: Db, project: string, prefix: string): Promise<InvocationRow[]> {
@@ -166,10 +166,6 @@ export async function sandboxesOfRuns(db: Db, scope: string): Promise<Set<string
     .execute()
   return new Set(rows.map(({ runner_id }) => runner_id!))
 }
-
-/** Who follows a run that has not ended, or has just been ended. */
-export const followerOf = async (db: Db, id: string): Promise<string | null | undefined> =>
-  (await db.selectFrom('invocations').select('replica').where('id', '=', id).executeTakeFirst())?.replica
 
 /** How far a run's events are stored, and who follows it. */
 export const positionOf = (db: Db, id: string): Promise<Pick<InvocationRow, 'runner_id' | 'runner_seq' | 'replica' | 'finished_at'> | undefined> =>

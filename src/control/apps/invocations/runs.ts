@@ -8,24 +8,13 @@ import { fault } from '../../../http/fault.ts'
 import type { AppCode, AppSandbox, Driver } from '../../../instances/driver.ts'
 import type { RunnerEvent } from '../../../runner/contract.ts'
 import type { Db } from '../../../store/db.ts'
-import { followEvents, notify, type EventBells } from '../../../store/events.ts'
+import { followEvents, type EventBells } from '../../../store/events.ts'
 import { alone, type Leases } from '../../../store/leases.ts'
 import { paced, runnerClient } from '../apps/runner-client.ts'
 import { removeUnused, takeOver } from './adoption.ts'
 import { endColumns, failure, followedBy, Overtaken, writeRest, type LogLimits } from './journal.ts'
 import { invocationLifecycle, moveInvocation, type InvocationState } from './lifecycle.ts'
-import {
-  deploymentOf,
-  findInvocation,
-  followedRuns,
-  followerOf,
-  outcomeOf,
-  positionOf,
-  sandboxesOfRuns,
-  unfinishedOf,
-  type InvocationRow,
-  type Outcome,
-} from './rows.ts'
+import { findInvocation, followedRuns, outcomeOf, placeOf, positionOf, sandboxesOfRuns, unfinishedOf, type InvocationRow, type Outcome } from './rows.ts'
 import { BrokenOff, Run } from './open-run.ts'
 import { RunSandboxes } from './sandboxes.ts'
 import { RunSeats, type RunSeatsSettings } from './seats.ts'
@@ -95,7 +84,11 @@ export class Runs {
     this.#sandboxes = new RunSandboxes({ ...settings, stopping: this.#stop.signal })
     this.#warm = this.#sandboxes.warm
     this.#watch(SWEEP_MS, () => this.sweep()).catch(() => {}) // ends only by its signal
-    if (!this.#leases.isAlone) this.#watch(TAKE_OVER_MS, () => this.#takeOver()).catch(() => {})
+    const deaths = this.#leases.deaths()
+    const look = async () => {
+      if (deaths.isLookDue()) await this.#lookAfterDead().catch((err: unknown) => (deaths.lookAgain(), Promise.reject(err)))
+    }
+    this.#watch(TAKE_OVER_MS, look).catch(() => {})
   }
 
   get isStopping(): boolean {
@@ -134,10 +127,10 @@ export class Runs {
     if (run && moved) this.#close(run, outcome)
     else if (run) await this.#overtaken(run)
     else if (moved) {
-      this.#cleanUp(id, await deploymentOf(db, id))
+      const place = await placeOf(db, id)
+      this.#cleanUp(id, place?.deployment_id)
       // Its sandbox is with the replica that follows it.
-      const follower = this.#leases.isAlone ? undefined : await followerOf(db, id)
-      if (follower) await notify(db, 'look', follower)
+      if (place?.replica && place.replica !== this.#leases.replica) await this.#leases.tell('look', place.replica)
     }
     await this.#ending.get(id)
     return moved !== undefined
@@ -181,6 +174,11 @@ export class Runs {
     await removeUnused(found, isUsed, { ...this.#settings, leases: this.#leases })
   }
 
+  async #lookAfterDead(): Promise<void> {
+    await this.#takeOver()
+    if (this.#leases.holds('runs')) await this.#removeUnused()
+  }
+
   async #takeOver(): Promise<void> {
     if (!this.#leases.mayTakeOver) return
     await takeOver({
@@ -199,12 +197,12 @@ export class Runs {
   }
 
   /**
-   * Ends every run, even when the database is not available: the next start then finds them lost. With other replicas the runs go on: others take over, or
+   * Ends every run, even when the database is not available: the next start then finds them lost. Runs that are handed over go on: other replicas take them over, or
    * the next start does.
    */
   async stop(): Promise<void> {
     this.#stop.abort(new Error(STOPPED))
-    if (!this.#leases.isAlone) {
+    if (this.#leases.handsOver) {
       for (const run of this.#runs.values()) this.#letGoOf(run)
       await Promise.all([this.#warm.stop(), ...this.#ending.values()])
       return
@@ -386,7 +384,6 @@ export class Runs {
     // A row that is seen once may have just been inserted. When it is seen twice, this process missed its end or its begin.
     this.#unheld = new Set(rows.map(({ id }) => id).filter((id) => !this.#runs.has(id)))
     if (this.#leases.holds('runs')) await endBrowsersLeft()
-    if (this.#leases.holds('runs') && !this.#leases.isAlone && this.#leases.mayTakeOver) await this.#removeUnused()
     for (const deployment of this.#toRetire) await this.#retire(deployment)
     await this.#warm.sweep()
   }

@@ -1,4 +1,4 @@
-// Room for runs: counted in this process, and with other replicas in the database as well.
+// Room for runs: counted in this process, and in the database as well when other replicas take the same seats.
 import { Seats } from '../../../base/seats.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
@@ -26,7 +26,8 @@ export class RunSeats {
     const { db, scope, leases, maxInvocations: of, running } = settings
     this.#own = new Seats(running)
     const ofScope = { name: `runs of ${scope}`, count: async (tx: Db) => ({ of, free: of - (await countUnfinished(tx, { scope })) }) }
-    this.#counted = new SharedSeats(db, leases.isAlone ? undefined : ofScope)
+    // Where our own count is as good as the rows, the database counts for projects only.
+    this.#counted = new SharedSeats(db, leases.remembered(this.#own) ? undefined : ofScope)
   }
 
   /** A seat for a run that is about to be made; undefined when the limit is reached. */

@@ -215,6 +215,22 @@ describe('after a crash, the next service', () => {
     expect(await runningIds()).toEqual([warm])
   })
 
+  test('ends a ready browser whose agent is older, and keeps a session with such an agent', async () => {
+    const before = makeFleet(1).fleet
+    before.refill()
+    await until('a warm browser', NOTICE_MS, async () => (await warmIds()).length === 1)
+    const id = await before.start(owner('mine'), signal)
+    const asOlder = (instance: Instance) =>
+      Object.assign(Object.create(instance) as Instance, { agent: { ...instance.agent, older: { version: '0.0.9', lacks: [] } }, exited: instance.exited })
+    const adopt: Driver['adopt'] = async (one) => {
+      const instance = await driver.adopt(one)
+      return instance && asOlder(instance)
+    }
+    const { fleet } = makeFleet(0, Object.assign(Object.create(driver) as Driver, { adopt }))
+    await fleet.reconcile()
+    expect([await runningIds(), await warmIds(), (await row(id)).state]).toEqual([[id], [], 'running'])
+  })
+
   test('does not count its downtime towards timeouts', async () => {
     const id = await makeFleet().fleet.start(owner(), signal)
     await db

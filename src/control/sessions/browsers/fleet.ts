@@ -4,8 +4,7 @@ import { newId } from '../../../base/ids.ts'
 import { Slots } from '../../../base/slots.ts'
 import { serviceStops } from '../../../base/unavailable.ts'
 import { letGo, type Exit, type Instance } from '../../../instances/driver.ts'
-import { notify } from '../../../store/events.ts'
-import { alone, type Leases } from '../../../store/leases.ts'
+import { alone, teller, type Leases } from '../../../store/leases.ts'
 import type { EndReason } from './end-step.ts'
 import { endLost, removeUnknown, takeOver } from './fleet/adoption.ts'
 import { endElsewhere, outOfUse } from './fleet/elsewhere.ts'
@@ -28,6 +27,7 @@ const MAX_REASON = 500
 export class Fleet {
   readonly #settings: FleetSettings
   readonly #leases: Leases
+  readonly #tell: ReturnType<typeof teller>
   readonly #seats: SessionSeats
   readonly #endings: Endings
   readonly #boots: Boots
@@ -48,25 +48,20 @@ export class Fleet {
     const keep = (instance: Instance, standing: Standing) => this.#keep(instance, standing)
     const leases = settings.leases ?? alone(newId())
     this.#leases = leases
+    this.#tell = teller(leases, settings.log)
     const onEnded = (id: string, isPooled: boolean) => {
-      if (!leases.isAlone) this.#tell('ended', id)
+      this.#tell('ended', id)
       // There is room for another one.
       if (isPooled) this.refill()
     }
-    this.#endings = new Endings({
-      ...settings,
-      steps: endSteps,
-      onEnded,
-      ...(!leases.isAlone && { onOutOfUse: (id: string) => this.#tell('ended', outOfUse(id)) }),
-    })
+    this.#endings = new Endings({ ...settings, steps: endSteps, onEnded, onOutOfUse: (id) => this.#tell('ended', outOfUse(id)) })
     const endings = this.#endings
     this.#seats = new SessionSeats({ ...settings, leases, endings, pooled: () => this.#shelf.pooledSeats, signal: this.#stop.signal })
     const refill = () => this.refill()
     const starts = new Slots(settings.bootsAtOnce ?? availableParallelism())
     const boots = new Boots({ ...settings, leases, endings, keep, starts })
     this.#boots = boots
-    const tell = (text: string) => leases.isAlone || this.#tell('look', text)
-    const others = otherShelves(scope, tell)
+    const others = otherShelves(scope, (text) => this.#tell('look', text))
     const takeOut = (id: string, reason: EndReason) => this.takeOut(id, reason)
     this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, others, boots, starts, takeOut, signal: this.#stop.signal })
     this.#sweep = makeSweep({
@@ -132,7 +127,7 @@ export class Fleet {
 
   /** Which caller of its pool has a session that runs here; undefined when only its row tells. */
   leaseOf(id: string): number | undefined {
-    return this.#leases.isAlone ? this.#settings.registry.leaseOf(id) : undefined
+    return this.#leases.remembered(this.#settings.registry.leaseOf(id))
   }
 
   /** Records the project that a session's row names, and which caller of its pool has it. */
@@ -196,7 +191,7 @@ export class Fleet {
   /** Records that a ready instance has become a session; false when it has ended in the meantime, as far as this replica knows. */
   take({ id, replica }: Pick<BrowserRow, 'id' | 'replica'>, leaveSeat: () => void): boolean {
     const { registry } = this.#settings
-    const runs = registry.claim(id) || registry.taken(id) !== undefined || (replica !== this.#leases.replica && !this.#leases.isAlone)
+    const runs = registry.claim(id) || registry.taken(id) !== undefined || replica !== this.#leases.replica
     leaveSeat()
     return runs
   }
@@ -280,7 +275,9 @@ export class Fleet {
   async #end(id: string, reason: EndReason, whole: boolean): Promise<boolean> {
     const { db, bells, registry } = this.#settings
     await registry.taken(id)
-    if (!this.#leases.isAlone && bells && !registry.get(id) && !registry.isBooting(id)) return endElsewhere(db, bells, id, reason, whole)
+    const isHere = registry.get(id) !== undefined || registry.isBooting(id)
+    const watcher = isHere ? undefined : await watcherOf(db, id)
+    if (bells && watcher && watcher.replica !== this.#leases.replica) return endElsewhere({ db, bells, leases: this.#leases }, id, reason, whole)
     return whole ? this.#endings.end(id, reason) : this.#endings.takeOut(id, reason)
   }
 
@@ -329,20 +326,15 @@ export class Fleet {
     }
   }
 
-  #tell(notice: 'look' | 'ended', text: string): void {
-    const { db, log } = this.#settings
-    void notify(db, notice, text).catch((err: unknown) => log.debug({ err }, 'other replicas could not be told; they look by themselves'))
-  }
-
   /**
-   * Ends every browser of this scope, even when the database is not available: the next start then finds them lost. With other replicas nothing is ended: they
-   * take over, or the next start does.
+   * Ends every browser of this scope, even when the database is not available: the next start then finds them lost. What this replica hands over, it does not end: others
+   * take it over, or the next start does.
    */
   async stop(): Promise<void> {
     const { db, scope, registry, log } = this.#settings
     this.#stop.abort(serviceStops())
     await this.#shelf.settled()
-    if (!this.#leases.isAlone) {
+    if (this.#leases.handsOver) {
       await this.#taking
       return this.#endings.settled()
     }
@@ -372,7 +364,7 @@ export class Fleet {
       if (registry.isEnding(id) || !registry.get(id)) return
       registry.lost(id, { why, reason })
       // Another replica that has taken it over may have ended it.
-      if (!this.#leases.isAlone && (await watcherOf(this.#settings.db, id))?.replica !== this.#leases.replica) return registry.handOver(id)
+      if ((await watcherOf(this.#settings.db, id))?.replica !== this.#leases.replica) return registry.handOver(id)
       log.error({ browser: id, reason: why }, 'a browser ended by itself')
       await this.#endings.crashed(id, why, reason)
       this.refill()

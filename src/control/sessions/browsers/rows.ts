@@ -224,6 +224,10 @@ export async function watcherOf(db: Db, id: string): Promise<(LiveRow & { replic
   return row as (LiveRow & { replica: string | null }) | undefined
 }
 
+/** The replica that watches a browser, or that watched it last; undefined when there is no such browser. */
+export const replicaOf = async (db: Db, id: string): Promise<string | null | undefined> =>
+  (await db.selectFrom('browsers').select('replica').where('id', '=', id).executeTakeFirst())?.replica
+
 /** Whose sessions are counted: those of a scope, or of a project in every scope. */
 export type Whose = { scope: string } | { project: string }
 const belonging = (whose: Whose): RawBuilder<SqlBool> => ('scope' in whose ? sql`scope = ${whose.scope}` : sql`project_id = ${whose.project}`)

@@ -10,10 +10,12 @@ import { makeForwarder } from '../../../egress/forwarder.ts'
 import type { Upstream } from '../../../egress/upstream.ts'
 import { call } from '../../../http/client.ts'
 import { completeHandshake, mountUpgrades } from '../../../http/upgrade.ts'
+import { sharing } from '../../../../test/support/leases.ts'
 import { httpProxy, serveSockets } from '../../../../test/support/upstreams.ts'
 import type { BrowserRow } from './rows.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
 import type { DirectWays } from '../../../instances/driver.ts'
+import { alone, type Leases } from '../../../store/leases.ts'
 import { makeSessionProxies, type ProxyTold } from './session-proxies.ts'
 
 const signal = new AbortController().signal
@@ -59,7 +61,7 @@ function service(rows: Map<string, Upstream | undefined>, directWays?: DirectWay
   const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
   const proxies = makeSessionProxies({
     uses: { hold: () => () => {} },
-    leases: { isAlone: true },
+    leases: alone('this one'),
     forwarder,
     directWays,
     waysOf: async ({ id }) => waysBy(rows.get(id)),
@@ -108,7 +110,7 @@ test('with stealth the agent is told the time zone at the proxy, and its first o
   await using _ = forwarder
   const proxies = makeSessionProxies({
     uses: { hold: () => () => {} },
-    leases: { isAlone: true },
+    leases: alone('this one'),
     forwarder,
     directWays: undefined,
     waysOf: async ({ id }) => waysBy(rows.get(id)),
@@ -216,7 +218,7 @@ test('a session that is taken over while the database does not answer gets its p
   const held = { rests: 0 }
   using proxies = makeSessionProxies({
     uses: { hold: () => () => void held.rests++ },
-    leases: { isAlone: true },
+    leases: alone('this one'),
     forwarder,
     directWays: undefined,
     waysOf: async () => undefined,
@@ -235,10 +237,10 @@ test('a list of hosts is no matter of an agent that does not answer; with other 
   await using proxy = await httpProxy({ names: { 'site.test': '127.0.0.1' } })
   await using forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
   const row = { id: newId(), lease: 0, state: 'running', options: { network: { allowed_hosts: ['site.test'] } } } as BrowserRow
-  const service = (isAlone: boolean) =>
+  const service = (leases: Leases) =>
     makeSessionProxies({
       uses: { hold: () => () => {} },
-      leases: { isAlone },
+      leases,
       forwarder,
       directWays: undefined,
       waysOf: async ({ options }) => ({ ...waysBy(through(proxy))!, allowedHosts: options.network!.allowed_hosts! }),
@@ -246,16 +248,16 @@ test('a list of hosts is no matter of an agent that does not answer; with other 
       apiHosts: () => [],
       log: silentLog,
     })
-  using alone = service(true)
-  await alone.fitted(row, agent.endpoint, (body) => call(agent.endpoint, session.fitSession, { body }, { signal }), signal)
+  using only = service(alone('this one'))
+  await only.fitted(row, agent.endpoint, (body) => call(agent.endpoint, session.fitSession, { body }, { signal }), signal)
   await agent.status()
   expect(proxy.asked).toHaveLength(1)
   row.options.network = { allowed_hosts: ['other.test'] }
   // No agent answers there.
-  await alone.allow(row, { host: '127.0.0.1', port: 1 }, signal)
+  await only.allow(row, { host: '127.0.0.1', port: 1 }, signal)
   expect(await agent.status()).toBe(403)
   expect(agent.told).toHaveLength(1)
-  using shared = service(false)
+  using shared = service(sharing())
   await shared.allow(row, agent.endpoint, signal)
   expect(agent.told).toHaveLength(2)
   await expect(shared.allow(row, { host: '127.0.0.1', port: 1 }, AbortSignal.timeout(300))).rejects.toThrow()

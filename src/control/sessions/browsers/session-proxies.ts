@@ -35,8 +35,8 @@ interface SessionProxiesSettings {
   /** The time zone at a session's proxy, if it is known. Absent: it is not looked for. */
   timeZoneOf?: ((row: BrowserRow, signal: AbortSignal) => Promise<string | undefined>) | undefined
   uses: Pick<Uses, 'hold'>
-  /** Alone, no other replica has links into the agents of sessions. */
-  leases: Pick<Leases, 'isAlone'>
+  /** Other replicas may have links into the agents of sessions. */
+  leases: Pick<Leases, 'catchUp'>
   /** A live session, or a browser that waits in its pool. */
   find: (id: string) => Promise<BrowserRow | undefined>
   /** Hosts with ports at which clients reach the API. */
@@ -168,8 +168,9 @@ export function makeSessionProxies({ againMs = RESTORE_AGAIN_MS, ...settings }: 
     async allow(row, agent, signal) {
       const give = async () => forwarder.allow(row.id, (await withListOfNow(row)).options.network?.allowed_hosts, signal)
       const isGiven = await lists.run(row.id, give, signal)
-      // Only another replica can have its links, by an older list.
-      if (!leases.isAlone) return fitted(row, agent, (body) => call(agent, session.fitSession, { body }, { signal }), signal)
+      // Another replica may have its links, by an older list.
+      const turned = leases.catchUp(() => fitted(row, agent, (body) => call(agent, session.fitSession, { body }, { signal }), signal))
+      if (turned) return turned
       // It reaches nothing: this service has taken it over and has not reached its agent yet.
       if (!isGiven) restoreHeld(row.id, agent)
     },

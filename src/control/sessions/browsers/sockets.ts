@@ -90,13 +90,14 @@ export const isReason = (text: string | undefined): text is EndReason =>
   text !== undefined && text !== 'restart' && text !== 'step_over' && Object.hasOwn(CODES, text)
 
 /** The step of a session's end that closes its WebSockets. `tellOthers` has other replicas close theirs. */
-export const closeSockets = (open: OpenSockets, tellOthers?: (id: string, reason: EndReason) => Promise<void>): EndStep => ({
+export const closeSockets = (open: OpenSockets, tellOthers: (id: string, reason: EndReason) => Promise<void>): EndStep => ({
   name: 'clients',
   limitMs: 1_000,
   mayFail: true,
-  run({ id, reason }) {
+  async run({ id, reason }) {
     closeOwnSockets(open, id, reason)
-    return tellOthers?.(id, reason).then(() => 'nothing' as const) // it may be told twice
+    await tellOthers(id, reason)
+    return 'nothing' as const // it may be told twice
   },
 })
 

@@ -152,7 +152,7 @@ describe('the way into sleep', () => {
   afterAll(() => void agent.close())
 
   /** What the rules do to a driver, in order. Its sleep takes until `proceed` is called. */
-  function follow(isAlone: boolean, endpoint: Endpoint = { socketPath }) {
+  function follow(endpoint: Endpoint = { socketPath }) {
     const did: string[] = []
     let isStill = false
     const sleeping = Promise.withResolvers<void>()
@@ -175,12 +175,12 @@ describe('the way into sleep', () => {
       reclaim: async () => {},
     }
     const config = { ...readConfig({}), standbyAfterSeconds: 0.2, standbyConnectedAfterSeconds: 0.2 }
-    const sleep: Sleep = sleepWhenUnused({ standby, config, isAlone, sessions: () => [{ id: ID, endpoint }], log: silentLog })
+    const sleep: Sleep = sleepWhenUnused({ standby, config, sessions: () => [{ id: ID, endpoint }], isHere: (id) => id === ID, log: silentLog })
     return { did, sleep, standby, sleeping: sleeping.promise, proceed: gate.resolve, isStill: () => isStill, stir: () => (isStill = false) }
   }
 
   test('a use that comes while a session is being stopped wins: the session is awake before the use goes on', async () => {
-    const { did, sleep: rules, sleeping, proceed, isStill } = follow(true)
+    const { did, sleep: rules, sleeping, proceed, isStill } = follow()
     await using _ = rules
     await sleeping
     const release = rules.hold(ID)
@@ -195,7 +195,7 @@ describe('the way into sleep', () => {
   })
 
   test('a use that comes in the moment in which a session stands still wakes it', async () => {
-    const { did, sleep: rules, sleeping, proceed, isStill } = follow(true)
+    const { did, sleep: rules, sleeping, proceed, isStill } = follow()
     await using _ = rules
     await sleeping
     proceed()
@@ -208,7 +208,7 @@ describe('the way into sleep', () => {
   })
 
   test('a session that its driver has woken by itself is put to sleep again when it is unused', async () => {
-    const { did, sleep: rules, sleeping, proceed, isStill, stir } = follow(true)
+    const { did, sleep: rules, sleeping, proceed, isStill, stir } = follow()
     await using _ = rules
     await sleeping
     proceed()
@@ -219,7 +219,7 @@ describe('the way into sleep', () => {
   })
 
   test('a command without an answer keeps its session awake', async () => {
-    const { did, sleep: rules, proceed } = follow(true)
+    const { did, sleep: rules, proceed } = follow()
     await using _ = rules
     proceed()
     using connection = rules.connect(ID)
@@ -233,7 +233,7 @@ describe('the way into sleep', () => {
   test('what goes on inside keeps a session awake, and it is asked for again', async () => {
     running = ['process']
     asked = 0
-    const { did, sleep: rules, proceed } = follow(true)
+    const { did, sleep: rules, proceed } = follow()
     await using _ = rules
     proceed()
     await until('the agent to be asked again', ASLEEP_MS, () => asked >= 2, { everyMs: 10 })
@@ -244,14 +244,14 @@ describe('the way into sleep', () => {
 
   test('an agent of an older version, which cannot say what goes on, is left awake', async () => {
     asked = 0
-    const { did, sleep: rules } = follow(true, { socketPath, older: { version: '0', lacks: ['sessionActivity'] } })
+    const { did, sleep: rules } = follow({ socketPath, older: { version: '0', lacks: ['sessionActivity'] } })
     await using _ = rules
     await sleep(1_200)
     expect([asked, did]).toEqual([0, []])
   })
 
   test('with other replicas, the first use in a second is told, and a use that lasts is told every second', async () => {
-    const { did, sleep: rules, proceed } = follow(false)
+    const { did, sleep: rules, proceed } = follow()
     await using _ = rules
     proceed()
     for (let i = 0; i < 10; i++) rules.hold('elsewhere')()

@@ -48,10 +48,10 @@ interface StandbySettings {
   /** Undefined when the driver cannot stop instances. */
   standby: Standby | undefined
   config: Pick<Config, 'standbyAfterSeconds' | 'standbyConnectedAfterSeconds'>
-  /** Whether no other service uses sessions of this scope. */
-  isAlone: boolean
   /** The sessions that this service watches, and that are not being ended. `isIdle`: it waits in a pool, and its pages may still load. */
   sessions: () => Iterable<{ id: string; endpoint: Endpoint; isIdle?: boolean }>
+  /** Whether this service watches a session: then no other one puts it to sleep. */
+  isHere: (id: string) => boolean
   log: Log
 }
 
@@ -89,7 +89,7 @@ const NEVER: Sleep = {
 }
 
 /** Looks for unused sessions until it is disposed. */
-export function sleepWhenUnused({ standby, config, isAlone, sessions, log }: StandbySettings): Sleep {
+export function sleepWhenUnused({ standby, config, sessions, isHere, log }: StandbySettings): Sleep {
   if (!standby) return NEVER
   const afterMs = config.standbyAfterSeconds * 1000
   const connectedAfterMs = config.standbyConnectedAfterSeconds * 1000
@@ -127,8 +127,8 @@ export function sleepWhenUnused({ standby, config, isAlone, sessions, log }: Sta
 
   function use(id: string, one = known(id)): Known {
     one.usedAt = performance.now()
-    // With others, a session may have been put to sleep by the one that watches it.
-    if (one.sleep || (!isAlone && one.usedAt - one.toldAt >= TELL_MS)) wake(id, one)
+    // The replica that watches it may have put it to sleep, and is told of the use.
+    if (one.sleep || (!isHere(id) && one.usedAt - one.toldAt >= TELL_MS)) wake(id, one)
     return one
   }
 
@@ -143,7 +143,7 @@ export function sleepWhenUnused({ standby, config, isAlone, sessions, log }: Sta
         return
       }
       signal.throwIfAborted()
-      const isStill = await driver.sleep(id, isAlone ? 0 : Math.max(afterMs, TOLD_MS), signal)
+      const isStill = await driver.sleep(id, Math.max(afterMs, TOLD_MS), signal)
       // Whoever has used it in the last moment has woken it.
       if (control.signal.aborted) return
       one.isAsleep = isStill
@@ -196,7 +196,7 @@ export function sleepWhenUnused({ standby, config, isAlone, sessions, log }: Sta
     for (const [id, one] of all) {
       if (watched.has(id)) continue
       // Another replica watches it.
-      if (!isAlone && isUsed(one, now) && now - one.toldAt >= TELL_MS) wake(id, one)
+      if (!isHere(id) && isUsed(one, now) && now - one.toldAt >= TELL_MS) wake(id, one)
       if (one.holds > 0 || one.connections.size > 0 || now - one.usedAt < TOLD_MS) continue
       one.sleep?.abort(new Error('another service watches the session'))
       all.delete(id)

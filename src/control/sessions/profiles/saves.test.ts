@@ -9,6 +9,8 @@ import { silentLog } from '../../../base/log.ts'
 import { Unavailable } from '../../../base/unavailable.ts'
 import { until, within } from '../../../base/wait.ts'
 import { call } from '../../../http/client.ts'
+import { alone, type Leases } from '../../../store/leases.ts'
+import { sharing } from '../../../../test/support/leases.ts'
 import { fileObjects } from '../../../store/objects-files.ts'
 import type { Objects } from '../../../store/objects.ts'
 import { findMissing, removeUnnamed } from '../../../store/sweep.ts'
@@ -35,26 +37,26 @@ interface Over {
   objects?: Objects
   through?: typeof db
   giveUpMs?: number
-  isAlone?: boolean
+  leases?: Leases
   /** What the step of the save does instead. */
   step?: (own: EndStep) => EndStep
 }
 
 /** A service that saves. */
-async function service({ objects = store(), through = db, giveUpMs, isAlone = true, step = (own) => own }: Over = {}) {
+async function service({ objects = store(), through = db, giveUpMs, leases = alone(newId()), step = (own) => own }: Over = {}) {
   const registry = new Registry()
   const agentOf = (id: string) => (registry.runs(id) ? registry.get(id)?.agent : undefined)
   const saves = new Saves({
     db: through,
     objects,
     scope: HOST,
-    isAlone,
+    leases,
     agentOf,
     maxBytes: MAX_BYTES,
     ...(giveUpMs !== undefined && { giveUpMs }),
     log: silentLog,
   })
-  const made = makeFleet(0, driver, through, undefined, { registry, endSteps: [step(saves.step), removeInstance(registry)] })
+  const made = makeFleet(0, driver, through, undefined, { leases, registry, endSteps: [step(saves.step), removeInstance(registry)] })
   await made.fleet.adopt()
   await saves.adopt()
   await made.fleet.endLost()
@@ -179,7 +181,7 @@ test('two services that save the same session, one of which was only slow: there
     await death.promise
     return stored
   }
-  const slow = await service({ isAlone: false, objects: { ...objects, put } })
+  const slow = await service({ leases: sharing(), objects: { ...objects, put } })
   const { id, profile } = await session(slow, 'once')
   const ended = slow.fleet.end(id, 'deleted')
   await until('its object', NOTICE_MS, async () => (await objectsOf()).length > 0)

@@ -9,6 +9,7 @@ import { call, CallFailed, openStream } from '../../../http/client.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
 import { Fault } from '../../../http/fault.ts'
 import type { Db } from '../../../store/db.ts'
+import type { Leases } from '../../../store/leases.ts'
 import { TooLarge, type Objects } from '../../../store/objects.ts'
 import type { EndingSession, EndStep } from '../browsers/end-step.ts'
 import { removeObjects, UNPACKED } from './profiles.ts'
@@ -35,8 +36,7 @@ interface SavesSettings {
   db: Db
   objects: Objects
   scope: string
-  /** No other service changes sessions of this scope: then this process knows which of them are to be saved. */
-  isAlone: boolean
+  leases: Pick<Leases, 'remembered'>
   /** The agent of a session that is being ended; undefined when it has ended by itself. */
   agentOf: (sessionId: string) => Endpoint | undefined
   /** The most bytes of an archive. */
@@ -82,10 +82,9 @@ export class Saves {
     this.#known.add(sessionId)
   }
 
-  /** After a start: learns which sessions of earlier services are to be saved. Until then, each end asks the database. */
+  /** After a start: learns which sessions of earlier services are to be saved. Until then, each end asks the database, and so it does when other replicas may know better. */
   async adopt(): Promise<void> {
-    const { db, scope, isAlone } = this.#settings
-    if (!isAlone) return
+    const { db, scope } = this.#settings
     for (const id of await sessionsToSave(db, scope)) this.#known.add(id)
     this.#isSure = true
   }
@@ -97,8 +96,13 @@ export class Saves {
       limitMs: SAVE_MS,
       // As long as the agent lives, the state can still be saved.
       mayFail: false,
-      run: (session, signal, outOfUse) => (this.#isSure && !this.#known.has(session.id) ? undefined : this.#end(session, signal, outOfUse)),
+      run: (session, signal, outOfUse) => (this.#isToSave(session.id) === false ? undefined : this.#end(session, signal, outOfUse)),
     }
+  }
+
+  /** Undefined: its row has to be read. */
+  #isToSave(sessionId: string): boolean | undefined {
+    return this.#isSure ? this.#settings.leases.remembered(this.#known.has(sessionId)) : undefined
   }
 
   async #end({ id, reason }: EndingSession, signal: AbortSignal, outOfUse: () => void): Promise<void | 'nothing'> {

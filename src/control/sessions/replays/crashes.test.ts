@@ -42,7 +42,7 @@ beforeAll(async () => {
   await until('the film', NOTICE_MS, async () => (await row()).state === 'ready', { everyMs: 20 })
   recorded = await buffer((await fileObjects(cloud.paths.objects).get((await row()).object))!.content)
   await cloud.query(
-    `insert into browsers (id, scope, state, options, project_id) select 'ended', 'elsewhere', 'deleted', options, project_id from browsers where id = $1`,
+    `insert into browsers (id, scope, state, deleted_at, options, project_id) select 'ended', 'elsewhere', 'deleted', now(), options, project_id from browsers where id = $1`,
     [id],
   )
 })

@@ -9,10 +9,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { dyingAgent } from '../../../../test/support/dying-agent.ts'
+import { newId } from '../../../base/ids.ts'
 import { silentLog } from '../../../base/log.ts'
 import { sleep, until, within } from '../../../base/wait.ts'
 import { fault } from '../../../http/fault.ts'
 import { openDb } from '../../../store/db.ts'
+import { alone } from '../../../store/leases.ts'
 import { fileObjects } from '../../../store/objects-files.ts'
 import { makeSpool } from '../../../store/spool.ts'
 import { findBrowser } from '../browsers/rows.ts'
@@ -147,9 +149,10 @@ test('an agent that does not answer does not delay the start of the next service
   const agent = createServer(() => {}).listen(0, '127.0.0.1')
   await once(agent, 'listening')
   const endpoint = { host: '127.0.0.1', port: (agent.address() as AddressInfo).port }
+  const leases = alone(newId())
   await cloud.query(
-    `insert into browsers (id, scope, state, options, project_id) select 'unanswered', 'elsewhere', 'running', options, project_id from browsers where id = $1`,
-    [id],
+    `insert into browsers (id, scope, state, replica, options, project_id) select 'unanswered', 'elsewhere', 'running', $2, options, project_id from browsers where id = $1`,
+    [id, leases.replica],
   )
   await cloud.query(
     `insert into replays (id, state, browser_id, object, framerate, record_audio) values ('begun', 'starting', 'unanswered', 'replays/begun', 1, false)`,
@@ -160,11 +163,12 @@ test('an agent that does not answer does not delay the start of the next service
       await within('the adoption', 2_000, replays.adopt())
       await replays[Symbol.asyncDispose]()
     },
-    { scope: 'elsewhere', endpointOf: () => endpoint },
+    { scope: 'elsewhere', leases, endpointOf: () => endpoint },
   )
   const left = () => cloud.query(`select id from replays where id = 'begun'`)
-  // That service has stopped before it was removed, so the next one does it.
+  // That service has stopped before it was removed, so the next one does it, which finds that the session has ended.
   expect(await left()).toHaveLength(1)
+  await cloud.query(`update browsers set state = 'deleted', deleted_at = now() where id = 'unanswered'`)
   await withReplays(
     () => Promise.reject(new Error('not here')),
     async (replays) => {
@@ -172,7 +176,7 @@ test('an agent that does not answer does not delay the start of the next service
       await until('its row to be removed', 5_000, async () => (await left()).length === 0)
       await replays[Symbol.asyncDispose]()
     },
-    { scope: 'elsewhere' },
+    { scope: 'elsewhere', leases },
   )
   agent.closeAllConnections()
   agent.close()

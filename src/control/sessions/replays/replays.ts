@@ -1,7 +1,6 @@
 // The rules of replays: start, find, stop, download, and what happens when their session or their retention ends.
 import { setInterval } from 'node:timers/promises'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
 import { recording, type RecordingSpec } from '../../../agent/recording/contract.ts'
 import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
@@ -11,7 +10,6 @@ import { until, within } from '../../../base/wait.ts'
 import { call } from '../../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../../http/endpoint.ts'
 import { fault } from '../../../http/fault.ts'
-import { rangeOf } from '../../../http/range.ts'
 import type { Bytes, Called } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { alone, type Leases } from '../../../store/leases.ts'
@@ -39,6 +37,7 @@ import {
 } from './rows.ts'
 import { Transfer } from './transfer.ts'
 import type { Transfers } from './transfers.ts'
+import { videoOf } from './video.ts'
 
 /** Most recordings of one session at the same time; the agent has the same limit. */
 const MAX_AT_ONCE = 8
@@ -70,8 +69,8 @@ export interface ReplaysSettings {
   scope: string
   /** Who shares this scope. Nobody, unless given. */
   leases?: Leases
-  /** Tells the replica that watches a session to look at its recordings. */
-  tellWatcher?: (browserId: string) => Promise<void>
+  /** Has another replica look at a session's recordings that watches it; false when none does. Always false, unless given. */
+  tellWatcher?: (browserId: string) => Promise<boolean>
   retentionDays: number
   /** For tests; see {@link FRESH_MS} of transfer.ts. */
   freshMs?: number
@@ -114,15 +113,18 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   const browserOf = recordedSession(findSession)
   /** The epoch of our leases in which a recording was known to be ours. When that is over, another replica may fetch it. */
   const confirmed = new Map<string, number>()
-  const isOurs = (id: string) => leases.isAlone || (leases.isAlive && confirmed.get(id) === leases.epoch)
+  const isOurs = (id: string) => leases.isAlive && confirmed.get(id) === leases.epoch
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
-  /** Starts of an earlier service that are being dropped. */
-  const undoing = new Set<Promise<void>>()
+  /** Starts of an earlier service that are being dropped, by their recordings. */
+  const undoing = new Map<string, Promise<void>>()
   /** When this process first saw recordings that another replica was starting; by performance.now(). */
   const begun = new Map<string, number>()
   /** Those that this process has tried to fetch. */
   const tried = new Set<string>()
+  const deaths = leases.deaths()
+  /** Whether the last look has left a recording to the next one. */
+  let isPostponed = false
   const [storing, reading] = [new Slots(FILMS_AT_ONCE), new Slots(FILMS_AT_ONCE)]
   const stop = new AbortController()
 
@@ -164,59 +166,16 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     if (!stop.signal.aborted) await removeReplay(db, id)
   }
 
-  async function video(row: ReplayRow, range: string | undefined): Promise<Bytes> {
-    const times = {
-      'x-recording-started-at': row.started_at!.toISOString(),
-      ...(row.finished_at && { 'x-recording-finished-at': row.finished_at.toISOString() }),
-    }
-    // Players retry by themselves; callers get a Retry-After.
-    if (row.state !== 'ready')
-      return { status: 202, headers: { ...times, 'retry-after': row.finished_at ? '1' : '2', 'cache-control': 'no-store' }, body: Buffer.alloc(0) }
-    const size = row.head_bytes + row.bytes
-    if (size === 0) throw fault.notFound('video of the replay', row.id)
-    const part = rangeOf(range, size)
-    const { start, end } = part ?? { start: 0, end: size }
-    return {
-      body: Readable.from(film(row, start, end), { objectMode: false }),
-      ...(part && { status: 206 }),
-      headers: {
-        ...times,
-        'accept-ranges': 'bytes',
-        'content-length': String(end - start),
-        'cache-control': 'private, max-age=3600',
-        etag: `"${row.id}"`,
-        ...(part && { 'content-range': `bytes ${start}-${end - 1}/${size}` }),
-      },
-    }
-  }
-
-  /** Bytes of a film: its head, followed by the unchanged recording. */
-  async function* film({ object, head_bytes: head, bytes }: ReplayRow, start: number, end: number): AsyncGenerator<Buffer> {
-    for (const [key, from, length] of [
-      [headKey(object), 0, head],
-      [object, head, bytes],
-    ] as const) {
-      // prettier-ignore
-      const [first, behind] = [Math.max(0, start - from), Math.min(length, end - from)]
-      if (first >= behind) continue
-      const stored = await objects.get(key, { start: first, end: behind - 1 })
-      if (!stored) throw new Error(`the object ${key} of a replay is gone`)
-      yield* stored.content as AsyncIterable<Buffer>
-    }
-  }
-
-  /** Stops a recording that another replica fetches, and waits until it is a film. */
-  async function stopElsewhere(project: string, called: Called, id: string): Promise<void> {
+  /** Stops a recording that another replica fetches, and waits until it is a film. One that this process has fetched, or could not, is not waited for. */
+  async function stopElsewhere(project: string, called: Called, { id, state }: ReplayRow): Promise<void> {
     const isReady = async () => (await findReplay(db, scope, id))?.state === 'ready'
-    if (leases.isAlone || (await isReady())) return
-    const { endpoint, release } = await reach(project, called)
-    try {
-      await call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) })
-    } catch (err) {
-      log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer')
-    } finally {
-      release()
+    if (state === 'ready' || tried.has(id)) return
+    const stopNow = async () => {
+      const { endpoint, release } = await reach(project, called)
+      await call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) }).finally(release)
     }
+    if (state === 'recording')
+      await stopNow().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its session has ended, or its agent does not answer'))
     await until('a replay', STOP_MS, isReady, { everyMs: 50, signal: stop.signal }).catch(() => {})
   }
 
@@ -225,20 +184,24 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     const unfinished = new Set(rows.map(({ id }) => id))
     for (const id of tried) if (!unfinished.has(id) && !transfers.has(id)) tried.delete(id)
     for (const id of begun.keys()) if (!unfinished.has(id)) begun.delete(id)
-    for (const row of rows.filter(({ id }) => !tried.has(id) && !starting.has(id))) {
+    isPostponed = false
+    for (const row of rows.filter(({ id }) => !tried.has(id) && !starting.has(id) && !undoing.has(id))) {
       const endpoint = endpointOf(row.browser_id)
       // Its session is just being taken over, or will be found to have ended: the next look knows which.
-      if (!endpoint && row.isLive && !leases.isAlone) continue
+      if (!endpoint && row.isLive) {
+        isPostponed = true
+        continue
+      }
       if (row.state !== 'starting') {
         // Until there was a spool, recordings grew among the objects.
         const isHere = earlierDir === undefined || (await broughtFrom(join(earlierDir, row.object), row.id))
         if (isHere && !tried.has(row.id)) transfer(row, endpoint)
-      } else if (leases.isAlone || performance.now() - seen(begun, row.id) > STARTED_MS) {
+      } else if (leases.remembered(starting.has(row.id)) === false || performance.now() - seen(begun, row.id) > STARTED_MS) {
         // Not awaited: an agent that does not answer would delay the start of the service.
         const undone = undo(row.id, endpoint)
           .catch((err: unknown) => log.error({ err, replay: row.id }, 'a recording that never began could not be removed'))
-          .finally(() => undoing.delete(undone))
-        undoing.add(undone)
+          .finally(() => undoing.delete(row.id))
+        undoing.set(row.id, undone)
       }
     }
   }
@@ -295,14 +258,14 @@ export function makeReplays(settings: ReplaysSettings): Replays {
           const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())), startedClock)
           // Its caller has given it back meanwhile.
           ended?.throwIfAborted()
-          starting.delete(id)
+          const isHere = endpointOf(browserId) !== undefined
           // Another replica that watches the session fetches its recordings, too.
-          if (!leases.isAlone && !endpointOf(browserId)) await settings.tellWatcher?.(browserId)
-          else {
+          if (isHere || !(await settings.tellWatcher?.(browserId))) {
             const made = transfer(row, endpoint)
             // The session may have ended while the row was written: its end has not found this recording.
-            if (!endpointOf(browserId)) void made.end(0)
+            if (!isHere || !endpointOf(browserId)) void made.end(0)
           }
+          starting.delete(id)
           return await present(row, origin, events)
         } catch (error) {
           await undo(id, endpoint)
@@ -322,9 +285,10 @@ export function makeReplays(settings: ReplaysSettings): Replays {
       return Promise.all(rows.map((row) => present(row, origin, events)))
     },
     async stop(project, called, replayId) {
-      const { id } = await find(project, called, replayId)
+      const row = await find(project, called, replayId)
+      const { id } = row
       const running = transfers.get(id)
-      if (!running) return stopElsewhere(project, called, id)
+      if (!running) return stopElsewhere(project, called, row)
       await running.stop().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer'))
       await within('a replay', STOP_MS, running.done).catch(() => {})
     },
@@ -333,16 +297,16 @@ export function makeReplays(settings: ReplaysSettings): Replays {
       const stopOne = ({ id }: ReplayRow) => call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) })
       await Promise.all(rows.map(stopOne))
     },
-    download: async (project, called, replayId, range) => video(await find(project, called, replayId), range),
+    download: async (project, called, replayId, range) => videoOf(objects, await find(project, called, replayId), range),
     async viewed(replayId, token) {
       const opened = await openedBy(tokens, token)
       const row = opened?.id === replayId ? await findReplay(db, scope, replayId) : undefined
       if (!row) throw fault.notFound('replay', replayId)
       return { ...row, events: opened!.events }
     },
-    video,
+    video: (row, range) => videoOf(objects, row, range),
     async adopt() {
-      if (!leases.isAlone) await takeOverReplays(db, scope, leases)
+      await takeOverReplays(db, scope, leases)
       const unfinished = await unfinishedReplays(db, scope, leases)
       // A service that was killed after it had written the row of a complete recording has left its file. Others may be of another database.
       for (const id of await readyReplays(db, await spool.list()))
@@ -356,15 +320,17 @@ export function makeReplays(settings: ReplaysSettings): Replays {
         if (!stop.signal.aborted) log.error({ err }, 'old replays are not removed any more')
       })
       const look = async () => {
-        for await (const _ of setInterval(LOOK_MS, undefined, { signal: stop.signal }))
-          await replays.look().catch((err: unknown) => log.warn({ err }, 'looking for recordings of other replicas failed'))
+        for await (const _ of setInterval(LOOK_MS, undefined, { signal: stop.signal })) {
+          const looked = isPostponed ? replays.look() : leases.catchUp(() => replays.look())
+          await looked?.catch((err: unknown) => log.warn({ err }, 'looking for recordings that are to be fetched failed'))
+        }
       }
-      if (!leases.isAlone) void look().catch(() => {}) // ends only by its signal
+      void look().catch(() => {}) // ends only by its signal
     },
     async look() {
       if (!leases.isAlive) return
       const { epoch } = leases
-      if (leases.mayTakeOver) await takeOverReplays(db, scope, leases)
+      if (deaths.isLookDue()) await takeOverReplays(db, scope, leases).catch((err: unknown) => (deaths.lookAgain(), Promise.reject(err)))
       const known = [...transfers.keys()]
       const rows = await unfinishedReplays(db, scope, leases)
       const ours = new Set(rows.map(({ id }) => id))
@@ -389,10 +355,10 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     },
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
-      // Recordings of ended sessions will be ready in a moment. With other replicas, sessions go on, and the others fetch them.
-      if (leases.isAlone) await within('the last replays', STOP_MS, Promise.all([...transfers.values()].map(({ done }) => done))).catch(() => {})
+      // Recordings of ended sessions will be ready in a moment. Those of sessions that go on are fetched by other replicas.
+      if (!leases.handsOver) await within('the last replays', STOP_MS, Promise.all([...transfers.values()].map(({ done }) => done))).catch(() => {})
       for (const one of transfers.values()) one.quit()
-      await Promise.all([...[...transfers.values()].map(({ done }) => done), ...undoing])
+      await Promise.all([...[...transfers.values()].map(({ done }) => done), ...undoing.values()])
     },
   }
   return replays

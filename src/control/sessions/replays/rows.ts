@@ -85,12 +85,13 @@ export async function listReplays(db: Db, browserId: string): Promise<ReplayRow[
   return (await mine.orderBy('started_at').orderBy('id').execute()).map(one)
 }
 
-/** Unfinished replays of the sessions that this replica watches, or has watched; alone, all. */
-export async function unfinishedReplays(db: Db, scope: string, { isAlone, replica }: Pick<Leases, 'isAlone' | 'replica'>): Promise<UnfinishedReplay[]> {
-  const unfinished = ofScope(db, scope)
+/** Unfinished replays of the sessions that this replica watches, or has watched. */
+export async function unfinishedReplays(db: Db, scope: string, { replica }: Pick<Leases, 'replica'>): Promise<UnfinishedReplay[]> {
+  const rows = await ofScope(db, scope)
     .where('replays.state', '<>', 'ready')
+    .where('browsers.replica', '=', replica)
     .select(sql<boolean>`browsers.deleted_at is null`.as('isLive'))
-  const rows = await (isAlone ? unfinished : unfinished.where('browsers.replica', '=', replica)).execute()
+    .execute()
   return rows.map((row) => ({ ...one(row), isLive: row.isLive }))
 }
 

@@ -20,25 +20,21 @@ export class Transfers extends Map<string, Transfer> {
 
 /**
  * Fetches the rest of a session's recordings. A recording that could not be finished must not keep the instance alive. `hasInstance` tells whether
- * anything can still be fetched: without an instance, films are made from what is there, and no end needs to wait for that. `look` finds recordings that
+ * anything can still be fetched: without an instance, films are made from what is there, and no end needs to wait for that. `catchUp` finds recordings that
  * other replicas have begun.
  */
-export const endRecordings = (transfers: Transfers, hasInstance: (browserId: string) => boolean, look?: () => Promise<void>): EndStep => ({
+export const endRecordings = (transfers: Transfers, hasInstance: (browserId: string) => boolean, catchUp: () => Promise<void> | undefined): EndStep => ({
   name: 'recordings',
   limitMs: END_MS,
   mayFail: true,
   run({ id }) {
     const end = async () => {
+      await catchUp()?.catch(() => {}) // what it would have found is missing in a film, and no more
       const own = transfers.of(id)
       if (own.length === 0) return 'nothing' as const
       await Promise.all(own.map((one) => one.end(FETCH_MS)))
       return undefined
     }
-    if (!hasInstance(id)) return undefined
-    if (look)
-      return look()
-        .catch(() => {})
-        .then(end) // what it would have found is missing in a film, and no more
-    return transfers.of(id).length === 0 ? undefined : end()
+    return hasInstance(id) ? end() : undefined
   },
 })

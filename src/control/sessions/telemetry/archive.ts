@@ -33,8 +33,8 @@ interface ArchiveSettings {
   /** Whether it waits in its pool. */
   isIdle: (id: string) => boolean
   isAsleep: (id: string) => boolean
-  /** Tells the replica that watches a session to look. */
-  tellWatcher: (id: string) => Promise<void>
+  /** Has another replica look that watches a session; false when none does. */
+  tellWatcher: (id: string) => Promise<boolean>
   /** The reason when nothing may be stored: the disk is full. */
   fullDisk: () => string | undefined
   /** Limit on what is stored of one session. */
@@ -283,8 +283,12 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
         kept.isOn = isOn
         kept.toldAt = performance.now()
         if (isOn && 'intake' in kept) goOn(kept)
-      } else if (isOn && (leases.isAlone || endpointOf(id))) beginSoon(id)
-      else if (!leases.isAlone && !endpointOf(id)) void settings.tellWatcher(id).catch(() => {}) // it looks by itself
+      } else if (endpointOf(id)) {
+        if (isOn) beginSoon(id)
+      } else {
+        const told = settings.tellWatcher(id).catch(() => true) // it looks by itself
+        void told.then((isElsewhere) => isElsewhere || !isOn || beginSoon(id))
+      }
     },
     async adopt() {
       // One that has not come up is ended; there is nothing of it.
@@ -293,9 +297,8 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
         false,
       )
       isAdopted = true
-      if (leases.isAlone) return
       const run = async () => {
-        for await (const _ of setInterval(LOOK_MS, undefined, { signal: stop.signal })) await lookAgain()
+        for await (const _ of setInterval(LOOK_MS, undefined, { signal: stop.signal })) await leases.catchUp(lookAgain)
       }
       void run().catch(() => {}) // ends only by its signal
     },
@@ -309,8 +312,8 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
       limitMs: END_MS,
       mayFail: true,
       run({ id }, signal) {
-        if (!sessions.has(id) && !beginning.has(id) && leases.isAlone && isAdopted) return undefined
-        return end(id, signal)
+        const isKnown = sessions.has(id) || beginning.has(id)
+        return isAdopted && leases.remembered(isKnown) === false ? undefined : end(id, signal)
       },
     },
     get lagSeconds() {

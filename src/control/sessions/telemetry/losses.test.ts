@@ -81,7 +81,7 @@ async function service(
     agentOf: endpoint,
     isIdle: () => false,
     isAsleep,
-    tellWatcher: async () => {},
+    tellWatcher: async () => false,
     fullDisk,
     maxBytes,
     meter: { stored() {}, lost: (count) => void (lost += count) },

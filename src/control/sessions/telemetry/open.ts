@@ -23,7 +23,7 @@ interface OpenSettings {
   }
   /** Undefined when no session ever sleeps. */
   standby: { isAsleep(id: string): boolean } | undefined
-  tellWatcher: (id: string) => Promise<void>
+  tellWatcher: (id: string) => Promise<boolean>
   disk: { room: { problem?: string | undefined } }
   config: Pick<Config, 'telemetryMaxMb'>
   metrics: {

@@ -110,8 +110,8 @@ function findProvider(view: View, seen: Seen): string | undefined {
     if (isElsewhere) return isWith || OAUTH_PATH.test(target.path) ? brand : undefined
     // "Google" alone, on a page that asks to sign in.
     if (isWith || AUTH_PATH.test(target.path)) return brand
-    const isAlone = tokens.length <= 2 && true
-    return isAlone && (control.tag !== 'a' || target.path !== '') && speaksOfSignIn(view) ? brand : undefined
+    const isShort = tokens.length <= 2
+    return isShort && (control.tag !== 'a' || target.path !== '') && speaksOfSignIn(view) ? brand : undefined
   }
   const inPath = AUTH_PATH.test(target.path) ? brandOf(target.path.replaceAll(/[^\p{L}\p{N}]+/gu, ' ')) : undefined
   if (inPath !== undefined && (text === '' || isWith)) return inPath

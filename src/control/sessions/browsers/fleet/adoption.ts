@@ -36,8 +36,8 @@ export async function takeOver({ db, driver, scope, leases, registry, keep, log 
     const isPooled = row.pool_id !== null
     if (instance && (now?.state === 'running' || now?.state === 'warm')) {
       const { state } = now
-      // A ready one of an older version is not handed out, and other replicas do not see that it is older.
-      if (state === 'warm' && instance.agent.older && !leases.isAlone) {
+      // A ready one of an older version is replaced: its row does not say that it is older.
+      if (state === 'warm' && instance.agent.older) {
         registry.add(instance, { isReady: false, isPooled })
         return now
       }

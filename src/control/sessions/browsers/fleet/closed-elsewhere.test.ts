@@ -1,13 +1,10 @@
 // Browsers whose rows another replica has closed, as it does after a takeover: nothing of them stays.
 import { describe, expect, test } from 'vitest'
-import { newId } from '../../../../base/ids.ts'
+import { sharing } from '../../../../../test/support/leases.ts'
 import { until } from '../../../../base/wait.ts'
-import { alone, type Leases } from '../../../../store/leases.ts'
 import { db, makeFleet, NOTICE_MS, owner, row, runningIds, signal } from '../fleet.suite.ts'
 import { insertPool, makePoolFleet, sourceFor } from './pools.suite.ts'
 
-/** A replica whose duties are its own, and which may take nothing over. */
-const sharing = (): Leases => ({ ...alone(newId()), isAlone: false, mayTakeOver: false })
 const change = (id: string, columns: { state?: string; replica?: string }) => db.updateTable('browsers').set(columns).where('id', '=', id).execute()
 
 describe("a pool's browser whose row is closed elsewhere while it is dressed", () => {

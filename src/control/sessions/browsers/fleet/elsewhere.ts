@@ -1,7 +1,8 @@
 // Ending a browser that another replica watches: its row says so, and that replica does it.
 import { until, WaitTimeout, within } from '../../../../base/wait.ts'
 import type { Db } from '../../../../store/db.ts'
-import { notify, type EventBells } from '../../../../store/events.ts'
+import type { EventBells } from '../../../../store/events.ts'
+import type { Leases } from '../../../../store/leases.ts'
 import type { EndReason } from '../end-step.ts'
 import { ended, moveBrowser } from '../lifecycle.ts'
 import { watcherOf } from '../rows.ts'
@@ -16,7 +17,12 @@ const LOOK_AGAIN_MS = 500
 export const outOfUse = (id: string): string => `${id} is out of use`
 
 /** Resolves when nothing is left of the browser (when it is out of use, unless `whole`), or after {@link ENDED_MS}; false when there is no such browser, or it has ended. */
-export async function endElsewhere(db: Db, bells: EventBells, id: string, reason: EndReason, whole: boolean): Promise<boolean> {
+export async function endElsewhere(
+  { db, bells, leases }: { db: Db; bells: EventBells; leases: Leases },
+  id: string,
+  reason: EndReason,
+  whole: boolean,
+): Promise<boolean> {
   const heard = Promise.withResolvers<void>()
   const leave = bells.on('ended', (text) => {
     if (text === id || (!whole && text === outOfUse(id))) heard.resolve()
@@ -27,7 +33,7 @@ export async function endElsewhere(db: Db, bells: EventBells, id: string, reason
     // Also when its end has begun before: then this waits for it.
     const watcher = await watcherOf(db, id)
     if (!watcher) return false
-    if (watcher.replica !== null) await notify(db, 'look', endAt(watcher.replica, id))
+    if (watcher.replica !== null) await leases.tell('look', endAt(watcher.replica, id))
     const isGone = until('the end of a browser', ENDED_MS, async () => (await watcherOf(db, id)) === undefined, { everyMs: LOOK_AGAIN_MS, signal: over.signal })
     isGone.catch(() => {})
     await within('the end of a browser', ENDED_MS, Promise.race([heard.promise, isGone.then(() => {})]))

@@ -18,7 +18,7 @@ interface SessionSeatsSettings {
   db: Db
   scope: string
   leases: Leases
-  /** Most sessions of this scope, when others share it. */
+  /** Most sessions of this scope. No limit, unless given. */
   maxSessions?: number
   projectSeats?: ProjectSeats
   registry: Registry
@@ -42,7 +42,8 @@ export class SessionSeats {
     const { db, scope, leases, maxSessions: of, registry, pooled } = settings
     this.#own = new Seats(() => registry.sessions + pooled())
     const ofScope = { name: `sessions of ${scope}`, count: async (tx: Db) => ({ of: of!, free: of! - (await countSeats(tx, { scope })) }) }
-    this.#counted = new SharedSeats(db, leases.isAlone || of === undefined ? undefined : ofScope)
+    // Where our own count is as good as the rows, the database counts for projects only.
+    this.#counted = new SharedSeats(db, leases.remembered(this.#own) || of === undefined ? undefined : ofScope)
   }
 
   /**

@@ -21,7 +21,7 @@ export interface FleetSettings {
   leases?: Leases
   /** How replicas tell each other; needed when others share this scope. */
   bells?: EventBells
-  /** Most sessions of this scope, when others share it. Each replica counts its own by `Fleet.seat` besides. */
+  /** Most sessions of this scope. Each replica counts its own by `Fleet.seat` besides. */
   maxSessions?: number
   /** Of projects that have a limit of their own. None has one, unless given. */
   projectSeats?: ProjectSeats

@@ -369,17 +369,17 @@ export class Shelf {
 
   async #trimAll(): Promise<void> {
     const { leases, registry, pools } = this.#settings
-    if (pools && !(leases.isAlone && this.#pools.isNone && registry.pooled === 0)) {
+    if (pools && !leases.remembered(this.#pools.isNone && registry.pooled === 0)) {
       await endUnwantedOnes(this.#settings)
       await this.countPools()
       if (this.#pools.short(this.#memory())) this.fill()
     }
     if (!leases.holds('shelf') || this.#keeping.some(({ line }) => line.waiting > 0)) return
-    const least = this.#keeping.reduce((sum, { kind }) => sum + kind!.target, 0)
-    if (!leases.isAlone || registry.ready > least) return this.#trimKinds()
+    const ready = leases.remembered(registry.ready)
+    if (ready === undefined || ready > this.#keeping.reduce((sum, { kind }) => sum + kind!.target, 0)) return this.#trimKinds()
     // Memory that was short may have come back.
-    const sum = this.#keeping.reduce((all, keeping) => all + this.#wanted(keeping, registry.ready), 0)
-    if (Math.min(sum, this.#settings.mostReady ?? Infinity) > registry.ready) this.fill()
+    const sum = this.#keeping.reduce((all, keeping) => all + this.#wanted(keeping, ready), 0)
+    if (Math.min(sum, this.#settings.mostReady ?? Infinity) > ready) this.fill()
   }
 
   async #trimKinds(): Promise<void> {

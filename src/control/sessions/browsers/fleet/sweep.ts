@@ -8,8 +8,6 @@ import { timedOut, watchedBrowsers, watcherOf, type LiveRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
 import type { Registry, Standing } from './registry.ts'
 
-/** Browsers of dead replicas are looked for when one has died, and otherwise so often: one that was only slow may have written rows after its death. */
-const LOOK_ANYWAY_MS = 10_000
 /** How often instances are looked for that no row knows: those that an engine has made after the call for them was given up. */
 const UNKNOWN_MS = 5 * 60_000
 
@@ -37,9 +35,7 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
   /** Rows that had nothing behind them at the last sweep. */
   let missing = new Set<string>()
   let hadShelf = false
-  /** Which replicas lived when this one last looked for browsers of dead ones, and when that was, by performance.now(). */
-  let living = ''
-  let lookedAt = -Infinity
+  const deaths = leases.deaths()
   let unknownAt = performance.now()
   const watched = { scope, replica: leases.replica }
   const begin = (id: string, work: Promise<unknown>) =>
@@ -85,25 +81,15 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
   }
 
   return async () => {
-    if (!leases.isAlone) {
-      // What is ours may belong to another replica by now. The next renewal shows it.
-      if (!leases.isAlive) return
-      if (leases.mayTakeOver) {
-        // Looking for browsers of dead replicas reads all rows of the scope.
-        const now = await leases.living()
-        if (now !== living || performance.now() - lookedAt > LOOK_ANYWAY_MS) {
-          living = now
-          lookedAt = performance.now()
-          void takeOver().then((isDone) => isDone || (lookedAt = -Infinity))
-        }
-      }
-    }
+    // What is ours may belong to another replica by now. The next renewal shows it.
+    if (!leases.isAlive) return
+    if (deaths.isLookDue()) void takeOver().then((isDone) => isDone || deaths.lookAgain())
     // After a time without a database, uses at other replicas have to be recorded first.
     if (leases.mayTakeOver) for (const { id, state } of await timedOut(db, watched)) begin(id, endings.end(id, state === 'releasing' ? 'released' : 'timeout'))
     // Before the rows are read: what comes later has its row by then.
-    const known = leases.isAlone ? [] : registry.instances.map(({ id }) => id)
+    const known = registry.instances.map(({ id }) => id)
     const rows = await watchedBrowsers(db, watched)
-    if (!leases.isAlone) agree(known, rows)
+    leases.catchUp(() => agree(known, rows))
     for (const row of rows) if ((row.state === 'stopping' || row.state === 'failed') && endings.isDue(row.id)) begin(row.id, endings.resume(row, 'crashed'))
     // A row that is seen once without an instance may be in a move. When it is seen twice, its instance has ended unnoticed, or the database has not
     // taken the end of its start.
