@@ -1,17 +1,16 @@
-// Password stores that other programs have made: KeePass files by keepassxc-cli, password stores by pass and gpg, exports of Bitwarden sealed by Python. What is read is what was put in.
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+// Password stores that other programs have made: KeePass files by keepassxc-cli, password stores by pass and gpg, exports of Bitwarden sealed by Python. What is read is what was put in; the programs that read the first two are those of the documentation.
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { sleep, until } from '../../src/base/wait.ts'
+import { until } from '../../src/base/wait.ts'
 import type { Backend } from '../../src/control/logins/credential-providers/backends/backend.ts'
 import { BackendProblem } from '../../src/control/logins/credential-providers/backends/backend.ts'
 import { bitwardenExportBackend } from '../../src/control/logins/credential-providers/backends/bitwarden-export.ts'
+import { commandBackend } from '../../src/control/logins/credential-providers/backends/command.ts'
 import { credentialFiles, type CredentialFiles } from '../../src/control/logins/credential-providers/backends/files.ts'
-import { keepassBackend } from '../../src/control/logins/credential-providers/backends/keepass.ts'
-import { passBackend } from '../../src/control/logins/credential-providers/backends/pass.ts'
-import { makeKeePass, makeOldKeePass, makePass, run, type KeePass, type PassStore } from '../support/password-stores.ts'
+import { makeKeePass, makePass, run } from '../support/password-stores.ts'
 
 const SOON_MS = 20_000
 const never = new AbortController().signal
@@ -37,213 +36,118 @@ const problem = (work: Promise<unknown>): Promise<string> =>
     },
   )
 
-const FIELDS: Parameters<typeof makeKeePass>[1]['entries'] = [
-  {
-    title: 'custom',
-    username: 'kim',
-    password: 'one',
-    url: 'https://one.test',
-    fields: { KP2A_URL: 'https://two.test/login', KP2A_URL_1: '*.three.test', company_id: 'C-7', Notes: 'no value' },
-  },
-  {
-    title: 'keepass totp',
-    fields: { 'TimeOtp-Secret-Base32': 'JBSW Y3DP EHPK 3PXP', 'TimeOtp-Period': '60', 'TimeOtp-Length': '8', 'TimeOtp-Algorithm': 'HMAC-SHA-256' },
-  },
-  { title: 'keepass totp as text', fields: { 'TimeOtp-Secret': 'Hello!' } },
-  { title: 'plug-in totp', fields: { 'TOTP Seed': 'JBSWY3DPEHPK3PXP', 'TOTP Settings': '30;8' } },
-  { title: 'steps', fields: { otp: 'key=JBSWY3DPEHPK3PXP&step=60&size=8' } },
-  { title: 'uri', fields: { otp: 'otpauth://totp/a:b?secret=JBSWY3DPEHPK3PXP' } },
-  { title: 'refers', username: 'kim', password: '{REF:P@I:AAAAAAAAAAAAAAAAAAAAAA}' },
-]
+/** The program of the documentation with this name, in the folder of credential files. */
+function example(name: string): void {
+  const page = readFileSync(join(PACKAGE_DIR, 'docs/credential-providers.md'), 'utf8')
+  const program = page.split(`\n\`\`\`python ${name}\n`)[1]?.split('\n```\n')[0]
+  if (program === undefined) throw new Error(`the page has no program ${name}`)
+  writeFileSync(join(dir, name), program, { mode: 0o755 })
+}
+const command = (program: string, secret?: string) => commandBackend(JSON.stringify({ program, ...(secret !== undefined && { secret }) }), files)
 
-describe('a KeePass file', () => {
-  let store: KeePass
-  const open = (token: object) => keepassBackend(JSON.stringify(token), files)
-  beforeAll(() => {
-    store = makeKeePass(dir, { name: 'main.kdbx', password: 'pässword ✓' })
-    store.cli('mkdir', ['Work'])
-    store.cli('mkdir', ['Work/Deep'])
-    store.cli('add', ['-u', 'kim', '--url', 'https://site.test/login', '-p', 'Work/Site'], 'sécret & <1>\n')
-    store.cli('edit', ['-p', 'Work/Site'], 'second\n')
-    store.cli('add', ['-u', 'lee@example.com', '-p', 'Work/Deep/Other'], 'third\n')
-    store.cli('add', ['-u', 'root', '-p', 'At the root'], 'fourth\n')
-    store.cli('add', ['-u', 'gone', '-p', 'Gone'], 'fifth\n')
-    store.cli('rm', ['Gone'])
-  })
-
-  test('shows its entries by their groups, without those in the recycle bin', async () => {
-    const backend = open({ file: 'main.kdbx', password: 'pässword ✓' })
-    const items = await backend.listItems(never)
-    expect(items.map(({ title, vault, urls }) => [`${vault.name}/${title}`, urls]).toSorted()).toEqual([
-      ['Root/At the root', []],
-      ['Work/Deep/Other', []],
-      ['Work/Site', ['https://site.test/login']],
-    ])
-    expect((await backend.test(never)).map(({ name }) => name).toSorted()).toEqual(['Root', 'Work', 'Work/Deep'])
-  })
-
-  test('gives the values that an entry has now, not those of its history', async () => {
-    const backend = open({ file: 'main.kdbx', password: 'pässword ✓' })
-    expect(await read(backend, 'Site')).toEqual({ values: { username: 'kim', password: 'second' }, totp: undefined, urls: ['https://site.test/login'] })
-    // Each protected value takes its part of one stream: this one comes after a history.
-    expect(await read(backend, 'Other')).toMatchObject({ values: { username: 'lee@example.com', password: 'third' } })
-    store.cli('edit', ['-p', 'Work/Site'], 'seventh\n')
-    expect(await read(backend, 'Site')).toMatchObject({ values: { password: 'seventh' } })
-  })
-
-  test('is not opened with a wrong password, and says so without it', async () => {
-    expect(await problem(open({ file: 'main.kdbx', password: 'wrong' }).test(never))).toBe('the password or the key file of the KeePass file is wrong')
-  })
-
-  test('is opened with a key file, alone and together with a password', async () => {
-    const keyfile = join(dir, 'key.keyx')
-    // KeePassXC makes the key file with the database, in the second version of its form.
-    run('keepassxc-cli', ['db-create', '--set-key-file', keyfile, '-t', '100', join(dir, 'unused.kdbx')])
-    makeKeePass(dir, { name: 'key.kdbx', keyfile, entries: [{ title: 'Entry', username: 'kim' }] })
-    expect(await read(open({ file: 'key.kdbx', keyfile: 'key.keyx' }), 'Entry')).toMatchObject({ values: { username: 'kim' } })
-    makeKeePass(dir, { name: 'both.kdbx', keyfile, password: 'x' })
-    expect(await open({ file: 'both.kdbx', keyfile: 'key.keyx', password: 'x' }).test(never)).toEqual([])
-    expect(await problem(open({ file: 'both.kdbx', password: 'x' }).test(never))).toMatch(/key file .* is wrong/)
-    for (const [name, bytes] of [
-      ['raw.key', Buffer.alloc(32, 7)],
-      ['hex.key', Buffer.from('ab'.repeat(32))],
-      ['any.key', Buffer.from('any other file')],
-    ] as const) {
-      writeFileSync(join(dir, name), bytes)
-      makeKeePass(dir, { name: `${name}.kdbx`, keyfile: join(dir, name) })
-      expect([name, await open({ file: `${name}.kdbx`, keyfile: name }).test(never)]).toEqual([name, []])
-    }
-  })
-
-  test('is read with ChaCha20 as well, and with the AES derivation, and refused in the form before KDBX 4', async () => {
-    makeKeePass(dir, { name: 'chacha.kdbx', password: 'x', cipher: 'chacha20', entries: [{ title: 'a', password: 'b' }] })
-    expect(await read(open({ file: 'chacha.kdbx', password: 'x' }), 'a')).toMatchObject({ values: { password: 'b' } })
-    const old = makeOldKeePass(dir, { name: 'old.kdbx', password: 'x' })
-    old.cli('add', ['-u', 'kim', 'Kept'])
-    old.cli('add', ['-u', 'kim', 'Gone'])
-    expect(await problem(open({ file: 'old.kdbx', password: 'x' }).test(never))).toMatch(/version 3 of its format.* save it as KDBX 4/)
-    // An entry in the recycle bin remembers where it was, which the old form cannot.
-    old.cli('rm', ['Gone'])
-    expect(await read(open({ file: 'old.kdbx', password: 'x' }), 'Kept')).toMatchObject({ values: { username: 'kim' } })
-  })
-
-  test('has one-time passwords in all the forms in which programs keep them, further URLs, and fields of its own', async () => {
-    makeKeePass(dir, { name: 'fields.kdbx', password: 'x', entries: FIELDS })
-    const backend = open({ file: 'fields.kdbx', password: 'x' })
-    expect(await read(backend, 'custom')).toEqual({
-      values: { username: 'kim', password: 'one', company_id: 'C-7' },
-      totp: undefined,
-      urls: expect.arrayContaining(['https://one.test', 'https://two.test/login', '*.three.test']),
-    })
-    const totp = async (title: string) => (await read(backend, title)).totp
-    expect(await totp('keepass totp')).toBe('otpauth://totp/item?secret=JBSWY3DPEHPK3PXP&period=60&digits=8&algorithm=SHA256')
-    expect(await totp('keepass totp as text')).toBe('JBSWY3DPEE')
-    expect(await totp('plug-in totp')).toBe('otpauth://totp/item?secret=JBSWY3DPEHPK3PXP&period=30&digits=8')
-    expect(await totp('steps')).toBe('otpauth://totp/item?secret=JBSWY3DPEHPK3PXP&period=60&digits=8')
-    expect(await totp('uri')).toBe('otpauth://totp/a:b?secret=JBSWY3DPEHPK3PXP')
-    expect(await problem(read(backend, 'refers'))).toBe('the entry has a reference to another entry in it, which is not followed')
-  })
-
-  test('with damaged bytes anywhere is refused, and nothing of it is believed', async () => {
-    const whole = readFileSync(store.file)
-    for (let at = 0; at < whole.length; at += Math.ceil(whole.length / 12)) {
-      const bytes = Buffer.from(whole)
-      bytes[at]! ^= 0x41
-      writeFileSync(join(dir, 'damaged.kdbx'), bytes)
-      expect([at, await problem(open({ file: 'damaged.kdbx', password: 'pässword ✓' }).listItems(never))]).toEqual([at, expect.stringMatching(/KeePass/)])
-    }
-    for (const length of [0, 4, 100, whole.length - 1]) {
-      writeFileSync(join(dir, 'damaged.kdbx'), whole.subarray(0, length))
-      expect(await problem(open({ file: 'damaged.kdbx', password: 'pässword ✓' }).test(never))).toMatch(/damaged/)
-    }
-  })
-
-  test('is found below the folder of credential files only', async () => {
-    symlinkSync('/etc', join(dir, 'link'))
-    symlinkSync(store.file, join(dir, 'inside-link.kdbx'))
-    expect(await problem(open({ file: 'link/passwd', password: 'x' }).test(never))).toMatch(/^there is no "link\/passwd" in the folder/)
-    expect(await problem(open({ file: '/etc/passwd', password: 'x' }).test(never))).toMatch(/^there is no/)
-    expect(await problem(open({ file: '.', password: 'x' }).test(never))).toMatch(/^there is no/)
-    expect(() => open({ file: '../x.kdbx', password: 'x' })).toThrow('must be a path without ".."')
-    expect(await open({ file: 'inside-link.kdbx', password: 'pässword ✓' }).listItems(never)).toHaveLength(3)
-  })
+test("a KeePass file is read by the documentation's program, by groups, without the recycle bin, as its entries are now", async () => {
+  example('keepassxc')
+  const store = makeKeePass(dir, { name: 'team.kdbx', password: 'pässword ✓' })
+  store.cli('mkdir', ['Work'])
+  store.cli('mkdir', ['Work/Deep'])
+  store.cli('add', ['-u', 'kim', '--url', 'https://site.test/login', '-p', 'Work/Site'], 'sécret & <1>\n')
+  store.cli('add', ['-u', 'lee@example.com', '-p', 'Work/Deep/Other'], 'third, "quoted"\n')
+  store.cli('add', ['-u', 'root', '-p', 'At the root'], 'fourth\n')
+  store.cli('add', ['-u', 'gone', '-p', 'Gone'], 'fifth\n')
+  store.cli('rm', ['Gone'])
+  const backend = command('keepassxc', 'pässword ✓')
+  expect((await backend.listItems(never)).map(({ title, vault, urls }) => [`${vault.name}/${title}`, urls]).toSorted()).toEqual([
+    ['Store/At the root', []],
+    ['Work/Deep/Other', []],
+    ['Work/Site', ['https://site.test/login']],
+  ])
+  expect((await backend.test(never)).map(({ name }) => name).toSorted()).toEqual(['Store', 'Work', 'Work/Deep'])
+  expect(await read(backend, 'Site')).toEqual({ values: { username: 'kim', password: 'sécret & <1>' }, totp: undefined, urls: ['https://site.test/login'] })
+  expect(await read(backend, 'Other')).toMatchObject({ values: { username: 'lee@example.com', password: 'third, "quoted"' } })
+  store.cli('edit', ['-p', 'Work/Site'], 'seventh\n')
+  const [site] = (await backend.listItems(never)).filter(({ title }) => title === 'Site')
+  expect(await backend.resolve(site!, never)).toMatchObject({ values: { password: 'seventh' } })
+  store.cli('rm', ['Work/Site'])
+  await expect(backend.resolve(site!, never)).rejects.toMatchObject({ isMissing: true })
+  expect(await problem(command('keepassxc', 'wrong').test(never))).toMatch(/^the program ended with the status 1; run it by hand/)
 })
 
-describe('a password store of pass', () => {
-  let store: PassStore
-  const open = (more: object = {}) => passBackend(JSON.stringify({ dir: 'store', gnupg: 'gnupg', passphrase: 'open ✓', ...more }), files)
-  beforeAll(() => {
-    store = makePass(dir, 'open ✓')
-    store.insert('web/site.test', 'first\nuser: kim\nURL: https://login.site.test/in\notpauth://totp/x?secret=JBSWY3DPEHPK3PXP\n')
-    store.insert('web/other.test/lee@example.com', 'pass word: 2\nlogin: lee\ncompany_id: C-7\nNotes without a colon\n')
-    store.insert('bank', 'third\nurl: bank.test\n')
-    mkdirSync(join(dir, 'store/.git'))
-    writeFileSync(join(dir, 'store/.git/x.gpg'), '')
+test("a store of pass is read by the documentation's program, and no agent of gpg stays", async () => {
+  example('pass-store')
+  using store = makePass(dir, 'open ✓')
+  store.insert('web/site.test', 'first\nuser: kim\nURL: https://login.site.test/in\notpauth://totp/x?secret=JBSWY3DPEHPK3PXP\n')
+  store.insert('web/other.test/lee@example.com', 'pass word: 2\nlogin: lee\n')
+  store.insert('bank', 'third\n')
+  const backend = command('pass-store', 'open ✓')
+  expect((await backend.listItems(never)).map(({ title, vault, urls }) => [`${vault.name}/${title}`, urls])).toEqual([
+    ['Store/bank', []],
+    ['web/other.test/lee@example.com', ['other.test']],
+    ['web/site.test', ['site.test']],
+  ])
+  expect(await read(backend, 'site.test')).toEqual({
+    values: { password: 'first', username: 'kim' },
+    totp: 'otpauth://totp/x?secret=JBSWY3DPEHPK3PXP',
+    urls: ['https://login.site.test/in', 'site.test'],
   })
-  afterAll(() => store[Symbol.dispose]())
+  expect(await read(backend, 'lee@example.com')).toMatchObject({ values: { password: 'pass word: 2', username: 'lee' } })
+  await until('the end of gpg', SOON_MS, () => programsWith(join(dir, 'gnupg')).length === 0)
+  expect(await problem(read(command('pass-store', 'wrong'), 'site.test'))).toMatch(/^the program ended with the status 1/)
+})
 
-  test('shows its entries, with the hosts that are in their names', async () => {
-    const items = await open().listItems(never)
-    expect(items.map(({ title, vault, urls }) => [`${vault.name}/${title}`, urls])).toEqual([
-      ['Store/bank', []],
-      ['web/other.test/lee@example.com', ['other.test', 'example.com']],
-      ['web/site.test', ['site.test']],
-    ])
-    expect((await open().test(never)).map(({ name }) => name)).toEqual(['Store', 'web/other.test', 'web'])
-  })
+describe('a program', () => {
+  const write = (name: string, text: string, mode = 0o755) => {
+    writeFileSync(join(dir, name), `#!/bin/sh\n${text}\n`)
+    chmodSync(join(dir, name), mode)
+    return command(name, 'canary')
+  }
 
-  test('with read_urls has the URLs that are written in entries as well', async () => {
-    expect((await open({ read_urls: true }).listItems(never)).map(({ urls }) => urls)).toEqual([
-      ['bank.test'],
-      ['other.test', 'example.com'],
-      ['https://login.site.test/in', 'site.test'],
-    ])
-  })
-
-  test('gives password, names and one-time password of an entry', async () => {
-    expect(await read(open(), 'site.test')).toEqual({
-      values: { password: 'first', username: 'kim' },
-      totp: 'otpauth://totp/x?secret=JBSWY3DPEHPK3PXP',
-      urls: ['https://login.site.test/in', 'site.test'],
-    })
-    expect(await read(open(), 'lee@example.com')).toMatchObject({ values: { password: 'pass word: 2', username: 'lee', company_id: 'C-7' } })
-  })
-
-  test('is not opened with a wrong passphrase, also after the right one, and no agent of gpg stays', async () => {
-    expect(await open().test(never)).toHaveLength(3)
-    expect(await problem(open({ passphrase: 'wrong' }).test(never))).toBe('the passphrase is wrong, or the GnuPG home has no key that decrypts the entry')
-    expect(await problem(open({ passphrase: undefined }).test(never))).toBe('the passphrase is wrong, or the GnuPG home has no key that decrypts the entry')
-    expect(await problem(open({ gnupg: 'store' }).test(never))).toBe('the GnuPG home has no secret keys (private-keys-v1.d)')
-    await until('the end of gpg', SOON_MS, () => agentsIn('/home/gpg').length === 0)
-    expect(readdirSync(join(dir, 'gnupg')).toSorted()).toEqual(['private-keys-v1.d', 'pubring.kbx'])
+  test('gets its secret on standard input only, and nothing of the environment of the service', async () => {
+    process.env.COB_CANARY = 'of the service'
+    const backend = write(
+      'env',
+      `read -r secret; env >${dir}/seen; tr '\\0' ' ' </proc/$$/cmdline >>${dir}/seen; printf '{"items":[{"id":"1","title":"%s"}]}' "$secret"`,
+    )
+    expect(await backend.listItems(never)).toEqual([{ id: '1', title: 'canary', vault: { id: '', name: 'Store' }, urls: [] }])
+    delete process.env.COB_CANARY
+    expect(readFileSync(join(dir, 'seen'), 'utf8')).not.toMatch(/canary|of the service/i)
   })
 
-  test('leaves no program when its caller goes away while it runs', async () => {
-    // At each of its steps, also while the sandbox starts.
-    for (const ms of [0, 2, 5, 10, 20, 40, 80]) {
-      const caller = new AbortController()
-      const reason = new Error('gone')
-      const asked = open().test(caller.signal)
-      asked.catch(() => {})
-      await until('gpg', SOON_MS, () => agentsIn('/home/gpg').length > 0, { everyMs: 1 })
-      await sleep(ms)
-      caller.abort(reason)
-      await asked.catch((error: unknown) => expect(error).toBe(reason))
-    }
-    await until('the end of gpg', SOON_MS, () => agentsIn('/home/gpg').length === 0)
+  test.each([
+    ['that prints no JSON', 'echo CANARY', /^what the program prints is not JSON$/],
+    ['that prints another form', `echo '{"items":[{"id":7}]}'`, /^the program prints another form than expected, at "items\.0\.id"$/],
+    ['that fails', 'echo CANARY >&2; exit 3', /^the program ended with the status 3; /],
+    ['that is killed', 'kill -9 $$', /^the program ended with the status of a signal; /],
+    ['that prints too much', 'cat /dev/zero', /^the program prints more than 16777216 bytes, the limit$/],
+    ['whose interpreter is missing', undefined, /^the program does not start \(ENOENT\)$/],
+  ])('%s is told by the reason, without its words', async (_, text, reason) => {
+    const backend = text === undefined ? (writeFileSync(join(dir, 'bytes'), '#!/nowhere\n', { mode: 0o755 }), command('bytes')) : write('wrong', text)
+    const said = await problem(backend.test(never))
+    expect(said).toMatch(reason)
+    expect(said).not.toContain('CANARY')
   })
 
-  test('with an entry that becomes large when it is decrypted is refused', async () => {
-    store.compress('large', '0'.repeat(8 * 1024 * 1024))
-    expect(await problem(read(open(), 'large'))).toBe('the entry has more than 262144 bytes, the limit')
-    await until('the end of gpg', SOON_MS, () => agentsIn('/home/gpg').length === 0)
+  test('leaves nothing of its process group, when it ends and when its caller goes away', async () => {
+    const backend = write('leaves', `sleep 987 & echo '{"items":[]}'`)
+    expect(await problem(backend.test(never))).toBe('none')
+    await until('the end of what it left', SOON_MS, () => programsWith('sleep 987').length === 0)
+    const caller = new AbortController()
+    const reason = new Error('gone')
+    const asked = write('waits', 'sleep 986').test(caller.signal)
+    asked.catch(() => {})
+    await until('it', SOON_MS, () => programsWith('sleep 986').length > 0, { everyMs: 5 })
+    caller.abort(reason)
+    await expect(asked).rejects.toBe(reason)
+    await until('its end', SOON_MS, () => programsWith('sleep 986').length === 0)
   })
 
-  test('shows its passphrase to no list of processes', async () => {
-    const asked = open().test(never)
-    await until('gpg', SOON_MS, () => agentsIn('/home/gpg').length > 0, { everyMs: 1 })
-    expect(agentsIn('open ✓')).toEqual([])
-    await asked
+  test('is run from the folder of credential files only, and when no other user may change it', async () => {
+    symlinkSync('/bin', join(dir, 'bin'))
+    expect(await problem(command('bin/true').test(never))).toMatch(/^there is no "bin\/true" in the folder/)
+    expect(await problem(command('/bin/true').test(never))).toMatch(/^there is no/)
+    expect(await problem(command('.').test(never))).toMatch(/^there is no/)
+    expect(() => command('../true')).toThrow('must be a path without ".."')
+    expect(await problem(write('open', 'true', 0o775).test(never))).toMatch(/^other users of the machine may change the program "open"/)
+    expect(await problem(write('plain', 'true', 0o644).test(never))).toBe('the service may not run the program "plain"')
   })
 })
 
@@ -296,7 +200,7 @@ describe('an export of Bitwarden', () => {
 })
 
 /** The command lines of programs that have `text` in them. */
-const agentsIn = (text: string): string[] =>
+const programsWith = (text: string): string[] =>
   readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map((pid) => {

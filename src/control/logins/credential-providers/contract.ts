@@ -7,7 +7,7 @@ import { Time } from '../../apps/apps/contract.ts'
 const group = 'Credential Providers'
 
 /** `onepassword` is the one of the published API; the others are ours. */
-export const PROVIDER_TYPES = ['onepassword', 'onepassword-connect', 'keepass', 'pass', 'bitwarden', 'bitwarden-export', 'vault', 'file'] as const
+export const PROVIDER_TYPES = ['onepassword', 'onepassword-connect', 'bitwarden', 'bitwarden-export', 'vault', 'file', 'command'] as const
 const ProviderType = z.enum(PROVIDER_TYPES)
 export type ProviderType = z.output<typeof ProviderType>
 

@@ -125,8 +125,9 @@ const REFUSED: [object, string][] = [
   [{ token: '{"file":7}' }, 'token: its property "file": '],
   [{ token: '{"file":"../../etc/passwd"}' }, 'token: its property "file": must be a path without ".."'],
   [{ token: '{"file":"a","CANARY":1}' }, 'token: has a property that is not known'],
-  [{ provider_type: 'keepass', token: '{"file":"a"}' }, 'token: must have a password, a keyfile, or both'],
-  [{ provider_type: 'pass', token: '{"dir":"a"}' }, 'token: its property "gnupg": '],
+  [{ provider_type: 'keepass' }, 'provider_type: '],
+  [{ provider_type: 'command', token: '{"secret":"a"}' }, 'token: its property "program": '],
+  [{ provider_type: 'command', token: '{"program":"a","secret":"two\\nlines"}' }, 'token: its property "secret": must be one line'],
   [{ cache_ttl_seconds: -1 }, 'cache_ttl_seconds: '],
   [{ cache_ttl_seconds: 86_401 }, 'cache_ttl_seconds: '],
   [{ priority: 1 }, 'priority: there is no such property'],
@@ -142,9 +143,9 @@ test.each(REFUSED.map(([wrong, text]) => [JSON.stringify(wrong).slice(0, 80), wr
 )
 
 test('a new token has the form of the type that the provider has', async () => {
-  const { id } = await create({ provider_type: 'keepass', token: '{"file":"a","password":"b"}' })
+  const { id } = await create({ provider_type: 'command', token: '{"program":"a"}' })
   const answer = await change(id, { token: '{"file":"a"}' })
-  expect([answer.status, await message(answer)]).toEqual([400, 'token: must have a password, a keyfile, or both'])
+  expect([answer.status, await message(answer)]).toEqual([400, expect.stringMatching(/^token: (its property "program": |has a property that is not known)/)])
   await remove(id)
 })
 
@@ -292,7 +293,7 @@ test('tokens and values are in no answer, no log, and no byte of the database an
     ['PATCH', `/${id}`, { token: JSON.stringify({ file: `${inToken}/items.json` }), name: 'canary' }],
     ['PATCH', `/${id}`, { token: JSON.stringify({ file: `${inToken}/items.json`, more: inToken }) }],
     ['PATCH', `/${id}`, { token: JSON.stringify({ file: `../${inToken}` }) }],
-    ['POST', '', { name: 'x', provider_type: 'keepass', token: JSON.stringify({ file: inToken, password: { text: inToken } }) }],
+    ['POST', '', { name: 'x', provider_type: 'command', token: JSON.stringify({ program: inToken, secret: { text: inToken } }) }],
     ['POST', '', { name: 'x', provider_type: inToken, token: inToken }],
   ] as [string, string, object?][])
     answers.push(await (body ? await cloud.send(method, PATH + below, body) : await cloud.fetch(PATH + below, { method })).text())

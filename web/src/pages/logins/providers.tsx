@@ -22,12 +22,11 @@ const FILTERS: Filter[] = [{ kind: 'search', name: 'query', label: 'Search by na
 const TYPES = [
   ['onepassword', '1Password, with a service account'],
   ['onepassword-connect', '1Password Connect'],
-  ['keepass', 'KeePass'],
-  ['pass', 'pass'],
   ['bitwarden', 'Bitwarden'],
   ['bitwarden-export', 'An export of Bitwarden'],
   ['vault', 'Vault'],
   ['file', 'A file'],
+  ['command', 'A program of yours'],
 ] as const
 
 const About = () => (
@@ -176,7 +175,7 @@ export default function Providers() {
         empty={
           <Empty
             title="No credential providers"
-            text="Managed logins can take values from 1Password, KeePass, pass, Bitwarden, Vault or a file. An owner of all projects creates a provider here, or from a program:"
+            text="Managed logins can take values from 1Password, Bitwarden, Vault, a file, or a program of yours. An owner of all projects creates a provider here, or from a program:"
             examples={examples(
               `const provider = await kernel.credentialProviders.create({ name: 'team', provider_type: 'onepassword', token: process.env.OP_SERVICE_ACCOUNT_TOKEN! })\nconsole.log(provider.id)`,
               `provider = kernel.credential_providers.create(name="team", provider_type="onepassword", token=os.environ["OP_SERVICE_ACCOUNT_TOKEN"])\nprint(provider.id)`,

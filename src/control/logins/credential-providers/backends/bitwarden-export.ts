@@ -47,7 +47,7 @@ export function bitwardenExportBackend(token: string, files: CredentialFiles): B
     assertFew(plain.items.length)
     return plain
   }
-  // As with KeePass files: the slot is free when the work has ended, which cannot be stopped.
+  // The slot is free when the work has ended, which cannot be stopped.
   const read = (signal: AbortSignal) => abortable(opening.run(readNow, signal), signal)
 
   return {

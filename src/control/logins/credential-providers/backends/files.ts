@@ -1,20 +1,18 @@
-// Files of the operator that callers may have read as credentials: below one folder, and nothing else of this machine.
+// Files of the operator that callers may have read as credentials, and programs that they may have run: below one folder, and nothing else of this machine.
 import { constants } from 'node:fs'
-import { open, readdir, readlink, realpath, type FileHandle } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { access, lstat, open, readlink, realpath, type FileHandle } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { BackendProblem } from './backend.ts'
 
 export interface CredentialFiles {
   /** A whole file. @throws BackendProblem when it is not there, is no file, is outside of the folder, or is larger than `maxBytes` */
   read(path: string, options: { maxBytes: number; isPrivate?: boolean }): Promise<Buffer>
-  /** The real path of a folder, which is below the folder of credential files. @throws BackendProblem */
-  folder(path: string): Promise<string>
-  /** The files below a folder whose names end with `ending`, by their paths from it, sorted. Names with a dot in front and links are left out. @throws BackendProblem */
-  list(path: string, ending: string, most: number): Promise<string[]>
+  /** The real path of a program. @throws BackendProblem when it is not there, may not be run, or may be changed by other users of the machine */
+  program(path: string): Promise<string>
 }
 
-const MAX_DEPTH = 16
 const OTHERS_MAY = 0o077
+const OTHERS_MAY_WRITE = 0o022
 
 /** `root` is what the operator allows (COB_CREDENTIAL_FILES_DIR). */
 export function credentialFiles(root: string): CredentialFiles {
@@ -63,29 +61,16 @@ export function credentialFiles(root: string): CredentialFiles {
       }
       return bytes.subarray(0, at)
     },
-    async folder(path) {
+    async program(path) {
       const found = await real(path)
-      await readdir(found).catch(() => {
-        throw missing(path)
+      const stat = await lstat(found).catch(() => undefined)
+      if (!stat?.isFile()) throw missing(path)
+      if ((stat.mode & OTHERS_MAY_WRITE) !== 0)
+        throw new BackendProblem(`other users of the machine may change the program "${shown(path)}": its mode must be 0700 or 0755`)
+      await access(found, constants.X_OK).catch(() => {
+        throw new BackendProblem(`the service may not run the program "${shown(path)}"`)
       })
       return found
-    },
-    async list(path, ending, most) {
-      const found: string[] = []
-      const folders: { at: string; depth: number }[] = [{ at: '', depth: 0 }]
-      const base = await real(path)
-      for (const { at, depth } of folders) {
-        const entries = await readdir(join(base, at), { withFileTypes: true }).catch(() => {
-          throw missing(path)
-        })
-        for (const entry of entries.filter(({ name }) => !name.startsWith('.'))) {
-          const inside = join(at, entry.name)
-          if (entry.isDirectory() && depth < MAX_DEPTH) folders.push({ at: inside, depth: depth + 1 })
-          if (entry.isFile() && entry.name.endsWith(ending)) found.push(inside)
-        }
-        if (found.length > most || folders.length > most) throw new BackendProblem(`the folder "${shown(path)}" has more than ${most} entries, the limit`)
-      }
-      return found.toSorted()
     },
   }
 }

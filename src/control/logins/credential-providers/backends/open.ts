@@ -3,13 +3,12 @@ import type { ProviderType } from '../contract.ts'
 import type { Backend } from './backend.ts'
 import { bitwardenBackend } from './bitwarden.ts'
 import { bitwardenExportBackend } from './bitwarden-export.ts'
+import { commandBackend } from './command.ts'
 import { fileBackend } from './file.ts'
 import type { CredentialFiles } from './files.ts'
 import type { Asker } from './http.ts'
-import { keepassBackend } from './keepass.ts'
 import { connectOnePassword, onePasswordBackend } from './onepassword.ts'
 import { connectBackend } from './onepassword-connect.ts'
-import { passBackend } from './pass.ts'
 import { vaultBackend } from './vault.ts'
 
 export interface BackendTools {
@@ -21,12 +20,11 @@ export interface BackendTools {
 const BACKENDS: Record<ProviderType, (token: string, tools: BackendTools) => Backend> = {
   onepassword: (token) => onePasswordBackend(token, connectOnePassword),
   'onepassword-connect': (token, { asker }) => connectBackend(token, asker),
-  keepass: (token, { files }) => keepassBackend(token, files),
-  pass: (token, { files }) => passBackend(token, files),
   bitwarden: (token, { asker }) => bitwardenBackend(token, asker),
   'bitwarden-export': (token, { files }) => bitwardenExportBackend(token, files),
   vault: (token, { asker }) => vaultBackend(token, asker),
   file: (token, { files }) => fileBackend(token, files),
+  command: (token, { files }) => commandBackend(token, files),
 }
 
 /** @throws WrongToken when the token does not have the form of its type */

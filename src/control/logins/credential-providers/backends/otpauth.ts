@@ -1,15 +1,6 @@
 // One-time passwords as stores keep them: made into an otpauth:// URI, or left as a base32 secret.
 
-const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
-
-/** RFC 4648, without padding. */
-export function base32(bytes: Uint8Array): string {
-  let bits = ''
-  for (const byte of bytes) bits += byte.toString(2).padStart(8, '0')
-  return (bits.match(/.{1,5}/g) ?? []).map((five) => ALPHABET[Number.parseInt(five.padEnd(5, '0'), 2)]).join('')
-}
-
-export interface OneTimePassword {
+interface OneTimePassword {
   /** Base32. */
   secret: string
   period?: string | undefined
@@ -18,7 +9,7 @@ export interface OneTimePassword {
 }
 
 /** A secret alone stays one; with settings it becomes a URI. */
-export function otpauth({ secret, ...settings }: OneTimePassword): string {
+function otpauth({ secret, ...settings }: OneTimePassword): string {
   const plain = secret.replace(/[\s=-]/g, '').toUpperCase()
   const given = Object.entries(settings).filter((entry): entry is [string, string] => entry[1] !== undefined)
   if (given.length === 0) return plain

@@ -51,7 +51,7 @@ export const CONTENTS: readonly Group[] = [
       ['managed-auth', 'Profiles that stay logged in at a site.'],
       ['hosted-login', 'The page on which people log in.'],
       ['credentials', 'Stored credentials, one-time codes, and the keys that encrypt what is stored.'],
-      ['credential-providers', 'Passwords from KeePass files, pass, Bitwarden, Vault or 1Password.'],
+      ['credential-providers', 'Passwords from 1Password, Bitwarden, Vault, or a program of yours.'],
     ],
   },
   {
