@@ -74,6 +74,7 @@ const PAGES: [name: string, expected: Expected, hasSubmitted?: boolean][] = [
   ['lemonldap-second', { kind: 'code', fields: ['code:code'], submit: 'Connect' }, true],
   ['lemonldap-logged-in', { kind: 'logged_in', signOut: 'Logout' }, true],
   ['cockpit-login', { ...LOGIN, submit: 'Log in', choices: ['sign_in_method:undefined'] }],
+  ['cockpit-notice', { kind: 'logged_in', error: '2 failed login attempts' }, true],
   ['deluge-login', { kind: 'password', fields: ['password:password'], submit: 'Login' }],
   ['deluge-logged-in', { kind: 'logged_in', signOut: 'Logout' }, true],
   ['artemis-login', { ...LOGIN, submit: 'Log in', tick: ['Remember username'] }],

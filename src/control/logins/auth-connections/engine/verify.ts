@@ -32,7 +32,6 @@ export function judge(page: PageModel, seen: Interpretation, learned: Learned | 
   return 'inconclusive'
 }
 
-/** It will not say more when it is read again. */
 const hasFailed = ({ error, status }: PageModel, { kind }: Interpretation): boolean =>
   error !== null || (status !== null && (status >= 500 || status === 429)) || kind === 'http_auth' || kind === 'captcha' || kind === 'error'
 
