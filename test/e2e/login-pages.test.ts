@@ -339,6 +339,22 @@ test('a message of the same page, a form that vanishes and nothing at all are to
   expect(await login.read()).toMatchObject({ controls: [], body: expect.stringContaining('Done') })
 })
 
+test('a button of a page without fields that is switched on is something new', async () => {
+  page(
+    'late',
+    `<button id=out disabled>Log out</button><table class="x-item-disabled"><tr><td><button id=menu>Account</button></table><script>
+    const later = (change) => setTimeout(change, 2500)
+    later(() => { out.disabled = false; later(() => { menu.closest('table').className = '' }) })
+  </script>`,
+  )
+  const on = (model: PageModel) => ['out', 'menu'].map((name) => controlIn(model, name).enabled)
+  expect(on(await opened('late'))).toEqual([false, false])
+  expect(await login.settle()).toEqual({ by: 'changed', is_quiet: true })
+  expect(on(await login.read())).toEqual([true, false])
+  expect(await login.settle()).toEqual({ by: 'changed', is_quiet: true })
+  expect(on(await login.read())).toEqual([true, true])
+})
+
 test('passwords by HTTP, addresses without an answer, and dialogs stop nothing', async () => {
   page('basic', (request, response) => response.writeHead(401, { 'www-authenticate': 'Basic realm=x' }).end('<h1>No entry</h1>'))
   expect(await opened('basic')).toMatchObject({ http_auth: true, status: 401 })

@@ -167,6 +167,12 @@ const LOGINS: Record<string, (page: Page, user: Record<string, string>) => Promi
     await page.locator('#pass').fill(user.password!)
     await page.locator('input[type=submit]').click()
   },
+  async artemis(page, user) {
+    await page.locator('#pf-login-username-id').fill(user.username!)
+    await page.locator('#pf-login-password-id').fill(user.password!)
+    await page.locator('button[type=submit]').click()
+    await page.waitForTimeout(1_000)
+  },
   async miniflux(page, user) {
     await page.locator('#form-username').fill(user.username!)
     await page.locator('#form-password').fill(user.password!)

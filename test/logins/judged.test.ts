@@ -26,7 +26,7 @@ let visitor: Person
 let back: string
 const ended = new AsyncDisposableStack()
 beforeAll(async () => {
-  cloud = ended.use(await shareCloud(process.env.SHOW ? { COB_LOG_LEVEL: 'debug' } : {}))
+  cloud = ended.use(await shareCloud())
   net = ended.use(await startLoginNet([]))
   visitor = ended.use(await invitePerson())
   const site = ended.use(await serveSockets(createServer((_request, response) => response.setHeader('content-type', 'text/html').end('<title>back</title>'))))
@@ -34,19 +34,7 @@ beforeAll(async () => {
   proxy = (await cloud.client.proxies.create({ type: 'custom', protocol: 'http', config: { host: 'host.cob.internal', port: net.port } })).id!
   ended.defer(() => cloud.client.proxies.delete(proxy))
 })
-afterAll(async () => {
-  if (process.env.SHOW)
-    console.log(
-      cloud
-        .log()
-        .split('\n')
-        .filter((l) => /login|flow|auth/i.test(l))
-        .slice(-40)
-        .join('\n')
-        .slice(-12000),
-    )
-  await ended.disposeAsync()
-})
+afterAll(() => ended.disposeAsync())
 
 describe.each(TESTED)('$name', ({ name, start }) => {
   let app: LoginApp

@@ -1,5 +1,6 @@
 // The login applications, and which of them install and start quickly enough for script/test.
 import { startAdminer } from './apps/adminer.ts'
+import { startArtemis } from './apps/artemis.ts'
 import { startCalibreWeb } from './apps/calibre-web.ts'
 import { startCockpit } from './apps/cockpit.ts'
 import { startDeluge } from './apps/deluge.ts'
@@ -38,8 +39,9 @@ export interface Listed {
     | 'calibre-web'
     | 'flask-appbuilder'
     | 'miniflux'
+    | 'artemis'
     | 'debian'
-  /** Installs in less than 30 seconds. */
+  /** Installs in less than 30 seconds, with what every machine has: no Go, Maven or Java. */
   quick: boolean
   start: () => Promise<LoginApp>
 }
@@ -67,6 +69,7 @@ export const LOGIN_APPS: Listed[] = [
   { name: 'phpmyadmin', install: 'debian', quick: false, start: startPhpMyAdmin },
   { name: 'qbittorrent', install: 'debian', quick: false, start: startQbittorrent },
   { name: 'miniflux', install: 'miniflux', quick: false, start: startMiniflux },
+  { name: 'artemis', install: 'artemis', quick: false, start: startArtemis },
   { name: 'ungit', install: 'ungit', quick: false, start: startUngit },
   { name: 'znc', install: 'debian', quick: false, start: startZnc },
 ]

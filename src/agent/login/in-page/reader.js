@@ -221,6 +221,7 @@
   }
   /** Buttons and links also by what script libraries call the elements that they are drawn with. */
   const isOff = (element) => element.closest('.disabled, .is-disabled, .x-item-disabled, .ui-state-disabled, .dijitDisabled') !== null
+  const isOn = (element) => isEnabled(element) && !isOff(element)
   const isCovered = (element) => {
     const { left, top, width, height } = rectOf(element)
     const [x, y] = [left + width / 2, top + height / 2]
@@ -254,7 +255,7 @@
       required: element.required === true || attr(element, 'aria-required') === 'true',
       visible,
       covered: visible && isCovered(face),
-      enabled: isEnabled(element) && (kind === 'field' || !isOff(element)),
+      enabled: kind === 'field' ? isEnabled(element) : isOn(element),
       has_value: hasValue(element, tag),
       checked: checkedOf(element, tag, role),
       label,
@@ -320,12 +321,12 @@
     }
   }
 
-  /** What changes when the page answers: fields, messages, headings, what can be clicked where there is no field. Nothing of it leaves this world but its numbers. */
+  /** What changes when the page answers: fields, messages, headings, what can be clicked where there is no field, and whether it is switched on. Nothing of it leaves this world but its numbers. */
   login.pulse = () => {
     const { fields, clicks, headings, alerts, dialogs, body } = walk()
     const shown = fields.filter(({ element }) => isShown(p.faceOf(element)))
     const what = ({ element, tag }) => [tag, element.type ?? '', attr(element, 'name'), attr(element, 'id'), p.autocompleteOf(element)].join(' ').slice(0, 500)
-    const links = shown.length > 0 ? [] : clicks.slice(0, 100).map(({ element }) => textOf(element, 60))
+    const links = shown.length > 0 ? [] : clicks.slice(0, 100).map(({ element }) => `${isOn(element)} ${textOf(element, 60)}`)
     const invalid = shown.filter(({ element }) => attr(element, 'aria-invalid') === 'true').length
     return {
       fields: hash([...shown.map(what), ...links].join('\n')),

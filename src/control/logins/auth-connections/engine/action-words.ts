@@ -6,6 +6,11 @@ export const ACTION_WORDS = {
     iniciar sesion | inicia sesion | inicio de sesion | acceder | ingresar | entrar | identificarse | conectarse | accedi | accesso | entra | accesso utente | entrar | iniciar sessao | aceder | acessar | fazer login | inloggen | log in | aanmelden
     zaloguj | zaloguj sie | logowanie | zalogowac | prihlasit | prihlasit se | prihlaseni | prihlaste se | logga in | inloggning | log ind | log pa | logg inn | kirjaudu | kirjaudu sisaan | kirjautuminen | giris | giris yap | oturum ac | oturum acin
     войти | вход | авторизация | авторизоваться | войдите | bejelentkezes | conectare | autentificare | συνδεση | dang nhap | ログイン | サインイン | ログオン | 登录 | 登入 | 登陆 | 로그인 | تسجيل الدخول | دخول | התחבר | כניסה | เข้าสู่ระบบ | увійти | ввійти | вхід | увійдіть | увійти до системи | авторизація | авторизуватися`,
+  /** What makes "login" the thing that is told of: users find such links on pages of their accounts. */
+  login_records: `
+    history | activity | attempts | audit | records | statistics | last login | last logins | recent logins | login log | verlauf | historie | aktivitaten | versuche | protokoll | historique | activite | tentatives | historial | actividad | intentos | cronologia | attivita | tentativi | storico | historico | atividade | tentativas
+    geschiedenis | activiteit | pogingen | historia | aktywnosc | proby | aktivita | pokusy | historik | aktivitet | forsok | historikk | forsog | tapahtumat | yritykset | gecmisi | gecmis | etkinligi | denemeleri | история | журнал | попытки | активность | elozmenyek | istoric | ιστορικο | lich su
+    履歴 | 历史 | 记录 | 歷史 | 記錄 | 紀錄 | 기록 | 내역 | 이력 | محفوظات | نشاط | היסטוריה | היסטוריית | ประวัติ | історія | спроби | активність`,
   next: `
     next | continue | proceed | go on | weiter | fortfahren | nachste | suivant | continuer | siguiente | continuar | avanti | continua | proximo | proxima | avancar | seguinte | volgende | doorgaan | verder | dalej | kontynuuj | nastepny | dalsi | pokracovat | nasta | fortsatt | naste | naeste | fortsaet | seuraava | jatka
     ileri | devam | devam et | sonraki | далее | продолжить | дальше | 次へ | 続ける | 続行 | 下一步 | 继续 | 繼續 | 다음 | 계속 | التالي | متابعة | استمرار | הבא | ถัดไป | далі | продовжити | наступний | наступна`,

@@ -61,6 +61,25 @@ test('a way out that is switched off is none: an application shows it to guests 
   expect(judge(guests, interpret(guests, context()), learned)).toBe('inconclusive')
 })
 
+test.each([
+  'View login history',
+  'Login activity',
+  'Recent logins',
+  'Verlauf der Anmeldung',
+  'Historique de connexion',
+  'Historial de inicio de sesión',
+  'Cronologia di accesso',
+  'История: вход',
+  'Історія: вхід',
+  'ログイン履歴',
+  '登录记录',
+  '로그인 기록',
+])('a link that tells of logins is no way to log in, and a notice beside it denies none: %s', (label) => {
+  const model = behind({ alerts: [{ text: NOTICES[0]!, by: 'class' }] }, [...MENU, press(label)])
+  expect(kindOf(model, true)).toBe('logged_in')
+  expect(interpret(page([link(label, '/account/login-history')]), context()).waysToLogin).toEqual([])
+})
+
 test('a page that has nothing else, or a way to log in, says that it failed', () => {
   const text = 'Error: this account is locked.'
   expect(kindOf(behind({ alerts: [{ text, by: 'role' }] }, [link('Home', '/')]), true)).toBe('error')

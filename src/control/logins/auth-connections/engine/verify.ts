@@ -10,12 +10,15 @@ import { FlowFailure } from './work.ts'
 
 export type Verdict = 'AUTHENTICATED' | 'NEEDS_AUTH' | 'inconclusive'
 
+/** How often a page that says nothing is read again, and how long each time something new is waited for. Two pages take twice as long at most. */
+const MAX_LATE_LOOKS = 3
+const LATE_MS = 2_500
+
 const ASKS: readonly PageKind[] = ['login', 'identifier', 'password', 'code', 'sso_only', 'method_choice', 'account_choice']
 
 /** What one page says. A site that fails, or a page that could not be opened, says nothing: a good session is not given up for it. */
 export function judge(page: PageModel, seen: Interpretation, learned: Learned | undefined): Verdict {
-  if (page.error !== null || seen.kind === 'http_auth' || (page.status !== null && (page.status >= 500 || page.status === 429))) return 'inconclusive'
-  if (seen.kind === 'captcha' || seen.kind === 'error') return 'inconclusive'
+  if (hasFailed(page, seen)) return 'inconclusive'
   if (ASKS.includes(seen.kind)) return seen.confidence >= SURE ? 'NEEDS_AUTH' : 'inconclusive'
   if (seen.kind === 'logged_in' && seen.confidence >= SURE) return 'AUTHENTICATED'
   const at = page.host + stablePath(page.url)
@@ -28,6 +31,9 @@ export function judge(page: PageModel, seen: Interpretation, learned: Learned | 
   if (seen.kind === 'way_to_login' && (learned === undefined || learned.marks.signsOut || isInstead)) return 'NEEDS_AUTH'
   return 'inconclusive'
 }
+
+const hasFailed = ({ error, status }: PageModel, { kind }: Interpretation): boolean =>
+  error !== null || (status !== null && (status >= 500 || status === 429)) || kind === 'http_auth' || kind === 'captcha' || kind === 'error'
 
 export interface Probed {
   verdict: Verdict
@@ -43,10 +49,23 @@ interface Tools {
 }
 
 /** Opens an address and reads the page, which the agent has waited for. */
-export async function look({ browser, interpret, context, signal }: Tools, url: string, newTab: boolean): Promise<{ page: PageModel; seen: Interpretation }> {
+async function look({ browser, interpret, context, signal }: Tools, url: string, newTab: boolean): Promise<{ page: PageModel; seen: Interpretation }> {
   await browser.open(url, { newTab }, signal)
   const page = await browser.read(signal)
   return { page, seen: interpret(page, context) }
+}
+
+/** The same, with what the page says. One that says nothing yet may still wait for its server, as pages that scripts build do: it is read again when it has changed, and a few times all the same. */
+async function judged(tools: Tools, url: string, newTab: boolean, learned: Learned | undefined): Promise<Probed> {
+  const { browser, interpret, context, signal } = tools
+  let { page, seen } = await look(tools, url, newTab)
+  for (let looks = 0; ; looks++) {
+    const verdict = judge(page, seen, learned)
+    if (verdict !== 'inconclusive' || looks === MAX_LATE_LOOKS || hasFailed(page, seen)) return { verdict, page, seen }
+    await browser.settle(LATE_MS, signal)
+    page = await browser.read(signal)
+    seen = interpret(page, context)
+  }
 }
 
 interface Where {
@@ -62,17 +81,14 @@ interface Where {
  */
 export async function probe(tools: Tools, { postLoginUrl, home, loginUrl, learned }: Where): Promise<Probed> {
   const first = postLoginUrl ?? home
-  const one = await look(tools, first, true)
-  const verdict = judge(one.page, one.seen, learned)
-  if (verdict !== 'inconclusive') return { verdict, ...one }
+  const one = await judged(tools, first, true, learned)
+  if (one.verdict !== 'inconclusive') return one
   const isMark = loginUrl !== undefined && learned?.marks.redirects === true
   const second = isMark ? loginUrl : first === home ? loginUrl : home
-  if (second === undefined || second === first) return { verdict, ...one }
-  const two = await look(tools, second, false)
-  const later = judge(two.page, two.seen, learned)
-  if (later !== 'inconclusive') return { verdict: later, ...two }
-  const hasFailed = two.page.error !== null || two.seen.kind === 'error' || two.seen.kind === 'captcha'
-  return isMark && !hasFailed && pathOf(two.page.url) !== pathOf(loginUrl) ? { verdict: 'AUTHENTICATED', ...two } : { verdict: later, ...two }
+  if (second === undefined || second === first) return one
+  const two = await judged(tools, second, false, learned)
+  const isElsewhere = isMark && !hasFailed(two.page, two.seen) && pathOf(two.page.url) !== pathOf(loginUrl)
+  return two.verdict === 'inconclusive' && isElsewhere ? { ...two, verdict: 'AUTHENTICATED' } : two
 }
 
 /** An address without query and fragment. */

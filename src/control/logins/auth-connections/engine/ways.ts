@@ -35,6 +35,7 @@ function wayScore(view: View, seen: Seen): number {
   const { control, label, name } = seen
   if (!control.enabled) return 0
   const path = wordsOfName(control.href_path ?? '')
+  if (label.has('login_records') || path.has('login_records')) return 0
   const saysIt = label.has('sign_in') && !isAddress(control.label)
   // The same page in another language, or sorted otherwise.
   if (!saysIt && control.href_path !== null && control.href_path === ownPath(view)) return 0
