@@ -96,9 +96,9 @@ afterAll(async () => {
 
 /** A server that answers every request in this way. */
 async function hostile(
-  answer: (response: ServerResponse, request: IncomingMessage) => void,
+  answer: (response: ServerResponse, request: IncomingMessage) => unknown,
 ): Promise<{ endpoint: Endpoint; server: ReturnType<typeof createServer> } & AsyncDisposable> {
-  const server = createServer((request, response) => answer(response, request))
+  const server = createServer((request, response) => void answer(response, request))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {

@@ -21,7 +21,11 @@ afterAll(() => scope.disposeAsync())
 async function opened(name: string, last: string, fill: (old: Db) => Promise<void>): Promise<Db> {
   const admin = new pg.Client({ host, user: 'cob', database: 'postgres' })
   await admin.connect()
-  await admin.query(`create database ${name}`).finally(() => admin.end())
+  try {
+    await admin.query(`create database ${name}`)
+  } finally {
+    await admin.end()
+  }
   const old: Db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new pg.Pool({ host, user: 'cob', database: name }) }) })
   try {
     const { error } = await migratorOf(old).migrateTo(last)

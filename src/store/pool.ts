@@ -235,14 +235,16 @@ class Connection implements PostgresPoolClient {
     const { promise: gaveUp, reject } = Promise.withResolvers<never>()
     const began = performance.now()
     const look = async () => {
-      if (performance.now() - began < GIVE_UP_MS && (await this.#pool.isThere())) timer = setTimeout(look, SILENT_MS)
+      if (performance.now() - began < GIVE_UP_MS && (await this.#pool.isThere())) later()
       else reject(away(new Error(`no answer to a statement within ${Math.round(performance.now() - began)} ms`)))
     }
-    let timer = setTimeout(look, SILENT_MS)
+    let timer: NodeJS.Timeout
+    const later = () => void (timer = setTimeout(() => void look().catch(reject), SILENT_MS))
+    later()
     try {
       return await Promise.race([answer, gaveUp])
     } finally {
-      clearTimeout(timer)
+      clearTimeout(timer!)
     }
   }
 }

@@ -18,7 +18,11 @@ afterAll(() => scope.disposeAsync())
 const addressOf = async (database: string) => {
   const admin = new pg.Client({ host, user: 'cob', database: 'postgres' })
   await admin.connect()
-  await admin.query(`create database ${database}`).finally(() => admin.end())
+  try {
+    await admin.query(`create database ${database}`)
+  } finally {
+    await admin.end()
+  }
   return { host, user: 'cob', database }
 }
 const later = (db: Db, name: string) => sql`insert into kysely_migration values (${name}, '2030-01-01T00:00:00.000Z')`.execute(db)

@@ -46,8 +46,8 @@ export function makeSpool(dir: string): Spool {
       }
     },
     async sync(name) {
-      const file = await open(path(name), 'r')
-      await file.datasync().finally(() => file.close())
+      await using file = await open(path(name), 'r')
+      await file.datasync()
     },
     read: (name) => exists(path(name)).then((isThere) => (isThere ? createReadStream(path(name)) : undefined)),
     remove: (name) => rm(path(name), { force: true }),

@@ -35,7 +35,11 @@ beforeAll(async () => {
   const { host } = await ownPostgres('target', scope)
   const admin = new pg.Client({ host, user: 'cob', database: 'postgres' })
   await admin.connect()
-  await admin.query(`create database moved template template0 encoding 'UTF8'`).finally(() => admin.end())
+  try {
+    await admin.query(`create database moved template template0 encoding 'UTF8'`)
+  } finally {
+    await admin.end()
+  }
   env = {
     DATABASE_URL: `postgres://cob@/moved?host=${host}`,
     COB_S3_BUCKET: Bucket,

@@ -113,7 +113,11 @@ export async function fill(service: Running): Promise<Filled> {
   await client.connect()
   // Merged in the background, after the end of the session.
   const fresh = async () => (await client.query('select 1 from telemetry_segments where object is null')).rows
-  await until('telemetry in an object', SOON_MS, async () => (await fresh()).length === 0, { everyMs: 20 }).finally(() => client.end())
+  try {
+    await until('telemetry in an object', SOON_MS, async () => (await fresh()).length === 0, { everyMs: 20 })
+  } finally {
+    await client.end()
+  }
   const film = await until('the film', SOON_MS, () => filmOf(service, id, replay), { everyMs: 50 })
   return { session: id, replay, film, extension, deployment, projectKey }
 }

@@ -50,7 +50,8 @@ export async function startIdentityProvider(port: number): Promise<IdentityProvi
     pkce: { required: () => true },
     findAccount: (_context, id) => (people[id] ? { accountId: id, claims: () => ({ sub: id, ...people[id] }) } : undefined),
   })
-  answer = provider.callback()
+  const callback = provider.callback()
+  answer = (request, response) => void callback(request, response)
   const idp: IdentityProvider = {
     issuer,
     people,

@@ -259,7 +259,11 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     const runAside = async (userDataDir: string, work: (cdp: Cdp) => Promise<void>) => {
       const flags = chromiumFlags(this.#screen.viewport, this.#asPerson, [`--user-data-dir=${userDataDir}`, '--disable-extensions'])
       const run = await startChromium(this.#program, flags, this.#env, this.#log, this.#signal, this.#said)
-      await work(run.pipe).finally(() => run.close(FINISH_MS))
+      try {
+        await work(run.pipe)
+      } finally {
+        await run.close(FINISH_MS)
+      }
     }
     const left = await writeMissing(join(USER_DATA_DIR, this.#profile), known, { scratch: COOKIES_DIR, runAside, log: this.#log }).catch((err: unknown) => {
       this.#log.warn({ err }, 'cookies could not be written')

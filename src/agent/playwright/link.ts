@@ -206,7 +206,11 @@ const isInWindow = (page: Page): Promise<boolean> =>
 
 async function windowOf(page: Page): Promise<void> {
   const session = await page.context().newCDPSession(page)
-  await session.send('Browser.getWindowForTarget').finally(() => session.detach())
+  try {
+    await session.send('Browser.getWindowForTarget')
+  } finally {
+    await session.detach()
+  }
 }
 
 /** 2 for a page with focus, 1 for a visible one, 0 for a hidden one (which may believe that it has focus); undefined without an answer. */

@@ -56,10 +56,9 @@ export async function tabsHave(folder: string, passwords: ReadonlySet<string>): 
     const opened = await openRegular(join(tabs, name), false).catch(unlessOdd)
     // It is not packed either.
     if (!opened) continue
-    const { handle, stats } = opened
+    await using handle = opened.handle
     // No list of Chromium's. It is not worth reading.
-    const bytes = stats.size > MAX_TABS ? undefined : await handle.readFile().finally(() => handle.close())
-    if (!bytes) await handle.close()
+    const bytes = opened.stats.size > MAX_TABS ? undefined : await handle.readFile()
     if (!bytes || wanted.some((form) => bytes.includes(form))) return true
   }
   return false

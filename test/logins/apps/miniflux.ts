@@ -15,7 +15,11 @@ export async function startMiniflux(): Promise<LoginApp> {
   const run = async (database: string, statement: string) => {
     const client = new pg.Client({ host, user: 'cob', database })
     await client.connect()
-    await client.query(statement).finally(() => client.end())
+    try {
+      await client.query(statement)
+    } finally {
+      await client.end()
+    }
   }
   await run('postgres', 'create database miniflux')
   const server = scope.use(

@@ -25,7 +25,13 @@ export const signIn = defineModule<WebSessions>({
       settings: oidc,
       client: makeOidcClient(oidc),
       sealer: makeSealer(keys, 'sign-in'),
-      admit: (identity: Parameters<typeof admit>[2]) => admit(db, oidc, identity).finally(() => rights.taken()),
+      async admit(identity: Parameters<typeof admit>[2]) {
+        try {
+          return await admit(db, oidc, identity)
+        } finally {
+          await rights.taken()
+        }
+      },
     }
     house.mount(contract, signInHandlers({ sessions, checkKey, oidc: byProvider, describe: (by) => describe(db, by) }))
     return sessions

@@ -49,7 +49,8 @@ describe('a follower of a deployment', () => {
     const { id } = await deployed(cloud, { env: fakeApps({ long: ['x'] }) })
     await cloud.query("insert into app_events (deployment_id, kind, line) select $1, 'log', n || repeat('é', 30000) from generate_series(1, 40) n", [id])
     const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
-    const part = await readEvents(db, { deployment: id }, 0).finally(() => db.destroy())
+    await using _ = { [Symbol.asyncDispose]: () => db.destroy() }
+    const part = await readEvents(db, { deployment: id }, 0)
     const logged = part.filter(({ kind }) => kind === 'log')
     expect(logged.length).toBeGreaterThan(1)
     expect(logged.length).toBeLessThan(7)

@@ -201,7 +201,11 @@ async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: R
     endpointOf: () => undefined,
     ...others,
   }
-  return work(makeReplays(settings)).finally(() => db.destroy())
+  try {
+    return await work(makeReplays(settings))
+  } finally {
+    await db.destroy()
+  }
 }
 
 /** What the service does once an hour. */

@@ -72,7 +72,10 @@ async function start() {
   show('Allow access?', '', 'consent')
 }
 
-$('sign-in').addEventListener('submit', async (event) => {
+/** What does not work is told where the person looks. */
+const when = (id, type, work) => $(id).addEventListener(type, (event) => void work(event).catch((error) => show('Something went wrong', String(error))))
+
+when('sign-in', 'submit', async (event) => {
   event.preventDefault()
   const { failed } = await ask('/sign-in/key', { method: 'POST', body: { api_key: $('key').value.trim() } })
   $('key').value = ''
@@ -80,7 +83,7 @@ $('sign-in').addEventListener('submit', async (event) => {
   return start()
 })
 
-$('consent').addEventListener('submit', async (event) => {
+when('consent', 'submit', async (event) => {
   event.preventDefault()
   const allow = event.submitter?.value === 'allow'
   const project = $('project').value
@@ -96,7 +99,7 @@ $('consent').addEventListener('submit', async (event) => {
   return location.assign(answer.redirect_to)
 })
 
-$('other').addEventListener('click', async () => {
+when('other', 'click', async () => {
   await ask('/sign-out', { method: 'POST' })
   return start()
 })
