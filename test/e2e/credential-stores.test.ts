@@ -102,13 +102,13 @@ describe('a program', () => {
   }
 
   test('gets its secret on standard input only, and nothing of the environment of the service', async () => {
-    process.env.COB_CANARY = 'of the service'
+    process.env.CANARY_OF_SERVICE = 'of the service'
     const backend = write(
       'env',
       `read -r secret; env >${dir}/seen; tr '\\0' ' ' </proc/$$/cmdline >>${dir}/seen; printf '{"items":[{"id":"1","title":"%s"}]}' "$secret"`,
     )
     expect(await backend.listItems(never)).toEqual([{ id: '1', title: 'canary', vault: { id: '', name: 'Store' }, urls: [] }])
-    delete process.env.COB_CANARY
+    delete process.env.CANARY_OF_SERVICE
     expect(readFileSync(join(dir, 'seen'), 'utf8')).not.toMatch(/canary|of the service/i)
   })
 

@@ -44,6 +44,8 @@ export const invocations = defineModule({
     house.fill(running, { end: (id, reason) => runs.endAll(id, reason), begun: (id) => runs.prepare(id) })
     house.use({ [Symbol.dispose]: bells.on('look', (text) => runs.heard(text)) })
     house.mount(contract, invocationHandlers(invocations, rules))
+    // Also when the start fails after it has taken over runs.
+    house.use({ [Symbol.asyncDispose]: () => runs.stop() })
     house.fill(phases.settle, () => runs.adopt())
     house.fill(phases.stop, () => runs.stop())
   },
