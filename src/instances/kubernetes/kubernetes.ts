@@ -23,6 +23,8 @@ import { makeWalls } from './walls.ts'
 /** How long the node of a pod has to end it. A node that does not answer never does: then the pod is deleted by force, and the node ends what it finds when it is back. */
 const ENDED_MS = 20_000
 const FORCED_MS = 10_000
+/** A kubelet tells of the end of a container after a second or two. That a node has died a cluster finds out after 40 to 55 s of silence; a service hears nothing of it any more after some ten. */
+const NOTICES_MS = 60_000
 const LOOKUP_MS = 5_000
 /** Most addresses of one name. */
 const MAX_ADDRESSES = 16
@@ -102,6 +104,7 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
         return { reason: standing.why, ...(standing.limit && { limit: standing.limit }), ...(standing.cause && { cause: standing.cause }) }
       return standing.state === 'running' && standing.doubt !== undefined ? { reason: standing.doubt, cause: 'node_lost' } : undefined
     },
+    noticesMs: NOTICES_MS,
     async said(kind, id) {
       const log = await core.readNamespacedPodLog({ namespace, name: nameOf(kind, id), container: CONTAINER, tailLines: 50, limitBytes: 64 * 1024 })
       return String(log)
