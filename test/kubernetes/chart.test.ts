@@ -9,13 +9,15 @@ import { promisify } from 'node:util'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import { until } from '../../src/base/wait.ts'
+import { sleep, until } from '../../src/base/wait.ts'
 import { overTcp, ownPostgres } from '../support/postgres.ts'
 import { KEYS, s3Server } from '../support/s3.ts'
 import { scratchDir } from '../support/scratch.ts'
 import { kubectl, kubectlSoon } from './cluster.ts'
 
 const CALL_MS = 240_000
+/** Between two calls of each caller while the replicas are replaced. */
+const LOAD_PAUSE_MS = 500
 /** Of the bridge between the nodes. The cluster sends what comes here to this machine's loopback. */
 const HERE = '10.90.0.1'
 const HELM = join(PACKAGE_DIR, '.cob/kubernetes/bin/helm')
@@ -56,6 +58,31 @@ const bothReady = () =>
     { everyMs: 1_000 },
   )
 const clientOf = (ip: string) => new Kernel({ baseURL: `http://${ip}:2627`, apiKey: key })
+/** A client whose calls, and repeated calls, go in turn to the replicas to which the cluster's service sends callers at that moment. */
+function clientOfAny(): Kernel {
+  let calls = 0
+  return new Kernel({
+    baseURL: 'http://service',
+    apiKey: key,
+    fetch: async (url, init) => {
+      const found = await kubectlSoon('--namespace', 'cob', 'get', 'endpoints', 'cob', '--output', 'jsonpath={.subsets[*].addresses[*].ip}')
+      const addresses = found.split(' ')
+      const address = new URL(url instanceof Request ? url.url : url)
+      address.host = `${addresses[calls++ % addresses.length]}:2627`
+      return await fetch(address, init)
+    },
+  })
+}
+/** Does the work again and again until the signal aborts; resolves with how often. @throws when it fails */
+async function repeat(signal: AbortSignal, work: () => Promise<unknown>): Promise<number> {
+  let times = 0
+  while (!signal.aborted) {
+    await work()
+    times++
+    await sleep(LOAD_PAUSE_MS, signal).catch(() => {}) // the loop ends
+  }
+  return times
+}
 
 // Without Go, script/kubernetes-binaries has built no Helm.
 describe.skipIf(!existsSync(HELM))('the chart', () => {
@@ -104,46 +131,62 @@ describe.skipIf(!existsSync(HELM))('the chart', () => {
   }, CALL_MS)
   afterAll(() => ended.disposeAsync(), CALL_MS)
 
-  test('a session that one replica makes is used by the other one, and goes on when all replicas are replaced', { timeout: CALL_MS }, async () => {
-    const [one, two] = pods()
-    const { session_id: id } = await clientOf(one!.ip).browsers.create({ timeout_seconds: 600 })
-    const { cdp_ws_url: url } = await clientOf(two!.ip).browsers.retrieve(id)
-    const connected = await chromium.connectOverCDP(url)
-    await (await connected.contexts()[0]!.newPage()).setContent('<title>kept</title>')
-    await connected.close()
-    // A change of settings replaces one replica after the other.
-    await helm('upgrade', 'cob', chart, '--values', values, '--set-string', 'settings.COB_LOG_LEVEL=debug')
-    const before = new Set([one!.name, two!.name])
-    await until(
-      'new replicas',
-      CALL_MS,
-      () => {
-        const found = pods()
-        return found.length === 2 && found.every(({ name, ready }) => ready && !before.has(name))
-      },
-      { everyMs: 1_000 },
-    )
-    const client = clientOf(pods()[0]!.ip)
-    const again = await chromium.connectOverCDP((await client.browsers.retrieve(id)).cdp_ws_url)
-    expect(
-      await Promise.all(
-        again
-          .contexts()[0]!
-          .pages()
-          .map((page) => page.title()),
-      ),
-    ).toContain('kept')
-    await again.close()
-    await client.browsers.deleteByID(id)
-    await until(
-      'the pod to be gone',
-      CALL_MS,
-      async () => (await kubectlSoon('--namespace', SESSIONS, 'get', 'pods', '--selector', `cob.id=${id}`, '--output', 'name')) === '',
-      {
-        everyMs: 500,
-      },
-    )
-  })
+  test(
+    'a session that one replica makes is used by the other one, and goes on when all replicas are replaced; callers meanwhile notice nothing',
+    { timeout: CALL_MS },
+    async () => {
+      const [one, two] = pods()
+      const { session_id: id } = await clientOf(one!.ip).browsers.create({ timeout_seconds: 600 })
+      const { cdp_ws_url: url } = await clientOf(two!.ip).browsers.retrieve(id)
+      const connected = await chromium.connectOverCDP(url)
+      await (await connected.contexts()[0]!.newPage()).setContent('<title>kept</title>')
+      await connected.close()
+      const client = clientOfAny()
+      const stop = new AbortController()
+      const load = Promise.all([
+        repeat(stop.signal, () => client.browsers.process.exec(id, { command: 'true' })),
+        repeat(stop.signal, async () => client.browsers.deleteByID((await client.browsers.create()).session_id)),
+      ])
+      load.catch(() => {}) // it is awaited below
+      try {
+        // A change of settings replaces one replica after the other.
+        await helm('upgrade', 'cob', chart, '--values', values, '--set-string', 'settings.COB_LOG_LEVEL=debug')
+        const before = new Set([one!.name, two!.name])
+        await until(
+          'new replicas',
+          CALL_MS,
+          () => {
+            const found = pods()
+            return found.length === 2 && found.every(({ name, ready }) => ready && !before.has(name))
+          },
+          { everyMs: 1_000 },
+        )
+      } finally {
+        stop.abort()
+      }
+      const [uses, creates] = await load
+      expect([uses > 5, creates > 2]).toEqual([true, true])
+      const again = await chromium.connectOverCDP((await client.browsers.retrieve(id)).cdp_ws_url)
+      expect(
+        await Promise.all(
+          again
+            .contexts()[0]!
+            .pages()
+            .map((page) => page.title()),
+        ),
+      ).toContain('kept')
+      await again.close()
+      await client.browsers.deleteByID(id)
+      await until(
+        'the pod to be gone',
+        CALL_MS,
+        async () => (await kubectlSoon('--namespace', SESSIONS, 'get', 'pods', '--selector', `cob.id=${id}`, '--output', 'name')) === '',
+        {
+          everyMs: 500,
+        },
+      )
+    },
+  )
 
   test("each node gets the profile of sessions' system calls, and a label while it has it", async () => {
     const file = join(profiles, 'cob/instance.json')

@@ -17,7 +17,14 @@ export const kubectl = (...args: string[]): string => execFileSync('kubectl', ['
 export const kubectlSoon = async (...args: string[]): Promise<string> =>
   (await run('kubectl', ['--namespace', 'sessions', ...args], { ...asAdmin(), timeout: SOON_MS })).stdout
 
-/** A program of the cluster: `kubelet1`, `containerd2`, `apiserver` … */
-export const pidOf = (program: string): number => Number(readFileSync(join(folder(), 'pids', program), 'utf8'))
-export const kill = (program: string): boolean => process.kill(pidOf(program), 'SIGKILL')
-export const startAgain = (program: string): Buffer => execFileSync('sh', [join(folder(), `start-${program}`)], { timeout: CALL_MS })
+const pidOf = (program: string): number => Number(readFileSync(join(folder(), 'pids', program), 'utf8'))
+
+/** Kills a program of the cluster (`kubelet1`, `containerd2`, `apiserver` …), and starts it again once the work is done or has failed. */
+export async function whileAway(program: string, work: () => Promise<void>): Promise<void> {
+  process.kill(pidOf(program), 'SIGKILL')
+  try {
+    await work()
+  } finally {
+    execFileSync('sh', [join(folder(), `start-${program}`)], { timeout: CALL_MS })
+  }
+}

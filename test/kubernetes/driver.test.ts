@@ -215,13 +215,13 @@ test("an operator's tolerations and priority are in the pod; what the cluster do
   }
 })
 
-test('an instance that ran out of memory, or whose pod was deleted, says that', async () => {
+test('an instance whose pod was deleted says that', async () => {
   const driver = driverOf('ends')
   {
     await using instance = await driver.start(spec(), AbortSignal.timeout(CALL_MS))
     expect((await picture(instance)).status).toBe(200)
     kubectl('delete', 'pod', `cob-browser-${instance.id}`, '--wait=false')
-    expect((await instance.exited).reason).toMatch(/its pod was deleted/)
+    expect(await instance.exited).toEqual({ reason: expect.stringMatching(/its pod was deleted/), cause: 'evicted' })
   }
   await driver[Symbol.asyncDispose]()
 })

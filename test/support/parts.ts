@@ -54,7 +54,6 @@ export const LONG_FAST: readonly string[] = [
   'src/egress/forwarder.test.ts',
   'src/runner/build.test.ts',
   'src/runner/run.test.ts',
-  'src/store/copy-database.test.ts',
   'src/store/embedded.test.ts',
   'src/store/leases.test.ts',
 ]

@@ -1,7 +1,7 @@
 // One container of the driver: its program is watched over its lifeline, and it ends as one, tried until nothing is left.
 import { connect } from 'node:tls'
 import type { Log } from '../../base/log.ts'
-import { resultWithin, sleep, until, within } from '../../base/wait.ts'
+import { resultWithin, until, WaitTimeout, within } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { Exit, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
@@ -133,21 +133,25 @@ export class ContainerInstance implements Instance {
       },
       () => {}, // `ended` says why
     )
-    // The engine knows more than that the connection has ended, a moment later.
+    // The engine knows more than that the connection has ended, some time later.
     const why = async (exit: Exit): Promise<Exit> => {
-      await sleep(WHY_MS, signal).catch(() => {})
-      // A node that has died is found out by its cluster later than by us.
-      const known = await engine
-        .whyEnded(this.#kind, this.id)
-        .catch((error: unknown): Exit => ({ reason: `the engine does not say why: ${(error as Error).message}` }))
       // What the agent has said before its end is the reason for that of its container.
       if (exit.cause !== undefined) return exit
-      return known ?? { ...exit, reason: `${exit.reason}; as far as the engine knows, its container still runs` }
+      try {
+        return await until('the reason of an end', engine.noticesMs, () => engine.whyEnded(this.#kind, this.id), { everyMs: WHY_EVERY_MS, signal })
+      } catch (error) {
+        const { message } = error as Error
+        return {
+          ...exit,
+          reason: `${exit.reason}; ${error instanceof WaitTimeout ? 'as far as the engine knows, its container still runs' : `the engine does not say why: ${message}`}`,
+        }
+      }
     }
     void lifeline.ended.then(async (exit) => {
       // When the service stops, what goes on belongs to another one: it has not ended.
       if (signal.aborted || this.#isUnwatched) return
-      this.#resolveExit(this.#isEnding ? { reason: 'it was ended' } : await why(exit))
+      const known = this.#isEnding ? { reason: 'it was ended' } : await why(exit)
+      if (!signal.aborted) this.#resolveExit(known)
     })
     return lifeline
   }
@@ -157,8 +161,8 @@ export class ContainerInstance implements Instance {
   }
 }
 
-/** An engine notices the end of a container within this time. */
-const WHY_MS = 100
+/** Between two questions to the engine why a container has ended. */
+const WHY_EVERY_MS = 100
 
 /** Whether the program itself answers there, known by its certificate: what publishes its port accepts connections before it listens. */
 async function answersTls(host: string, port: number, certificate: string | undefined): Promise<boolean> {

@@ -56,8 +56,10 @@ export interface Engine extends AsyncDisposable {
   found(kind: ContainerKind): Promise<Found[]>
   /** Undefined when it does not run. */
   running(kind: ContainerKind, id: string): Promise<Running | undefined>
-  /** Why it has ended; undefined while it runs. */
+  /** Why it has ended; undefined while it runs, and for {@link noticesMs} at most after that. */
   whyEnded(kind: ContainerKind, id: string): Promise<Exit | undefined>
+  /** How long an engine may take until it knows of an end. */
+  readonly noticesMs: number
   /** The last of what its programs have printed, for the log of a failed start. */
   said(kind: ContainerKind, id: string): Promise<string>
   /** Ends it at once, and resolves when nothing is left of it. One that is not there is no error. */

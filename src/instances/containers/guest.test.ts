@@ -29,6 +29,7 @@ function slowEngine() {
     found: never,
     running: never,
     whyEnded: never,
+    noticesMs: 0,
     said: never,
     async remove(kind: ContainerKind, id: string) {
       state.removals++

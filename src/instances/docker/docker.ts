@@ -12,6 +12,8 @@ import { dockerNetwork } from './network.ts'
 
 /** Limit on one call of the API. Most take milliseconds, a start half a second, and many times that on a busy machine. */
 const CALL_MS = 60_000
+/** The daemon knows of an end within milliseconds, and later on a busy machine. */
+const NOTICES_MS = 5_000
 /** Characters of a container's output that are kept for an error. */
 const MAX_SAID = 2_000
 
@@ -95,6 +97,7 @@ export function dockerEngine({ config, scope, replica, log }: EngineSettings): E
       if (state.Running || state.Status === 'created') return undefined
       return state.OOMKilled ? { reason: 'the container had no memory left', limit: 'memory' } : { reason: `the container ended with ${state.ExitCode}` }
     },
+    noticesMs: NOTICES_MS,
     async said(kind, id) {
       const output = await docker.getContainer(nameOf(kind, id)).logs({ stdout: true, stderr: true, tail: 50 })
       // Each piece has a head of eight bytes, which is not text.

@@ -7,6 +7,7 @@ import { OpenNetwork } from './enforced.ts'
 import { checkPodPatch } from './kubernetes.ts'
 import { watchPods } from './pods.ts'
 import { policyName, TARGET } from './policy.ts'
+import { podStarts } from './starts.ts'
 import { makeWalls } from './walls.ts'
 
 const TRIAL_MS = 120_000
@@ -78,7 +79,7 @@ async function trial(cluster: Cluster, config: Config): Promise<Error | undefine
   const settings = { ...config, kubernetes: { ...config.kubernetes, allowOpenNetwork: false } }
   try {
     await checkPodPatch({ config, scope: SCOPE, replica: '' }, silentLog)
-    const walls = makeWalls({ cluster, config: settings, scope: SCOPE, pods, log: silentLog })
+    const walls = makeWalls({ cluster, config: settings, scope: SCOPE, startPod: podStarts(cluster, pods, silentLog), log: silentLog })
     const signal = AbortSignal.timeout(TRIAL_MS)
     await Promise.all(KINDS.map((kind) => walls.close(kind, [], signal)))
     return undefined

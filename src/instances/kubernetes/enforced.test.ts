@@ -1,5 +1,4 @@
 // The trial of network policies, over pods that are servers of this test: it fails when the network lets something in, or out.
-import type { V1Pod } from '@kubernetes/client-node'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
@@ -8,7 +7,7 @@ import { silentLog } from '../../base/log.ts'
 import { PROGRAM_PORT } from '../containers/engine.ts'
 import type { Cluster } from './api.ts'
 import { assertEnforced, nodeResolvers, OpenNetwork } from './enforced.ts'
-import type { Pods } from './pods.ts'
+import type { StartPod } from './starts.ts'
 
 /** Addresses of this machine that nothing else uses. */
 const [TRIAL, TARGET] = ['127.77.3.1', '127.77.3.2']
@@ -25,22 +24,22 @@ async function listen(host: string, port: number, answer: (line: string) => stri
 /** A cluster in which pods run at once; which kinds were started, and which were not removed. */
 function cluster() {
   const kinds: string[] = []
-  const there = new Map<string, V1Pod>()
+  const there = new Set<string>()
   const core = {
     listNamespacedPod: async () => ({ items: [] }),
-    createNamespacedPod: async ({ body }: { body: V1Pod }) => {
-      const kind = body.metadata!.labels!['cob.kind']!
-      kinds.push(kind)
-      there.set(body.metadata!.name!, Object.assign(structuredClone(body), { status: { podIP: kind === 'trial-target' ? TARGET : TRIAL } }))
-    },
     deleteNamespacedPod: async ({ name }: { name: string }) => void there.delete(name),
   }
-  const pods = { when: async (name: string, found: (...about: unknown[]) => unknown) => found({ state: 'running' }, there.get(name)) }
+  const startPod: StartPod = async (name, { metadata }) => {
+    const kind = metadata!.labels!['cob.kind']!
+    kinds.push(kind)
+    there.add(name)
+    return { host: kind === 'trial-target' ? TARGET : TRIAL, port: PROGRAM_PORT }
+  }
   const trial = {
     cluster: { core, namespace: 'here' } as unknown as Cluster,
     config: readConfig({ HOME: '/home/someone' }),
     scope: 's',
-    pods: pods as unknown as Pods,
+    startPod,
     log: silentLog,
   }
   return { trial, kinds, there }

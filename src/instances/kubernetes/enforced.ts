@@ -5,10 +5,10 @@ import type { Log } from '../../base/log.ts'
 import { until } from '../../base/wait.ts'
 import { PROGRAM_PORT, type ContainerKind } from '../containers/engine.ts'
 import { LABELS } from '../containers/labels.ts'
-import { deletePod, failed, listPods, type Cluster } from './api.ts'
-import { addressOf, container, shared, type PodSettings } from './pod.ts'
-import type { Pods } from './pods.ts'
+import { deletePod, listPods, type Cluster } from './api.ts'
+import { container, shared, type PodSettings } from './pod.ts'
 import { TARGET, triesOf } from './policy.ts'
+import type { StartPod } from './starts.ts'
 
 /** Limit on all of it; most of the time goes for the start of a pod. */
 const TRIAL_MS = 110_000
@@ -63,7 +63,7 @@ interface Trial {
   cluster: Cluster
   config: PodSettings['config']
   scope: string
-  pods: Pods
+  startPod: StartPod
   log: Log
 }
 
@@ -90,8 +90,7 @@ export const resolversIn = (text: string): string[] =>
     .slice(0, MAX_RESOLVERS)
 
 /** Starts a pod and does `work` with its address once it listens. */
-async function withPod<T>({ cluster, config, scope, pods, log }: Trial, kind: string, work: (host: string, signal: AbortSignal) => Promise<T>): Promise<T> {
-  const { core, namespace } = cluster
+async function withPod<T>({ cluster, config, scope, startPod, log }: Trial, kind: string, work: (host: string, signal: AbortSignal) => Promise<T>): Promise<T> {
   const signal = AbortSignal.timeout(TRIAL_MS)
   const labels = { [LABELS.scope]: scope, [LABELS.kind]: kind }
   await sweep().catch((err: unknown) => log.debug({ err }, 'pods of broken-off trials are removed later'))
@@ -112,17 +111,7 @@ async function withPod<T>({ cluster, config, scope, pods, log }: Trial, kind: st
     },
   }
   try {
-    await core.createNamespacedPod({ namespace, body }).catch((error: unknown) => {
-      throw failed('making a pod to try the network', error)
-    })
-    const { host } = await pods.when(
-      name,
-      (standing, pod) => {
-        if (standing.state === 'ended') throw new Error(`the pod that tries the network: ${standing.why}`)
-        return standing.state === 'running' ? addressOf(pod!) : undefined
-      },
-      signal,
-    )
+    const { host } = await startPod(name, body, signal)
     if (kind !== TARGET) await until('a pod to be reached', LISTENS_MS, () => reaches(host, PROGRAM_PORT, CONNECT_MS), { everyMs: 100, signal })
     return await work(host, signal)
   } finally {

@@ -2,15 +2,16 @@
 import { CoreV1Api, KubeConfig, type V1Pod } from '@kubernetes/client-node'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer as createTcpServer, type AddressInfo } from 'node:net'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { readConfig } from '../../base/config.ts'
 import { silentLog } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import { Unavailable } from '../../base/unavailable.ts'
+import { PROGRAM_PORT } from '../containers/engine.ts'
 import { NoRoom } from '../driver.ts'
 import { checkPodPatch, kubernetesEngine } from './kubernetes.ts'
 import { avoidedNodes, avoiding, NotStarted, wasRefused } from './nodes.ts'
@@ -38,7 +39,7 @@ interface Answers {
 }
 
 /** An API server with one watch, which schedules pods by their affinity to names of nodes. */
-async function cluster({ nodes, onNode, dryRun }: Answers) {
+async function cluster({ nodes, onNode, dryRun }: Answers, env: Record<string, string> = {}) {
   let watch: ServerResponse | undefined
   let uid = 0
   const pods = new Map<string, V1Pod>()
@@ -104,13 +105,14 @@ async function cluster({ nodes, onNode, dryRun }: Answers) {
     server.close()
   })
   expect(config.makeApiClient(CoreV1Api)).toBeDefined()
-  const settings = (env: Record<string, string> = {}) => ({
+  const settings = (more: Record<string, string> = {}) => ({
     config: readConfig({
       HOME: '/home/someone',
       COB_KUBERNETES_NAMESPACE: 'here',
       COB_KUBERNETES_ALLOW_OPEN_NETWORK: '1',
       COB_CONTAINER_DNS: '10.0.0.2',
       ...env,
+      ...more,
     }),
     scope: 's',
     replica: 'r',
@@ -124,7 +126,8 @@ const NO_NODE: V1Pod['status'] = { conditions: [{ type: 'PodScheduled', status: 
 const waits = (reason: string, message: string) => ({
   status: { containerStatuses: [{ name: 'instance', state: { waiting: { reason, message } } }] } as V1Pod['status'],
 })
-const runs = { status: { podIP: '10.9.9.9', containerStatuses: [{ name: 'instance', state: { running: {} } }] } as V1Pod['status'] }
+const runsAt = (podIP: string) => ({ status: { podIP, containerStatuses: [{ name: 'instance', state: { running: {} } }] } as V1Pod['status'] })
+const runs = runsAt('10.9.9.9')
 const NO_PROFILE = waits('CreateContainerError', 'cannot load seccomp profile')
 
 test('what a node cannot start is started on another one, and later starts leave that node alone', async () => {
@@ -161,6 +164,27 @@ test('a node that cannot make the sandbox of a pod says so by an event only', as
   })
   await expect(start()).rejects.toThrow('did not pass the input')
   expect(tried).toEqual(['new', 'old'])
+})
+
+describe('the pod that is asked for the resolvers of the nodes', () => {
+  const ASKED = '127.77.4.1'
+  const onNode = (node: string) => (node === 'new' ? NO_PROFILE : runsAt(ASKED))
+
+  test('is started on another node, too, which sessions then leave alone', async () => {
+    const server = createTcpServer((socket) => void socket.once('data', () => socket.end('nameserver 10.0.0.2\n')).on('error', () => {}))
+    await once(server.listen(PROGRAM_PORT, ASKED), 'listening')
+    onTestFinished(() => void server.close())
+    const { start, tried, pods } = await cluster({ nodes: ['new', 'old'], onNode }, { COB_CONTAINER_DNS: '' })
+    await expect(start()).rejects.toThrow('did not pass the input')
+    expect(tried).toEqual(['new', 'old', 'old'])
+    expect([...pods.values()].map(({ metadata, spec }) => [metadata!.labels!['cob.kind'], spec!.dnsConfig?.nameservers])).toEqual([['browser', ['10.0.0.2']]])
+  })
+
+  test('and when no node starts it, the caller hears that within seconds, and nothing is left', async () => {
+    const { start, pods } = await cluster({ nodes: ['new'], onNode }, { COB_CONTAINER_DNS: '' })
+    await expect(start()).rejects.toThrow(/a node of the cluster could not start a pod: .*cannot load seccomp profile; and no node .*0\/2 nodes/)
+    expect(pods.size).toBe(0)
+  })
 })
 
 test('a pod that has run, or that somebody has deleted, is not begun again', () => {

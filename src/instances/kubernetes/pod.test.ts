@@ -198,7 +198,16 @@ test('an operator says where pods run and before whom; what keeps them closed st
 
 const withState = (state: object, more: object = {}): V1Pod => ({ status: { containerStatuses: [{ name: 'instance', state }], ...more } }) as V1Pod
 
+/** As kube-controller-manager leaves them. */
+const LOST_NODE = {
+  conditions: [
+    { type: 'Ready', status: 'False' },
+    { type: 'ContainersReady', status: 'True' },
+  ],
+}
+
 test.each<[string, V1Pod, object]>([
+  ['is not ready yet', withState({ running: {} }, { conditions: [{ type: 'Ready', status: 'False', reason: 'ContainersNotReady' }] }), { state: 'running' }],
   ['runs', withState({ running: {} }), { state: 'running' }],
   ['has not begun', withState({ waiting: { reason: 'ContainerCreating' } }), { state: 'waiting' }],
   ['waits for its image', withState({ waiting: { reason: 'ErrImagePull' } }), { state: 'waiting' }],
@@ -223,14 +232,10 @@ test.each<[string, V1Pod, object]>([
     Object.assign(withState({ running: {} }), { metadata: { deletionTimestamp: new Date() } }),
     { state: 'ended', why: expect.stringContaining('drained'), cause: 'evicted' },
   ],
-  [
-    'is on a lost node',
-    withState({ running: {} }, { conditions: [{ type: 'Ready', status: 'False', reason: 'NodeNotReady' }] }),
-    { state: 'running', doubt: expect.stringContaining('node') },
-  ],
+  ['is on a lost node', withState({ running: {} }, LOST_NODE), { state: 'running', doubt: expect.stringContaining('node') }],
   [
     'was on a node that is away',
-    Object.assign(withState({ running: {} }, { conditions: [{ type: 'Ready', status: 'False', reason: 'NodeNotReady' }] }), {
+    Object.assign(withState({ running: {} }, LOST_NODE), {
       metadata: { deletionTimestamp: new Date() },
     }),
     { state: 'ended', why: expect.stringContaining('node'), cause: 'node_lost' },

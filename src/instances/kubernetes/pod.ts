@@ -152,7 +152,8 @@ export function standingOf({ metadata, status }: V1Pod): Standing {
   const { state } = status?.containerStatuses?.find(({ name }) => name === CONTAINER) ?? {}
   const ended = (why: string, because: Omit<Exit, 'reason'> = {}): Standing => ({ state: 'ended', why, ...because })
   const said = (...texts: (string | undefined)[]) => texts.filter(Boolean).join(': ')
-  const isLost = status?.conditions?.some(({ type, status: is, reason }) => type === 'Ready' && is === 'False' && reason === 'NodeNotReady') ?? false
+  // A kubelet says why a pod is not ready. The cluster, when it hears nothing of the node, does not.
+  const isLost = status?.conditions?.some(({ type, status: is, reason }) => type === 'Ready' && is === 'False' && !reason) ?? false
   // Of the pod itself: an eviction, a node without room for it, a node that was shut down.
   if (status?.reason && status.phase === 'Failed')
     return ended(`its pod failed: ${said(status.reason, status.message)}`, { cause: LOST_REASONS.has(status.reason) ? 'node_lost' : 'evicted' })

@@ -5,7 +5,6 @@ import { readConfig } from '../../base/config.ts'
 import { silentLog } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import type { Cluster } from './api.ts'
-import type { Pods } from './pods.ts'
 import { makeWalls } from './walls.ts'
 
 const { signal } = new AbortController()
@@ -32,7 +31,14 @@ function clusterOf(pods: V1Pod[]) {
   config.kubernetes.allowOpenNetwork = true // nothing is tried
   return {
     walls: (startingMs?: number) =>
-      makeWalls({ cluster, config, scope: 's', pods: {} as Pods, log: silentLog, ...(startingMs !== undefined && { startingMs }) }),
+      makeWalls({
+        cluster,
+        config,
+        scope: 's',
+        startPod: () => Promise.reject(new Error('nothing is started')),
+        log: silentLog,
+        ...(startingMs !== undefined && { startingMs }),
+      }),
     changes: () => changes,
     open: () =>
       (policy?.spec?.egress ?? [])

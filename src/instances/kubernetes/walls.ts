@@ -7,8 +7,8 @@ import { labelsOf } from '../containers/labels.ts'
 import { failed, hasStatus, listPods, type Cluster } from './api.ts'
 import { assertEnforced, nodeResolvers } from './enforced.ts'
 import { hasStopped, serversOf, type PodSettings } from './pod.ts'
-import type { Pods } from './pods.ts'
 import { namesPolicyOf, policyOf, targetPolicyOf } from './policy.ts'
+import type { StartPod } from './starts.ts'
 
 /** A start that was told of an address has made its pod after this time, which names it then. After this time addresses that nothing needs any more are closed, too. */
 const STARTING_MS = 5 * 60_000
@@ -19,7 +19,7 @@ interface WallsSettings {
   cluster: Cluster
   config: PodSettings['config']
   scope: string
-  pods: Pods
+  startPod: StartPod
   log: Log
   /** {@link STARTING_MS}, unless given. */
   startingMs?: number
@@ -35,9 +35,9 @@ export interface Walls {
   resolvers(signal: AbortSignal): Promise<readonly string[]>
 }
 
-export function makeWalls({ cluster, config, scope, pods, log, startingMs = STARTING_MS }: WallsSettings): Walls {
+export function makeWalls({ cluster, config, scope, startPod, log, startingMs = STARTING_MS }: WallsSettings): Walls {
   const { networking, namespace, serviceNamespace } = cluster
-  const trial = { cluster, config, scope, pods, log }
+  const trial = { cluster, config, scope, startPod, log }
   const { kubernetes, containers } = config
   /** Which servers the policies leave open, by kind, and since when. */
   const closed = new Map<ContainerKind, Promise<{ servers: readonly Address[]; at: number }>>()

@@ -1,0 +1,28 @@
+// Why a container has ended, over an engine that learns it late.
+import { expect, onTestFinished, test } from 'vitest'
+import { freePort } from '../../../test/support/cloud.ts'
+import { silentLog } from '../../base/log.ts'
+import type { Exit } from '../driver.ts'
+import { ContainerInstance } from './container.ts'
+import type { Engine } from './engine.ts'
+
+/** A container whose program does not answer any more, which is adopted; the engine's answers why, one after the other, the last one again and again. */
+async function ended(noticesMs: number, ...answers: (Exit | undefined)[]): Promise<Exit> {
+  const stop = new AbortController()
+  onTestFinished(() => stop.abort())
+  const engine = { noticesMs, whyEnded: async () => (answers.length > 1 ? answers.shift() : answers[0]) } as Partial<Engine> as Engine
+  const instance = new ContainerInstance('browser', 'one', { host: '127.0.0.1', port: await freePort() }, { engine, log: silentLog, signal: stop.signal })
+  await instance.adopted()
+  return await instance.exited
+}
+
+test('a reason that the engine knows only later is waited for: a node that has died, a container without memory', async () => {
+  const lost: Exit = { reason: 'its node does not answer', cause: 'node_lost' }
+  expect(await ended(5_000, undefined, undefined, lost)).toEqual(lost)
+  const full: Exit = { reason: 'no memory', limit: 'memory' }
+  expect(await ended(5_000, undefined, full)).toEqual(full)
+})
+
+test('what the engine never learns ends as what was seen of it', async () => {
+  expect(await ended(200, undefined)).toEqual({ reason: expect.stringMatching(/ECONNREFUSED.*; as far as the engine knows, its container still runs$/) })
+})
