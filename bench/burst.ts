@@ -1,4 +1,4 @@
-// Callers that do not wait for the shelf to fill: lives without pause, many at once, a step of demand. Beside Chromium started without a service.
+// Callers that do not wait for the warm pool to fill: lives without pause, many at once, a step of demand. Beside Chromium started without a service.
 import { sleep } from '../src/base/wait.ts'
 import type { Bench } from './bench.ts'
 import { openBaselines, withOurs, type Contender, type Ours } from './contenders.ts'

@@ -14,7 +14,7 @@ import type { SetTimeZone } from './chromium/time-zone.ts'
 import type { PageWindow } from './chromium/window.ts'
 import { computer } from './computer/contract.ts'
 import { computerHandlers, type Computer } from './computer/handlers.ts'
-import { makeHands, type Hands } from './computer/hands.ts'
+import { makeInputQueue, type InputQueue } from './computer/input-queue.ts'
 import { curl as curlContract } from './curl/contract.ts'
 import type { Curl } from './curl/curl.ts'
 import { curlHandlers } from './curl/handlers.ts'
@@ -81,8 +81,8 @@ export interface Workplace {
   /** Logging in, for the service itself. */
   login: Login
   logs: Logs
-  /** The live view; viewers that control share `hands` with callers' actions. */
-  live: (hands: Hands) => Live
+  /** The live view; viewers that control share `inputQueue` with callers' actions. */
+  live: (inputQueue: InputQueue) => Live
   recordings: Recordings
   profile: Profile
   /** The telemetry of the session. */
@@ -143,9 +143,23 @@ export async function serveAgent(
   context.app.server.on('upgrade', ({ url = '' }, socket) => {
     if (!url.startsWith(LINKS)) clients.add(socket)
   })
-  const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
+  const inputQueue = makeInputQueue(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
   const fitting = makeFitting(
-    fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, writePopupPolicy, proxy, setTimeZone, loader, lease, hands, journal, secrets, log }),
+    fitSteps({
+      browser: keeper,
+      screen: desk.screen,
+      window,
+      writePolicy,
+      writePopupPolicy,
+      proxy,
+      setTimeZone,
+      loader,
+      lease,
+      inputQueue,
+      journal,
+      secrets,
+      log,
+    }),
     log,
   )
   keeper.onRestart(() => fitting.afterRestart())
@@ -173,7 +187,7 @@ export async function serveAgent(
   })
   tellCalls(context.app, journal)
   tellChromiumCrashes(keeper, crashTeller(journal))
-  mount(context, computer, computerHandlers(desk, Math.random, hands))
+  mount(context, computer, computerHandlers(desk, Math.random, inputQueue))
   mount(context, curlContract, curlHandlers(curl))
   mount(context, playwrightContract, playwrightHandlers(playwright))
   mount(context, filesystem, filesystemHandlers(files))
@@ -187,7 +201,7 @@ export async function serveAgent(
   mount(context, recording, recordingHandlers(recordings))
   mount(context, thumbnail, thumbnailHandlers(desk.screen))
   mount(context, profileContract, profileHandlers(profile, fitting))
-  mountUpgrades(context.app.server, log, { ...sockets(keeper, proxy, journal, log), ...liveSockets(live(hands), log) }, { admit })
+  mountUpgrades(context.app.server, log, { ...sockets(keeper, proxy, journal, log), ...liveSockets(live(inputQueue), log) }, { admit })
   await context.app.ready()
   return context.app.server
 }

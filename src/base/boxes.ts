@@ -45,7 +45,7 @@ export const u32s = (values: ArrayLike<number>): Buffer => {
 /** The unity matrix: the video is neither rotated nor scaled. */
 const UNITY = u32s([0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000])
 
-/** One track of a film: its description, and its sample tables, or none (the samples then follow in fragments). */
+/** One track of a video: its description, and its sample tables, or none (the samples then follow in fragments). */
 export interface BoxTrack {
   id: number
   kind: 'video' | 'audio'
@@ -58,7 +58,7 @@ export interface BoxTrack {
   description: Buffer
   /** Boxes of stbl that follow stsd. */
   tables: Buffer[]
-  /** Time of the film before the track begins, in milliseconds. */
+  /** Time of the video before the track begins, in milliseconds. */
   startsAtMs?: number
 }
 

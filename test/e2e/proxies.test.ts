@@ -179,7 +179,7 @@ test('a live session changes between proxies and none, and each request takes th
 
 test('a browser that has just started, and loads all the time, takes a proxy at once', async () => {
   await using proxy = await httpProxy({ names: NAMES })
-  // No browser on the shelf has a screen of this size.
+  // No browser in the warm pool has a screen of this size.
   const opened = await open({ viewport: { width: 2600, height: 1700 } })
   const { page } = opened
   await page.goto(`http://host.cob.internal:${plain.port}/`)

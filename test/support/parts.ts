@@ -7,7 +7,7 @@
 export const LONG_FAST: readonly string[] = [
   'src/agent/computer/batch.test.ts',
   'src/agent/computer/computer.test.ts',
-  'src/agent/computer/grip.test.ts',
+  'src/agent/computer/held-input.test.ts',
   'src/agent/fs/watch.test.ts',
   'src/agent/fs/zip.test.ts',
   'src/agent/process/processes.test.ts',

@@ -1,8 +1,8 @@
-// Hands with fake input and keyboard: they record all requests and track what is down.
+// An input queue with fake input and keyboard: they record all requests and track what is down.
 import { makeActions } from '../../src/agent/computer/actions.ts'
 import { BatchBody } from '../../src/agent/computer/contract.ts'
-import type { Input } from '../../src/agent/computer/grip.ts'
-import { makeHands, type Hands, type NamedPlan } from '../../src/agent/computer/hands.ts'
+import type { Input } from '../../src/agent/computer/held-input.ts'
+import { makeInputQueue, type InputQueue, type NamedPlan } from '../../src/agent/computer/input-queue.ts'
 import type { Keyboard, Stroke } from '../../src/agent/computer/keyboard.ts'
 import type { Point } from '../../src/agent/computer/path.ts'
 import { seeded } from './seeded.ts'
@@ -18,7 +18,7 @@ export interface Recorder {
   log: string[]
   /** Keys and buttons that are down now: `key Control_L`, `button 1`. */
   down: Set<string>
-  /** Requests that real hands make only on demand: pressing what is down, releasing what is not. */
+  /** Requests that a real input queue makes only on demand: pressing what is down, releasing what is not. */
   odd: string[]
   /** Called before each request with its number, from 1; when it throws, the request fails with that error. */
   before: (call: number) => void
@@ -85,14 +85,14 @@ function makeRecorder(): Recorder {
 }
 
 export interface Bench extends Recorder {
-  hands: Hands
+  inputQueue: InputQueue
   /** Tests may make it smaller after an action was planned. */
   screen: { viewport: typeof BIG }
   /** Plans actions that a caller may have sent. */
   plan(actions: readonly unknown[]): NamedPlan[]
 }
 
-/** Hands on a recorder. `caughtUp` stands for the program in front. */
+/** An input queue on a recorder. `caughtUp` stands for the program in front. */
 export function makeBench(caughtUp: () => Promise<void> = async () => {}): Bench {
   const recorder = makeRecorder()
   const screen = { viewport: BIG }
@@ -108,7 +108,7 @@ export function makeBench(caughtUp: () => Promise<void> = async () => {}): Bench
     random: seeded(1),
   })
   return Object.assign(recorder, {
-    hands: makeHands(recorder.input, recorder.keyboard),
+    inputQueue: makeInputQueue(recorder.input, recorder.keyboard),
     screen,
     plan: (list: readonly unknown[]) => actions.batch(BatchBody.parse({ actions: list }).actions),
   })

@@ -4,8 +4,8 @@ import { makeBench } from '../../../test/support/recorder.ts'
 
 /** Runs one action; returns the presses and pointer moves, without the queries between. */
 async function done(type: string, body: object): Promise<string[]> {
-  const { hands, plan, log, odd } = makeBench()
-  await hands.performAll(plan([{ type, [type]: body }]), AbortSignal.timeout(5_000))
+  const { inputQueue, plan, log, odd } = makeBench()
+  await inputQueue.performAll(plan([{ type, [type]: body }]), AbortSignal.timeout(5_000))
   // Only a click of type up releases what is not down.
   expect(odd.filter((entry) => !entry.startsWith('button'))).toEqual([])
   return log.filter((entry) => entry !== 'pointer' && entry !== 'strokes')

@@ -2,7 +2,7 @@
 import { sleep } from '../../base/wait.ts'
 import type { Cursor } from '../display/cursor.ts'
 import type { Action, SetCursor, Sleep } from './contract.ts'
-import type { NamedPlan, Planned } from './hands.ts'
+import type { NamedPlan, Planned } from './input-queue.ts'
 import { keyPlans, type KeyTools } from './keys.ts'
 import { pointerPlans, type PointerTools } from './pointer.ts'
 

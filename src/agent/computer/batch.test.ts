@@ -1,5 +1,5 @@
 // Batches as callers send them: each action is validated as it is alone, an invalid field is named with its index, and an invalid batch does nothing.
-// hands.test.ts tests how a batch stops.
+// input-queue.test.ts tests how a batch stops.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ACTIONS, DONE, named, outcome, shown, startControls, type Controls } from '../../../test/support/computer.ts'
 import { conforms } from '../../../test/support/contract.ts'

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { makeBench, NEVER } from '../../../test/support/recorder.ts'
 import type { Drags } from '../display/drags.ts'
 import { makeDrop } from './drop.ts'
-import { Grip } from './grip.ts'
+import { HeldInput } from './held-input.ts'
 
 /** A drag whose cursor has another shape after each of the first `changes` movements. */
 function dragging(isOn: boolean, changes: number) {
@@ -14,34 +14,34 @@ function dragging(isOn: boolean, changes: number) {
     if (moves() > 0 && moves() <= changes) drags.cursors++
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
-  return { drags, drop: makeDrop({ drags, settled }), grip: new Grip(bench.input, bench.keyboard), moves }
+  return { drags, drop: makeDrop({ drags, settled }), held: new HeldInput(bench.input, bench.keyboard), moves }
 }
 
 test('where nothing is dragged, the pointer is not moved', async () => {
-  const { drop, grip, moves } = dragging(false, 0)
-  await drop.ready(grip, [5, 6], NEVER)
+  const { drop, held, moves } = dragging(false, 0)
+  await drop.ready(held, [5, 6], NEVER)
   await drop.done(NEVER)
   expect(moves()).toBe(0)
 })
 
 test('a drag is told its place until the cursor keeps its shape', async () => {
-  const { drop, grip, moves } = dragging(true, 16)
-  await drop.ready(grip, [5, 6], NEVER)
+  const { drop, held, moves } = dragging(true, 16)
+  await drop.ready(held, [5, 6], NEVER)
   expect(moves()).toBe(17)
 })
 
 test('a cursor that changes all the time does not keep the button down', async () => {
-  const { drop, drags, grip, moves } = dragging(true, Infinity)
-  await drop.ready(grip, [5, 6], NEVER)
+  const { drop, drags, held, moves } = dragging(true, Infinity)
+  await drop.ready(held, [5, 6], NEVER)
   expect(moves()).toBe(20)
   await drop.done(NEVER)
   expect(drags.isOn).toBe(false)
 })
 
 test('a caller that leaves ends the wait', async () => {
-  const { drop, grip } = dragging(true, Infinity)
+  const { drop, held } = dragging(true, Infinity)
   const caller = new AbortController()
-  const ready = drop.ready(grip, [5, 6], caller.signal)
+  const ready = drop.ready(held, [5, 6], caller.signal)
   caller.abort(new Error('left'))
   await expect(ready).rejects.toThrow('left')
 })

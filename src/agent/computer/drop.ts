@@ -1,7 +1,7 @@
 // Letting go of what the pointer carries, when the browser would take it.
 import { within } from '../../base/wait.ts'
 import type { Drags } from '../display/drags.ts'
-import type { Grip } from './grip.ts'
+import type { HeldInput } from './held-input.ts'
 import type { Point } from './path.ts'
 
 /**
@@ -26,7 +26,7 @@ export interface DropTools {
 
 export interface Drop {
   /** Resolves when pages have handled the way to `at`, and, if that has begun a drag, when the browser would drop there what it carries. */
-  ready(grip: Grip, at: Point, signal: AbortSignal): Promise<void>
+  ready(held: HeldInput, at: Point, signal: AbortSignal): Promise<void>
   /** Resolves when a drop after the release of the button is done. */
   done(signal: AbortSignal): Promise<void>
   /** Whether something is dragged. */
@@ -40,13 +40,13 @@ export interface Drop {
 export function makeDrop({ drags, settled }: DropTools): Drop {
   const handled = (signal: AbortSignal) => within('pages to handle the pointer', SETTLED_MS, settled(), signal)
   return {
-    async ready(grip, at, signal) {
+    async ready(held, at, signal) {
       // A drag begins when the page has handled a movement.
       await handled(signal)
       const start = performance.now()
       for (let told = 1; drags.isOn && told <= TOLD_AT_MOST && performance.now() < start + READY_MS; told++) {
         const { cursors } = drags
-        grip.input.move(...at)
+        held.input.move(...at)
         await handled(signal)
         if (told >= TOLD && performance.now() >= start + TOLD_MS && drags.cursors === cursors) return
       }

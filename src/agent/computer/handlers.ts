@@ -1,12 +1,12 @@
-// The computer contract, answered by the screen and the hands.
+// The computer contract, answered by the screen and the input queue.
 import type { Bytes, Handlers } from '../../http/route.ts'
 import type { Clipboard } from '../display/clipboard.ts'
 import type { Drags } from '../display/drags.ts'
 import type { Screen } from '../display/screen.ts'
 import { makeActions } from './actions.ts'
 import type { computer } from './contract.ts'
-import type { Input } from './grip.ts'
-import { makeHands, type Hands } from './hands.ts'
+import type { Input } from './held-input.ts'
+import { makeInputQueue, type InputQueue } from './input-queue.ts'
 import type { Keyboard } from './keyboard.ts'
 import { Screenshots } from './screenshot.ts'
 
@@ -34,39 +34,39 @@ const COPY_MS = 250
 export function computerHandlers(
   { screen, input, keyboard, clipboard, caughtUp, answers, drags, settled, asPerson }: Computer,
   random: () => number = Math.random,
-  hands: Hands = makeHands(input, keyboard),
+  inputQueue: InputQueue = makeInputQueue(input, keyboard),
 ): Handlers<typeof computer> {
   const actions = makeActions({ screen, keyboard, caughtUp, answers, drags, settled, cursor: screen.cursor, random, asPerson })
   const screenshots = new Screenshots(screen)
   return {
-    batchActions: ({ body, signal }) => hands.performAll(actions.batch(body.actions), signal),
+    batchActions: ({ body, signal }) => inputQueue.performAll(actions.batch(body.actions), signal),
     captureScreenshot({ body, headers, signal }) {
       const { promise, resolve, reject } = Promise.withResolvers<Bytes>()
       // The answer begins with the first pixels; the turn lasts until all are encoded.
-      hands.turn(() => screenshots.take(body.region, headers['if-none-match'], resolve, signal), signal).catch(reject)
+      inputQueue.turn(() => screenshots.take(body.region, headers['if-none-match'], resolve, signal), signal).catch(reject)
       return promise
     },
-    clickMouse: ({ body, signal }) => hands.perform(actions.click(body), 'num_clicks', signal),
-    dragMouse: ({ body, signal }) => hands.perform(actions.drag(body), 'path', signal),
+    clickMouse: ({ body, signal }) => inputQueue.perform(actions.click(body), 'num_clicks', signal),
+    dragMouse: ({ body, signal }) => inputQueue.perform(actions.drag(body), 'path', signal),
     getMousePosition: ({ signal }) =>
-      hands.turn(async () => {
+      inputQueue.turn(async () => {
         const [x, y] = await input.pointer()
         return { x, y }
       }, signal),
-    moveMouse: ({ body, signal }) => hands.perform(actions.move(body), 'duration_ms', signal),
-    pressKey: ({ body, signal }) => hands.perform(actions.press(body), 'duration', signal),
+    moveMouse: ({ body, signal }) => inputQueue.perform(actions.move(body), 'duration_ms', signal),
+    pressKey: ({ body, signal }) => inputQueue.perform(actions.press(body), 'duration', signal),
     readClipboard: ({ signal }) =>
-      hands.turn(async () => {
+      inputQueue.turn(async () => {
         // The page may not have finished the copy that the last keys asked for.
-        await clipboard.changed(hands.lastAct, hands.lastAct + COPY_MS)
+        await clipboard.changed(inputQueue.lastAct, inputQueue.lastAct + COPY_MS)
         return { text: await clipboard.read(signal) }
       }, signal),
-    scroll: ({ body, signal }) => hands.perform(actions.scroll(body), 'delta_y', signal),
+    scroll: ({ body, signal }) => inputQueue.perform(actions.scroll(body), 'delta_y', signal),
     setCursorVisibility: async ({ body, signal }) => {
-      await hands.perform(actions.setCursor(body), 'hidden', signal)
+      await inputQueue.perform(actions.setCursor(body), 'hidden', signal)
       return { ok: true }
     },
-    typeText: ({ body, signal }) => hands.perform(actions.type(body), 'text', signal),
-    writeClipboard: ({ body, signal }) => hands.turn(() => clipboard.write(body.text, signal), signal),
+    typeText: ({ body, signal }) => inputQueue.perform(actions.type(body), 'text', signal),
+    writeClipboard: ({ body, signal }) => inputQueue.turn(() => clipboard.write(body.text, signal), signal),
   }
 }

@@ -6,8 +6,8 @@ import { MAX_KEYCODE, FIRST_SPARE, KNOWN_BY_PLACE, US, LETTERS, makeDisplay, ope
 import { seeded } from '../../../test/support/seeded.ts'
 import { makeActions } from './actions.ts'
 import { BatchBody } from './contract.ts'
-import { openInput } from './grip.ts'
-import { makeHands } from './hands.ts'
+import { openInput } from './held-input.ts'
+import { makeInputQueue } from './input-queue.ts'
 import { openKeyboard, type Keyboard } from './keyboard.ts'
 import { keysymOfCharacter } from './names.ts'
 
@@ -163,7 +163,7 @@ describe('typed text', () => {
   async function type(spares: number, texts: readonly string[], capsLock = false): Promise<Display> {
     const display = await open(spares)
     display.capsLock = capsLock
-    const { act } = hands(display)
+    const { act } = inputQueue(display)
     for (const text of texts) await act('type_text', { text })
     await display.caughtUp()
     return display
@@ -190,7 +190,7 @@ describe('typed text', () => {
 })
 
 /** Runs actions on a display, in turns. */
-function hands({ connection, caughtUp, keyboard }: Display & { keyboard: Keyboard }) {
+function inputQueue({ connection, caughtUp, keyboard }: Display & { keyboard: Keyboard }) {
   const input = openInput(connection)
   const screen = { viewport: { width: 1000, height: 700, refresh_rate: 60 } }
   const actions = makeActions({
@@ -203,7 +203,7 @@ function hands({ connection, caughtUp, keyboard }: Display & { keyboard: Keyboar
     cursor: { hidden: false, hide() {} },
     random: seeded(1),
   })
-  const turns = makeHands(input, keyboard)
+  const turns = makeInputQueue(input, keyboard)
   const act = (kind: string, body: object) => turns.performAll(actions.batch(BatchBody.parse({ actions: [{ type: kind, [kind]: body }] }).actions), never)
   return { act }
 }
@@ -214,7 +214,7 @@ describe('a key map that another program has changed', () => {
 
   test('is the one by which text is typed and keys are pressed, from the next action on', async () => {
     const display = await open(3)
-    const { act } = hands(display)
+    const { act } = inputQueue(display)
     await act('type_text', { text: 'Abc é' })
     display.relay(moved)
     await act('type_text', { text: 'Abc éö' })
@@ -225,7 +225,7 @@ describe('a key map that another program has changed', () => {
 
   test('may have taken the spare keys and the characters that were lent', async () => {
     const display = await open(4)
-    const { act } = hands(display)
+    const { act } = inputQueue(display)
     await act('type_text', { text: 'αβγδ' })
     display.relay([
       [MAX_KEYCODE, [0, 0]],
@@ -240,7 +240,7 @@ describe('a key map that another program has changed', () => {
 
   test('may have two layouts, of which either is in use', async () => {
     const display = await open(3)
-    const { act } = hands(display)
+    const { act } = inputQueue(display)
     display.relay(LETTERS.map((pair, index) => [100 + US.length + index, [...pair, ...LETTERS[(index + 5) % LETTERS.length]!]] as const))
     for (const group of [0, 1, 0]) {
       display.group = group
@@ -252,7 +252,7 @@ describe('a key map that another program has changed', () => {
 
   test('all the time costs one reading in each action', async () => {
     const display = await open(3)
-    const { act } = hands(display)
+    const { act } = inputQueue(display)
     await act('type_text', { text: 'a' })
     const before = display.reads
     for (let change = 0; change < 1_000; change++) display.relay([[100 + US.length, LETTERS[change % 2]!]])
@@ -264,7 +264,7 @@ describe('a key map that another program has changed', () => {
 describe('keys pressed by name', () => {
   test('arrive completely, one after the other and held together', async () => {
     const display = await open(3)
-    const { act } = hands(display)
+    const { act } = inputQueue(display)
     await act('press_key', { keys: ['α', 'A', 'β', 'γ', 'δ', '%', 'ε', 'α'] })
     await act('press_key', { keys: ['ζ', 'η', 'x'], duration: 1 })
     await display.caughtUp()
@@ -273,7 +273,7 @@ describe('keys pressed by name', () => {
   })
 
   test('that need more keys at once than there are spare keys are refused as a bad request', async () => {
-    const { act } = hands(await open(3))
+    const { act } = inputQueue(await open(3))
     for (const body of [
       { keys: ['α', 'β', 'γ', 'δ'], duration: 1 },
       { keys: ['α', 'β'], hold_keys: ['γ', 'δ', 'ε'] },
@@ -284,7 +284,7 @@ describe('keys pressed by name', () => {
 
   test('arrive while another spare key is held, also if there are more of them than spare keys', async () => {
     const display = await open(3)
-    const { act } = hands(display)
+    const { act } = inputQueue(display)
     await act('press_key', { keys: ['β', 'γ', 'δ', 'ε'], hold_keys: ['α'] })
     await display.caughtUp()
     expect(display.text()).toBe('αβγδε')

@@ -2,11 +2,11 @@
 import { sleep, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { PressKey, TypeText } from './contract.ts'
-import type { Grip } from './grip.ts'
-import type { Planned } from './hands.ts'
+import type { HeldInput } from './held-input.ts'
+import type { Planned } from './input-queue.ts'
 import type { Keyboard } from './keyboard.ts'
 import { asCommands, BACKSPACE, combination, isShortcut, keysymOfCharacter, SHIFT } from './names.ts'
-import { fitTogether, held, heldAtMost, heldKeys, type PointerTools } from './pointer.ts'
+import { fitTogether, heldAtMost, heldKeys, holdAsPerson, type PointerTools } from './pointer.ts'
 import { evenTyping, humanTyping, type Keypress } from './typing.ts'
 
 /** After this many keys, wait until the program in front has handled them, and check whether the caller is still there. */
@@ -39,13 +39,13 @@ export function keyPlans(tools: KeyTools) {
     for (const chord of chords) fitTogether([...modifiers, ...chord], keyboard, `${at}keys`)
     return {
       ms: wanted.duration || heldAtMost(tools, chords.length),
-      async run(grip, signal) {
-        const release = await grip.hold(modifiers)
+      async run(held, signal) {
+        const release = await held.hold(modifiers)
         for (const chord of chords) {
           signal.throwIfAborted()
-          const up = await grip.hold(chord)
+          const up = await held.hold(chord)
           if (wanted.duration > 0) await sleep(wanted.duration, signal)
-          else await held(tools, signal)
+          else await holdAsPerson(tools, signal)
           up()
           // A shortcut may move the focus to another part of the browser or to another window. The next keys must go there.
           if (isShortcut([...modifiers, ...chord])) await within('the browser to do a shortcut', SETTLED_MS, settled(), signal)
@@ -67,22 +67,22 @@ export function keyPlans(tools: KeyTools) {
     const keys = smooth ? humanTyping(characters, wanted.delay, wanted.typo_chance, random) : evenTyping(characters, wanted.delay ?? 0)
     return {
       ms: keys.reduce((sum, { waitMs }) => sum + waitMs, keys.at(-1)?.holdMs ?? 0),
-      run: (grip, signal) => typeKeys(grip, keys, signal),
+      run: (held, signal) => typeKeys(held, keys, signal),
     }
   }
 
   /** Types with Caps Lock off, and restores it. With it on, characters typed with spare keys would become capitals. */
-  async function typeKeys(grip: Grip, keys: readonly Keypress[], signal: AbortSignal): Promise<void> {
+  async function typeKeys(held: HeldInput, keys: readonly Keypress[], signal: AbortSignal): Promise<void> {
     const capsLock = await keyboard.capsLock()
     if (capsLock) keyboard.setCapsLock(false)
     try {
-      await tapAll(grip, keys, signal)
+      await tapAll(held, keys, signal)
     } finally {
       if (capsLock) keyboard.setCapsLock(true)
     }
   }
 
-  async function tapAll(grip: Grip, keys: readonly Keypress[], signal: AbortSignal): Promise<void> {
+  async function tapAll(held: HeldInput, keys: readonly Keypress[], signal: AbortSignal): Promise<void> {
     let due = performance.now()
     for (let from = 0; from < keys.length;) {
       await keyboard.refresh()
@@ -94,7 +94,7 @@ export function keyPlans(tools: KeyTools) {
         // A timer cuts fractions of a millisecond off: keys would come early.
         if (ahead > 0.5) await sleep(Math.ceil(ahead), signal)
         signal.throwIfAborted()
-        await grip.tap(strokes[index + 1]!, strokes[0]!.code, holdMs, signal)
+        await held.tap(strokes[index + 1]!, strokes[0]!.code, holdMs, signal)
       }
       await caughtUp()
       from += group.length

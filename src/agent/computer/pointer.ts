@@ -4,8 +4,8 @@ import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/screen.ts'
 import { MAX_ACTION_MS, type ClickMouse, type DragMouse, type MoveMouse, type Scroll } from './contract.ts'
 import { makeDrop, type DropTools } from './drop.ts'
-import type { Grip } from './grip.ts'
-import type { Planned } from './hands.ts'
+import type { HeldInput } from './held-input.ts'
+import type { Planned } from './input-queue.ts'
 import type { Keyboard } from './keyboard.ts'
 import { combination } from './names.ts'
 import { FRAME_MS, naturalDuration, naturalTotal, smoothPath, straightPath, type Point, type Step } from './path.ts'
@@ -63,12 +63,12 @@ const holdMs = ({ asPerson, random }: Pick<PointerTools, 'asPerson' | 'random'>)
   asPerson?.() ? Math.round(HOLD_MS.least + random() * (HOLD_MS.most - HOLD_MS.least)) : 0
 
 /** Waits as long as a person holds what is pressed. */
-export async function held(tools: Pick<PointerTools, 'asPerson' | 'random'>, signal: AbortSignal): Promise<void> {
+export async function holdAsPerson(tools: Pick<PointerTools, 'asPerson' | 'random'>, signal: AbortSignal): Promise<void> {
   const ms = holdMs(tools)
   if (ms > 0) await sleep(ms, signal)
 }
 
-/** How long {@link held} takes at most for so many presses. */
+/** How long {@link holdAsPerson} takes at most for so many presses. */
 export const heldAtMost = ({ asPerson }: Pick<PointerTools, 'asPerson'>, presses: number): number => (asPerson?.() ? presses * HOLD_MS.most : 0)
 
 /** How long a smooth path takes from one corner to the other. */
@@ -105,8 +105,8 @@ export function pointerPlans(tools: PointerTools) {
   let downAt: Point | undefined
   /** The last press. */
   let last: { at: Point; time: number } | undefined
-  const press = (grip: Grip, button: number, at: Point, afterMs = 0) => {
-    grip.buttonDown(button, afterMs)
+  const press = (held: HeldInput, button: number, at: Point, afterMs = 0) => {
+    held.buttonDown(button, afterMs)
     last = { at, time: performance.now() + afterMs }
   }
 
@@ -126,27 +126,27 @@ export function pointerPlans(tools: PointerTools) {
     const button = BUTTONS[wanted.button]
     return {
       ms: (wanted.num_clicks - 1) * BETWEEN_CLICKS_MS + (tools.asPerson?.() ? longestWay(screen) : 0) + heldAtMost(tools, wanted.num_clicks),
-      async run(grip, signal) {
+      async run(held, signal) {
         within(point, at)
-        if (tools.asPerson?.()) await follow(grip, smoothPath([await grip.input.pointer(), point], undefined, screen.viewport, random), signal)
-        else grip.input.move(...point)
-        const release = await grip.hold(keys)
+        if (tools.asPerson?.()) await follow(held, smoothPath([await held.input.pointer(), point], undefined, screen.viewport, random), signal)
+        else held.input.move(...point)
+        const release = await held.hold(keys)
         if (wanted.click_type === 'down') {
-          press(grip, button, point) // stays down if the turn succeeds
+          press(held, button, point) // stays down if the turn succeeds
           downAt = point
         } else if (wanted.click_type === 'up') {
           const isCarried = drop.isDragging || (downAt !== undefined && String(downAt) !== String(point))
-          if (isCarried) await drop.ready(grip, point, signal)
-          grip.buttonUp(button)
+          if (isCarried) await drop.ready(held, point, signal)
+          held.buttonUp(button)
           downAt = undefined
           await drop.done(signal)
         } else {
           // The pauses are made by the display: on a busy machine this process may be late by more than a double click takes.
           for (let count = 0; count < wanted.num_clicks; count++) {
-            if (count > 0 && count % CLICKS_AT_ONCE === 0) await grip.settle()
+            if (count > 0 && count % CLICKS_AT_ONCE === 0) await held.settle()
             signal.throwIfAborted()
-            press(grip, button, point, count > 0 ? BETWEEN_CLICKS_MS : 0)
-            grip.buttonUp(button, holdMs(tools))
+            press(held, button, point, count > 0 ? BETWEEN_CLICKS_MS : 0)
+            held.buttonUp(button, holdMs(tools))
           }
         }
         release()
@@ -160,11 +160,11 @@ export function pointerPlans(tools: PointerTools) {
     const keys = heldKeys(wanted.hold_keys, keyboard, at)
     return {
       ms: wanted.smooth ? (wanted.duration_ms ?? longestWay(screen)) : 0,
-      async run(grip, signal) {
+      async run(held, signal) {
         within(point, at)
-        const release = await grip.hold(keys)
-        if (wanted.smooth) await follow(grip, smoothPath([await grip.input.pointer(), point], wanted.duration_ms, screen.viewport, random), signal)
-        else grip.input.move(...point)
+        const release = await held.hold(keys)
+        if (wanted.smooth) await follow(held, smoothPath([await held.input.pointer(), point], wanted.duration_ms, screen.viewport, random), signal)
+        else held.input.move(...point)
         release()
       },
     }
@@ -180,26 +180,26 @@ export function pointerPlans(tools: PointerTools) {
     const pathMs = wanted.smooth ? (wanted.duration_ms ?? naturalTotal(wanted.path)) : (count - 1) * (wanted.step_delay_ms || STEP_MS)
     return {
       ms: wanted.delay + pathMs + FRAME_MS + DROP_MS, // and half a second after a click there
-      async run(grip, signal) {
+      async run(held, signal) {
         all()
         // Only now: the steps of a batch that is about to be refused would not fit into memory.
         const steps = wanted.smooth
           ? smoothPath(wanted.path, wanted.duration_ms, screen.viewport, random)
           : straightPath(wanted.path, wanted.steps_per_segment, wanted.step_delay_ms)
         const from = wanted.path[0]!
-        grip.input.move(...from)
+        held.input.move(...from)
         // The page must get the movement before the press. Otherwise the press would hit the element that was there before.
-        await grip.settle()
+        await held.settle()
         await sleep(FRAME_MS, signal)
         await singleClick(from, signal)
-        const release = await grip.hold(keys)
-        press(grip, BUTTONS[wanted.button], from)
+        const release = await held.hold(keys)
+        press(held, BUTTONS[wanted.button], from)
         await sleep(wanted.delay, signal)
-        await follow(grip, steps, signal)
-        await grip.settle()
+        await follow(held, steps, signal)
+        await held.settle()
         const rest = sleep(wanted.smooth ? DROP_MS : Math.max(DROP_MS, wanted.step_delay_ms), signal)
-        await Promise.all([rest, drop.ready(grip, wanted.path.at(-1)!, signal)])
-        grip.buttonUp(BUTTONS[wanted.button])
+        await Promise.all([rest, drop.ready(held, wanted.path.at(-1)!, signal)])
+        held.buttonUp(BUTTONS[wanted.button])
         release()
         await drop.done(signal)
       },
@@ -214,25 +214,25 @@ export function pointerPlans(tools: PointerTools) {
     const perFrame = Math.max(1, (notches * FRAME_MS) / MAX_SCROLL_MS)
     return {
       ms: (notches / perFrame + 2) * FRAME_MS,
-      async run(grip, signal) {
+      async run(held, signal) {
         within(point, at)
-        grip.input.move(...point)
-        const release = await grip.hold(keys)
-        await turnWheel(grip, wanted.delta_x > 0 ? WHEEL.right : WHEEL.left, Math.abs(wanted.delta_x), perFrame, signal)
-        await turnWheel(grip, wanted.delta_y > 0 ? WHEEL.down : WHEEL.up, Math.abs(wanted.delta_y), perFrame, signal)
+        held.input.move(...point)
+        const release = await held.hold(keys)
+        await turnWheel(held, wanted.delta_x > 0 ? WHEEL.right : WHEEL.left, Math.abs(wanted.delta_x), perFrame, signal)
+        await turnWheel(held, wanted.delta_y > 0 ? WHEEL.down : WHEEL.up, Math.abs(wanted.delta_y), perFrame, signal)
         release()
       },
     }
   }
 
   /** Scrolls by `notches`, so many in each frame. Never faster after a delay: what comes at once is merged. */
-  async function turnWheel(grip: Grip, button: number, notches: number, perFrame: number, signal: AbortSignal): Promise<void> {
+  async function turnWheel(held: HeldInput, button: number, notches: number, perFrame: number, signal: AbortSignal): Promise<void> {
     let lateMs = 0
     for (let frame = 1, sent = 0; sent < notches; frame++) {
       const start = performance.now()
       for (; sent < Math.min(notches, Math.round(frame * perFrame)); sent++) {
-        grip.buttonDown(button)
-        grip.buttonUp(button)
+        held.buttonDown(button)
+        held.buttonUp(button)
       }
       await Promise.all([sleep(Math.ceil(FRAME_MS), signal), tools.answers()])
       if (performance.now() - start < LATE_MS || lateMs > MAX_LATE_MS) continue
@@ -245,14 +245,14 @@ export function pointerPlans(tools: PointerTools) {
 }
 
 /** Moves along a path, each step at its time. */
-async function follow(grip: Grip, steps: readonly Step[], signal: AbortSignal): Promise<void> {
+async function follow(held: HeldInput, steps: readonly Step[], signal: AbortSignal): Promise<void> {
   const start = performance.now()
   for (const [index, { atMs, x, y }] of steps.entries()) {
     const ahead = start + atMs - performance.now()
     // A timer cuts fractions of a millisecond off: steps would come early.
     if (ahead > 0.5) await sleep(Math.ceil(ahead), signal)
-    else if (index % AT_ONCE === AT_ONCE - 1) await grip.settle()
+    else if (index % AT_ONCE === AT_ONCE - 1) await held.settle()
     signal.throwIfAborted()
-    grip.input.move(x, y)
+    held.input.move(x, y)
   }
 }

@@ -3,14 +3,14 @@ import type { WebSocket } from 'ws'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import type { Computer } from '../computer/handlers.ts'
-import type { Hands } from '../computer/hands.ts'
+import type { InputQueue } from '../computer/input-queue.ts'
 import { DISPLAY_SOCKET } from '../spec.ts'
 import { crashTeller } from '../telemetry/crashes.ts'
 import type { Source } from '../telemetry/contract.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import { Picture } from './picture.ts'
 import { joinViewer, MAX_TEXT, PICTURE_ENDED, type Viewer } from './viewer.ts'
-import { ViewerHands } from './viewer-hands.ts'
+import { ViewerInput } from './viewer-input.ts'
 
 /** Most viewers of a session at the same time; each has its own encoder in the picture server. */
 const MAX_VIEWERS = 32
@@ -26,8 +26,8 @@ export interface Live {
   join(client: WebSocket, control: boolean): Promise<void>
 }
 
-/** The live view of a desk. Viewers share `hands`, and so their turns, with callers' actions. */
-export function openLive(desk: Computer, hands: Hands, telemetry: Telemetry, log: Log): Live {
+/** The live view of a desk. Viewers share `inputQueue`, and so their turns, with callers' actions. */
+export function openLive(desk: Computer, inputQueue: InputQueue, telemetry: Telemetry, log: Log): Live {
   const picture = new Picture(DISPLAY_SOCKET, log, crashTeller(telemetry))
   const viewers = new Set<Viewer>()
   /** Viewers that may control. Only they receive the clipboard. */
@@ -81,10 +81,10 @@ export function openLive(desk: Computer, hands: Hands, telemetry: Telemetry, log
       })
       if (!socket) return
       if (client.readyState !== client.OPEN) return void socket.destroy()
-      const actor: ViewerHands | undefined = control
-        ? new ViewerHands({
+      const actor: ViewerInput | undefined = control
+        ? new ViewerInput({
             desk,
-            hands,
+            inputQueue,
             log,
             onWaiting: (waiting) => viewer.tell({ type: 'waiting', waiting }),
             isThere: () => viewer.isThere(),

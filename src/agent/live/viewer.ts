@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import type { Log } from '../../base/log.ts'
 import { ClientMessages, ProtocolError } from './messages.ts'
-import type { ViewerHands } from './viewer-hands.ts'
+import type { ViewerInput } from './viewer-input.ts'
 
 /** A ping of 8 bytes keeps proxies from closing an idle connection, and finds dead ones. */
 const PING_MS = 20_000
@@ -35,8 +35,8 @@ export interface Viewer {
   ended: Promise<void>
 }
 
-/** Connects a viewer to `picture`. Without `hands` it only watches: its input is dropped here. */
-export function joinViewer(client: WebSocket, picture: Socket, hands: ViewerHands | undefined, log: Log): Viewer {
+/** Connects a viewer to `picture`. Without `input` it only watches: its input is dropped here. */
+export function joinViewer(client: WebSocket, picture: Socket, input: ViewerInput | undefined, log: Log): Viewer {
   const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>()
   const messages = new ClientMessages()
   let hidden = false
@@ -57,14 +57,14 @@ export function joinViewer(client: WebSocket, picture: Socket, hands: ViewerHand
     const passed: Buffer[] = []
     for (const message of messages.push(data)) {
       if ('pass' in message) passed.push(message.pass)
-      if (message.kind === 'key') hands?.key(message.keysym, message.down)
-      else if (message.kind === 'pointer') hands?.pointer(message.x, message.y, message.buttons)
+      if (message.kind === 'key') input?.key(message.keysym, message.down)
+      else if (message.kind === 'pointer') input?.pointer(message.x, message.y, message.buttons)
     }
     // A picture server that waits for its reader reads nothing. Without the pause, a viewer that only asks would fill the agent's memory.
     if (passed.length > 0 && picture.writable && !picture.write(Buffer.concat(passed))) client.pause()
   }
   const hear = (tells: Tells | null) => {
-    if (tells?.type === 'clipboard' && typeof tells.text === 'string' && tells.text.length <= MAX_TEXT) hands?.text(tells.text)
+    if (tells?.type === 'clipboard' && typeof tells.text === 'string' && tells.text.length <= MAX_TEXT) input?.text(tells.text)
     else if (tells?.type === 'hidden') {
       // The page is hidden: pause the picture, and with it the server. When it is visible again, all changes come at once.
       hidden = tells.hidden === true

@@ -10,8 +10,8 @@ import { silentLog } from '../../base/log.ts'
 import { newId } from '../../base/ids.ts'
 import { sleep, until } from '../../base/wait.ts'
 import type { Screen } from '../display/screen.ts'
-import { Film } from '../../control/sessions/replays/film.ts'
-import { headOf } from '../../control/sessions/replays/head.ts'
+import { Mp4Index } from '../../control/sessions/replays/mp4-index.ts'
+import { mp4HeaderOf } from '../../control/sessions/replays/mp4-header.ts'
 import { openRecordings } from './recordings.ts'
 import type { Sound } from './sound.ts'
 
@@ -22,10 +22,10 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }))
 /** The recording as callers get it. */
 async function finished(stream: AsyncIterable<Buffer>): Promise<Buffer> {
   const all = await buffer(stream)
-  const film = new Film()
-  film.push(all)
-  expect(film.length).toBe(all.length)
-  return Buffer.concat([headOf(film)!, all])
+  const index = new Mp4Index()
+  index.push(all)
+  expect(index.length).toBe(all.length)
+  return Buffer.concat([mp4HeaderOf(index)!, all])
 }
 
 /** A screen of one colour. */

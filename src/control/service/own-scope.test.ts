@@ -39,7 +39,7 @@ test('a create takes two statements, a click none, a delete two; no notice is se
   }
   for (let tries = 0; tries < TRIES; tries++) {
     await until('a ready browser', NOTICE_MS, isReady)
-    await sleep(100) // the shelf has been counted
+    await sleep(100) // the warm pool has been counted
     const created = await counted('create', () => cloud.send('POST', '/browsers', {}))
     const { session_id: id } = (await created.json()) as { session_id: string }
     await sleep(100)

@@ -120,7 +120,7 @@ describe('replicas', { timeout: 60_000 }, () => {
     expect([statuses.filter((status) => status === 200).length, statuses.filter((status) => status === 429).length]).toEqual([MAX_BROWSERS, 3 * MAX_BROWSERS])
   })
 
-  test('the shelf is kept at its number by one replica for all', async () => {
+  test('the warm pool is kept at its number by one replica for all', async () => {
     const warm = () => shared.query<{ replica: string }>(`select replica from browsers where state = 'warm'`)
     await until('one warm browser', NOTICE_MS, async () => (await warm()).length === 1)
     const before = (await shared.query<{ id: string }>('select id from browsers')).map(({ id }) => id)
@@ -134,7 +134,7 @@ describe('replicas', { timeout: 60_000 }, () => {
     expect(starts).toHaveLength(1)
   })
 
-  test('a replica that stops leaves its sessions and its shelf to the others', async () => {
+  test('a replica that stops leaves its sessions and its warm pool to the others', async () => {
     const three = await another()
     const cold = { viewport: { width: 3000, height: 2000 } } // no ready one serves it, so its maker watches it
     const { session_id: id } = await three.create({ ...cold, timeout_seconds: 300 })
@@ -287,7 +287,7 @@ describe('replicas', { timeout: 60_000 }, () => {
     const [scope] = await shared.query<{ scope: string }>('select distinct scope from leases')
     // While one replica boots a warm browser, that takes the place of a session for the others.
     const present = async () => (await shared.query<{ state: string }>(`select state from browsers where state <> 'deleted'`)).map(({ state }) => state)
-    await until('the shelf to be full, and nothing else', NOTICE_MS, async () => (await present()).join() === 'warm')
+    await until('the warm pool to be full, and nothing else', NOTICE_MS, async () => (await present()).join() === 'warm')
     const frozen = new pg.Client({ host: shared.paths.postgresSocket, user: 'cob', database: 'postgres' })
     frozen.on('error', () => {})
     await frozen.connect()

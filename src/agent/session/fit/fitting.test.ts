@@ -55,7 +55,7 @@ function parts() {
     },
     writePopupPolicy: () => note('pop-ups'),
     setTimeZone: async (zone: string) => note(`time zone: ${zone}`),
-    hands: { letGo: async () => note('let go') },
+    inputQueue: { letGo: async () => note('let go') },
     journal: { capture: async ({ categories }) => note(`capture ${categories.join(' ')}`), hideFromNext: () => note('hide') },
     secrets: { forget: () => note('forget') },
     log: silentLog,
@@ -156,7 +156,7 @@ describe('a setting that has not taken effect is named', () => {
     ['viewport', { viewport, timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.window, 'pageFills').mockImplementation(fails)],
     ['fullscreen', { fullscreen: true }, ({ made }) => vi.spyOn(made.window, 'setFullscreen').mockResolvedValue(fails)],
     ['fullscreen', { fullscreen: true, viewport, timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.window, 'pageFills').mockImplementation(fails)],
-    ['let_go', { let_go: true }, ({ made }) => vi.spyOn(made.hands, 'letGo').mockImplementation(fails)],
+    ['let_go', { let_go: true }, ({ made }) => vi.spyOn(made.inputQueue, 'letGo').mockImplementation(fails)],
     ['proxy', { proxy: { on: true } }, ({ made }) => vi.spyOn(made.proxy, 'confirmed').mockImplementation(fails)],
     ['start_url', { start_url: 'about:blank' }, ({ page }) => vi.spyOn(page, 'send').mockImplementation(fails)],
   ])('%s, of %j', async (name, wanted, spoil) => {

@@ -5,10 +5,10 @@ import type { FitParts } from './steps.ts'
 /** The calls of that caller have ended, and each releases what it holds. */
 const TURN_MS = 5_000
 
-export const letGo = ({ hands, journal, secrets }: Pick<FitParts, 'hands' | 'journal' | 'secrets'>): Step => ({
+export const letGo = ({ inputQueue, journal, secrets }: Pick<FitParts, 'inputQueue' | 'journal' | 'secrets'>): Step => ({
   settings: ['let_go'],
   async apply() {
-    await hands.letGo(AbortSignal.timeout(TURN_MS))
+    await inputQueue.letGo(AbortSignal.timeout(TURN_MS))
     return async () => {
       journal.hideFromNext()
       secrets.forget()

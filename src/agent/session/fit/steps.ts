@@ -5,7 +5,7 @@ import type { Browser } from '../../chromium/keeper.ts'
 import type { SetTimeZone } from '../../chromium/time-zone.ts'
 import type { ExtensionLoader } from '../../extensions/loader.ts'
 import type { PageWindow } from '../../chromium/window.ts'
-import type { Hands } from '../../computer/hands.ts'
+import type { InputQueue } from '../../computer/input-queue.ts'
 import type { Screen } from '../../display/screen.ts'
 import { extensions } from './extensions.ts'
 import type { BrowserProxy } from '../../egress/proxy.ts'
@@ -37,7 +37,7 @@ export interface FitParts {
   proxy: Pick<BrowserProxy, 'isOn' | 'use' | 'confirmed'>
   setTimeZone: SetTimeZone
   lease: Lease
-  hands: Pick<Hands, 'letGo'>
+  inputQueue: Pick<InputQueue, 'letGo'>
   journal: Pick<Journal, 'capture' | 'hideFromNext'>
   secrets: Pick<Secrets, 'forget'>
   log: Log

@@ -102,7 +102,7 @@ describe('the browsers of a run', () => {
   })
 
   test('cannot be created for an ended or unknown run: the answer is 400 naming invocation_id, and nothing is left', async () => {
-    // Those of earlier tests may still be on their way out, and the shelf may have got another one.
+    // Those of earlier tests may still be on their way out, and the warm pool may have got another one.
     const live = () => cloud.query('select id from browsers where created_at is not null and deleted_at is null order by id')
     const before = await live()
     const { id } = await callers.run('echo')

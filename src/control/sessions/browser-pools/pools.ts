@@ -232,7 +232,7 @@ interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'lookUp' | 'prof
   log: Log
 }
 
-/** How the shelf makes browsers of pools. */
+/** How the warm pool makes browsers of pools. */
 export function makePoolSource({ db, fitter, lookUp, profiles, log }: PoolSourceSettings): Omit<PoolSource, 'counts'> {
   return {
     async plan(id) {

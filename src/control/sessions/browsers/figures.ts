@@ -1,9 +1,9 @@
-// Figures of browsers for Prometheus: how many are in which state, and what the shelf does.
+// Figures of browsers for Prometheus: how many are in which state, and what the warm pool does.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import type { ShelfMeter, ShelfState } from './fleet/shelf-state.ts'
+import type { WarmPoolMeter, WarmPoolState } from './fleet/warm-pool-state.ts'
 
-/** Counts what the shelf does. */
-export function meterShelf(registry: Registry): ShelfMeter {
+/** Counts what the warm pool does. */
+export function meterWarmPool(registry: Registry): WarmPoolMeter {
   const registers = [registry]
   const hits = new Counter({ name: 'cob_shelf_hits_total', help: 'Creates that found a warm browser', registers })
   const misses = new Counter({ name: 'cob_shelf_misses_total', help: 'Creates that waited for a boot', registers })
@@ -27,7 +27,7 @@ export function meterShelf(registry: Registry): ShelfMeter {
 }
 
 /** Shows what is there now. `byState`: all browsers of the database, and those of this replica. */
-export function showBrowsers(registry: Registry, byState: () => Promise<Record<'all' | 'own', Record<string, number>>>, shelf: () => ShelfState): void {
+export function showBrowsers(registry: Registry, byState: () => Promise<Record<'all' | 'own', Record<string, number>>>, warmPool: () => WarmPoolState): void {
   const registers = [registry]
   /** One query for both figures, which are collected at the same time. */
   let asking: ReturnType<typeof byState> | undefined
@@ -52,7 +52,7 @@ export function showBrowsers(registry: Registry, byState: () => Promise<Record<'
     labelNames: ['kind'],
     registers,
     collect() {
-      for (const [kind, count] of Object.entries(shelf().wanted)) this.set({ kind }, count)
+      for (const [kind, count] of Object.entries(warmPool().wanted)) this.set({ kind }, count)
     },
   })
   const show = (name: string, help: string, value: () => number) =>
@@ -64,6 +64,6 @@ export function showBrowsers(registry: Registry, byState: () => Promise<Record<'
         this.set(value())
       },
     })
-  show('cob_shelf_waiting', 'Creates that wait for a warm browser', () => shelf().waiting)
-  show('cob_boots_under_way', 'Boots under way', () => shelf().booting)
+  show('cob_shelf_waiting', 'Creates that wait for a warm browser', () => warmPool().waiting)
+  show('cob_boots_under_way', 'Boots under way', () => warmPool().booting)
 }

@@ -14,9 +14,9 @@ import { readyState, type ReadyState } from './fleet/kinds.ts'
 import type { Standing } from './fleet/registry.ts'
 import { SessionSeats } from './fleet/session-seats.ts'
 import { makeLending, type Lending } from './fleet/lending.ts'
-import { endAskedOf, kindAskedFor, oneMoreIn, otherShelves, shelfOf } from './fleet/notices.ts'
-import { Shelf } from './fleet/shelf.ts'
-import type { ShelfState } from './fleet/shelf-state.ts'
+import { endAskedOf, kindAskedFor, oneMoreIn, otherReplicas, warmPoolOf } from './fleet/notices.ts'
+import { WarmPool } from './fleet/warm-pool.ts'
+import type { WarmPoolState } from './fleet/warm-pool-state.ts'
 import type { FleetSettings } from './fleet/settings.ts'
 import { makeSweep } from './fleet/sweep.ts'
 import { watchedBrowsers, watcherOf, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
@@ -31,7 +31,7 @@ export class Fleet {
   readonly #seats: SessionSeats
   readonly #endings: Endings
   readonly #boots: Boots
-  readonly #shelf: Shelf
+  readonly #warmPool: WarmPool
   /** Browsers of pools: lent to callers, given back, ended. */
   readonly lending: Lending
   readonly #sweep: () => Promise<void>
@@ -56,20 +56,20 @@ export class Fleet {
     }
     this.#endings = new Endings({ ...settings, steps: endSteps, onEnded, onOutOfUse: (id) => this.#tell('ended', outOfUse(id)) })
     const endings = this.#endings
-    this.#seats = new SessionSeats({ ...settings, leases, endings, pooled: () => this.#shelf.pooledSeats, signal: this.#stop.signal })
+    this.#seats = new SessionSeats({ ...settings, leases, endings, pooled: () => this.#warmPool.pooledSeats, signal: this.#stop.signal })
     const refill = () => this.refill()
     const starts = new Slots(settings.bootsAtOnce ?? availableParallelism())
     const boots = new Boots({ ...settings, leases, endings, keep, starts })
     this.#boots = boots
-    const others = otherShelves(scope, (text) => this.#tell('look', text))
+    const others = otherReplicas(scope, (text) => this.#tell('look', text))
     const takeOut = (id: string, reason: EndReason) => this.takeOut(id, reason)
-    this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, others, boots, starts, takeOut, signal: this.#stop.signal })
+    this.#warmPool = new WarmPool({ ...settings, leases, endings, hasRoom, refill, others, boots, starts, takeOut, signal: this.#stop.signal })
     this.#sweep = makeSweep({
       ...settings,
       leases,
       endings,
       refill,
-      trim: () => this.#shelf.trim(),
+      trim: () => this.#warmPool.trim(),
       takeOver: () => this.#beginTakeOver(),
       find: (id, standing) => this.#find(id, standing),
       removeUnknown: () => removeUnknown(settings),
@@ -79,7 +79,7 @@ export class Fleet {
       leases,
       endings,
       others,
-      shelf: this.#shelf,
+      warmPool: this.#warmPool,
       seats: this.#seats,
       take: (row) => this.take(row, () => {}),
       takeOut,
@@ -137,7 +137,7 @@ export class Fleet {
 
   /** Whether the wanted number of ready instances is there, or the last attempt to start one succeeded. */
   get isWell(): boolean {
-    return this.#shelf.isWell
+    return this.#warmPool.isWell
   }
 
   /** How a claimed instance was made ready. */
@@ -150,9 +150,9 @@ export class Fleet {
     return this.#leases.replica
   }
 
-  /** What the shelf does now, for metrics. */
-  get shelf(): ShelfState {
-    return this.#shelf.state
+  /** What the warm pool does now, for metrics. */
+  get warmPool(): WarmPoolState {
+    return this.#warmPool.state
   }
 
   /**
@@ -164,7 +164,7 @@ export class Fleet {
   }
 
   async #obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<Obtained> {
-    if (!this.#shelf.serves(ownership)) return { id: await this.start(ownership, signal, leaveSeat), row: undefined, wasReady: false }
+    if (!this.#warmPool.serves(ownership)) return { id: await this.start(ownership, signal, leaveSeat), row: undefined, wasReady: false }
     let hasLooked = false
     const take = async (): Promise<BrowserRow | undefined> => {
       // One that an older version has booted may not have what its session will ask for. Not so after the first look: where agents come from, there is no newer one.
@@ -176,7 +176,7 @@ export class Fleet {
       hasLooked = true
       return undefined
     }
-    const { taken: row, wasReady } = await this.#shelf.wait(ownership, take, signal)
+    const { taken: row, wasReady } = await this.#warmPool.wait(ownership, take, signal)
     leaveSeat()
     return { id: row.id, row, wasReady }
   }
@@ -185,7 +185,7 @@ export class Fleet {
    * Claims a ready instance for a session; undefined when none serves it. Call {@link take} next: the instance may have ended. @throws NoSeat
    */
   claim(ownership: Ownership): Promise<BrowserRow | undefined> {
-    return this.#seats.take(ownership, (db) => this.#shelf.claim(ownership, db))
+    return this.#seats.take(ownership, (db) => this.#warmPool.claim(ownership, db))
   }
 
   /** Records that a ready instance has become a session; false when it has ended in the meantime, as far as this replica knows. */
@@ -208,7 +208,7 @@ export class Fleet {
     this.#lost = await this.#takeOver()
     await removeUnknown(this.#settings)
     // Before anybody asks for a seat: pools have theirs.
-    await this.#shelf.countPools()
+    await this.#warmPool.countPools()
   }
 
   #takeOver(): Promise<LiveRow[]> {
@@ -252,7 +252,7 @@ export class Fleet {
 
   /** Boots an instance for a caller that no ready one serves. @throws NoSeat; when it does not come up; nothing is left then */
   start(ownership: Ownership, signal: AbortSignal, leaveSeat = () => {}): Promise<string> {
-    this.#shelf.hurry()
+    this.#warmPool.hurry()
     return this.#boots.session(ownership, signal, leaveSeat, (insert) => this.#seats.take(ownership, insert))
   }
 
@@ -298,19 +298,19 @@ export class Fleet {
 
   /** Starts keeping ready instances, until {@link stop}, here or where that is done. */
   refill(): void {
-    if (this.#leases.holds('shelf')) this.#shelf.fill()
-    else this.#tell('look', shelfOf(this.#settings.scope))
+    if (this.#leases.holds('shelf')) this.#warmPool.fill()
+    else this.#tell('look', warmPoolOf(this.#settings.scope))
   }
 
   /** Looks after what another replica tells of. */
   heard(text: string): void {
     const { scope } = this.#settings
-    if (text === shelfOf(scope)) return this.#shelf.fill()
-    if (text === oneMoreIn(scope)) return this.#shelf.lookAgain()
+    if (text === warmPoolOf(scope)) return this.#warmPool.fill()
+    if (text === oneMoreIn(scope)) return this.#warmPool.lookAgain()
     const ends = endAskedOf(text, this.#leases.replica)
     if (ends !== undefined) return void this.#continueEnd(ends)
     const kind = kindAskedFor(text, scope)
-    if (kind !== undefined) return this.#shelf.asked(kind)
+    if (kind !== undefined) return this.#warmPool.asked(kind)
     if (text === this.#leases.replica) void this.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'a sweep failed; the next one tries again'))
   }
 
@@ -334,7 +334,7 @@ export class Fleet {
   async stop(): Promise<void> {
     const { db, scope, registry, log } = this.#settings
     this.#stop.abort(serviceStops())
-    await this.#shelf.settled()
+    await this.#warmPool.settled()
     if (this.#leases.handsOver) {
       await this.#taking
       return this.#endings.settled()

@@ -23,7 +23,7 @@ import { cdpHttpEverywhere, cdpHttpHandlers } from './cdp-http.ts'
 import { closingText, dismissOwn, heardClosing } from './closings.ts'
 import { browsers as contract, cdpHttp } from './contract.ts'
 import type { EndReason } from './end-step.ts'
-import { meterShelf, showBrowsers } from './figures.ts'
+import { meterWarmPool, showBrowsers } from './figures.ts'
 import { makeFitter, type Fitter } from './fitter.ts'
 import { mostWarm } from './fleet/demand.ts'
 import { killInstance, removeInstance } from './fleet/instance-steps.ts'
@@ -188,7 +188,7 @@ function makeFleet(house: House, { openSockets, calls, sessionProxies }: FleetPa
     registry,
     kinds: [stealthKind(mostReady), headlessKind(mostReady), usualKind(config.warmBrowsers, mostReady)],
     mostReady,
-    meter: meterShelf(metrics.registry),
+    meter: meterWarmPool(metrics.registry),
     pools: {
       counts: async () => ({ pools: await poolCounts(db, { scope, replica }), orphans: await countOrphans(db, scope) }),
       plan: (id) => pools().plan(id),
@@ -231,7 +231,7 @@ function mountBrowsers(house: House, browsers: Browsers, fleet: Fleet): void {
   showBrowsers(
     metrics.registry,
     () => countByState(db, fleet.replica),
-    () => fleet.shelf,
+    () => fleet.warmPool,
   )
 }
 

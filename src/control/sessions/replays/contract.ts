@@ -1,4 +1,4 @@
-// The contract of the Replays group: films of a session's screen.
+// The contract of the Replays group: videos of a session's screen.
 import { z } from 'zod'
 import { MAX_FRAMERATE } from '../../../agent/recording/contract.ts'
 import { EventsShown } from '../telemetry/shown/contract.ts'
@@ -83,7 +83,7 @@ export const replays = {
     summary: 'Download a replay as MP4, or a range of its bytes; 202 with Retry-After while it is not ready',
     access: 'session',
     params: ofReplay,
-    // No limit: a film of gigabytes takes as long as its reader needs.
+    // No limit: a video of gigabytes takes as long as its reader needs.
     deadlineMs: Infinity,
     reply: bytes('video/mp4', {
       others: {

@@ -1,4 +1,4 @@
-// A service that is killed while a recording becomes a film: the next one finishes it, and what is left over is removed later.
+// A service that is killed while a recording becomes a video: the next one finishes it, and what is left over is removed later.
 import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -39,7 +39,7 @@ beforeAll(async () => {
   const bytes = async () => buffer((await spool.read(replay_id)) ?? Readable.from([]))
   await until('some pictures', NOTICE_MS, async () => (await bytes()).length > 1_000, { everyMs: 50 })
   await cloud.fetch(`/browsers/${id}/replays/${replay_id}/stop`, { method: 'POST' })
-  await until('the film', NOTICE_MS, async () => (await row()).state === 'ready', { everyMs: 20 })
+  await until('the video', NOTICE_MS, async () => (await row()).state === 'ready', { everyMs: 20 })
   recorded = await buffer((await fileObjects(cloud.paths.objects).get((await row()).object))!.content)
   await cloud.query(
     `insert into browsers (id, scope, state, deleted_at, options, project_id) select 'ended', 'elsewhere', 'deleted', now(), options, project_id from browsers where id = $1`,
@@ -79,17 +79,17 @@ async function leftBehind(spool: Spool): Promise<string> {
   return id
 }
 
-const becomesFilm = (id: string): Promise<ReplayRow> =>
-  until('the film', NOTICE_MS, async () => findReplay(db, 'elsewhere', id).then((row) => (row?.state === 'ready' ? row : undefined)), { everyMs: 20 })
+const becomesVideo = (id: string): Promise<ReplayRow> =>
+  until('the video', NOTICE_MS, async () => findReplay(db, 'elsewhere', id).then((row) => (row?.state === 'ready' ? row : undefined)), { everyMs: 20 })
 
-/** The calls by which a recording becomes a film, in their order. A killed service dies before or after one of them. */
+/** The calls by which a recording becomes a video, in their order. A killed service dies before or after one of them. */
 const CALLS = ['putFile', 'put', 'remove'] as const
 const DEATHS = CALLS.flatMap((call) => [
   { call, when: 'before' as const },
   { call, when: 'after' as const },
 ])
 
-test.each(DEATHS)('killed $when $call: the next start makes the film, and one film is left', async ({ call, when }) => {
+test.each(DEATHS)('killed $when $call: the next start makes the video, and one video is left', async ({ call, when }) => {
   const [objects, spool] = [fileObjects(join(dir, 'objects')), makeSpool(join(dir, 'spool'))]
   const id = await leftBehind(spool)
 
@@ -115,11 +115,11 @@ test.each(DEATHS)('killed $when $call: the next start makes the film, and one fi
 
   await using next = service(objects, spool)
   await next.adopt()
-  const row = await becomesFilm(id)
+  const row = await becomesVideo(id)
   const { body } = await next.video(row, undefined)
-  const film = await buffer(body as Readable)
-  expect([film.toString('latin1', 4, 8), film.length]).toEqual(['ftyp', row.head_bytes + row.bytes])
-  expect(film.subarray(row.head_bytes).equals(recorded.subarray(0, row.bytes))).toBe(true)
+  const video = await buffer(body as Readable)
+  expect([video.toString('latin1', 4, 8), video.length]).toEqual(['ftyp', row.head_bytes + row.bytes])
+  expect(video.subarray(row.head_bytes).equals(recorded.subarray(0, row.bytes))).toBe(true)
   await until('an empty spool', NOTICE_MS, async () => (await spool.list()).length === 0)
 
   await removeUnnamed(objects, [replayObjects(db, 'any')], { after: new Date(0), before: new Date(Date.now() + HOUR_MS) }, signal)
@@ -174,7 +174,7 @@ test('while the object store is away, recordings that have ended hold nothing in
   await until('a refusal', NOTICE_MS, () => Math.max(...reads.values()) > 2, { everyMs: 20 })
   isAway = false
   for (const id of ids) {
-    const row = await becomesFilm(id)
+    const row = await becomesVideo(id)
     const { body } = await replays.video(row, undefined)
     expect((await buffer(body as Readable)).subarray(row.head_bytes).equals(recorded.subarray(0, row.bytes))).toBe(true)
   }
@@ -185,7 +185,7 @@ test('while the object store is away, recordings that have ended hold nothing in
   expect([...reads.values()].filter((times) => times > 1).length).toBeGreaterThanOrEqual(ids.length - FILMS_AT_ONCE)
 })
 
-test('a recording that grew among the objects, as in earlier versions, becomes a film', async () => {
+test('a recording that grew among the objects, as in earlier versions, becomes a video', async () => {
   const [objects, spool] = [fileObjects(join(dir, 'objects')), makeSpool(join(dir, 'spool'))]
   const id = await leftBehind(spool)
   const earlierDir = join(dir, 'earlier')
@@ -193,7 +193,7 @@ test('a recording that grew among the objects, as in earlier versions, becomes a
   renameSync(spool.path(id), join(earlierDir, 'replays', id))
   await using next = service(objects, spool, { earlierDir })
   await next.adopt()
-  const row = await becomesFilm(id)
+  const row = await becomesVideo(id)
   const { body } = await next.video(row, undefined)
   expect((await buffer(body as Readable)).subarray(row.head_bytes).equals(recorded.subarray(0, row.bytes))).toBe(true)
   expect(row.bytes).toBeGreaterThan(1_000)
@@ -204,7 +204,7 @@ test('of the spool, only recordings that are ready are removed at a start: other
   const id = await leftBehind(spool)
   await using one = service(objects, spool)
   await one.adopt()
-  await becomesFilm(id)
+  await becomesVideo(id)
   await until('an empty spool', NOTICE_MS, async () => (await spool.list()).length === 0)
   await spool.append(id, 0, Buffer.from('left'))
   await spool.append('unknown', 0, Buffer.from('of another database'))
@@ -229,7 +229,7 @@ test('a recording that waits for its row for long is stored again, so that no sw
     await cloud.query('drop trigger refuse on replays')
     await cloud.query('drop function refuse')
   }
-  const { object } = await becomesFilm(id)
+  const { object } = await becomesVideo(id)
   await until('an empty spool', NOTICE_MS, async () => (await spool.list()).length === 0)
   expect(made()).toContain(`${object.slice('replays/'.length)}.head`)
   expect(await findMissing(objects, [replayObjects(db, 'elsewhere')], signal)).toEqual([])
@@ -246,5 +246,5 @@ test('a recording that is found while the service stops is left to the next one'
   expect((await findReplay(db, 'elsewhere', id))?.state).toBe('recording')
   await using next = service(objects, spool)
   await next.adopt()
-  await becomesFilm(id)
+  await becomesVideo(id)
 })

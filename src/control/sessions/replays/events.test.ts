@@ -10,7 +10,7 @@ import { openDb } from '../../../store/db.ts'
 import { insertReplay, markStarted } from './rows.ts'
 
 const SECRET = 'kanarienvogel'
-/** A film, and a boot for a pool, on a busy machine. */
+/** A video, and a boot for a pool, on a busy machine. */
 const READY_MS = 20_000
 
 let cloud: FastCloud
@@ -54,7 +54,7 @@ async function timesOf({ replay_id: id }: Replay): Promise<{ from: number; until
         [id],
       )
     )[0]!
-  await until('the film', READY_MS, async () => (await row()).state === 'ready', { everyMs: 20 })
+  await until('the video', READY_MS, async () => (await row()).state === 'ready', { everyMs: 20 })
   const { clock, ms } = await row()
   return { from: clock, until: clock + ms * 1000 }
 }

@@ -19,7 +19,7 @@ const HEADERS = {
   'x-content-type-options': 'nosniff',
   'permissions-policy': 'camera=(), microphone=(), geolocation=()',
 }
-/** While a film is being made the page checks again at this interval. */
+/** While a video is being made the page checks again at this interval. */
 const RELOAD_SECONDS = 3
 
 /** Limit on reading events. */

@@ -45,7 +45,7 @@ const MAX_AT_ONCE = 8
 const START_MS = 20_000
 /** How long a stop waits for the video. If it is not ready by then, it will be a moment later. */
 const STOP_MS = 10_000
-/** Films that are stored at the same time, which is as many as an S3 store takes files. Each has its tables in memory; the others hold nothing. */
+/** Videos that are stored at the same time, which is as many as an S3 store takes files. Each has its tables in memory; the others hold nothing. */
 export const FILMS_AT_ONCE = 4
 const SWEEP_MS = 3600_000
 /** How often a replica looks for recordings that others have begun. */
@@ -166,7 +166,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     if (!stop.signal.aborted) await removeReplay(db, id)
   }
 
-  /** Stops a recording that another replica fetches, and waits until it is a film. One that this process has fetched, or could not, is not waited for. */
+  /** Stops a recording that another replica fetches, and waits until it is a video. One that this process has fetched, or could not, is not waited for. */
   async function stopElsewhere(project: string, called: Called, { id, state }: ReplayRow): Promise<void> {
     const isReady = async () => (await findReplay(db, scope, id))?.state === 'ready'
     if (state === 'ready' || tried.has(id)) return
@@ -206,7 +206,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     }
   }
 
-  /** False when that does not work now. The next start tries again: without its beginning, the recording would become an empty film. */
+  /** False when that does not work now. The next start tries again: without its beginning, the recording would become an empty video. */
   const broughtFrom = (path: string, id: string): Promise<boolean> =>
     spool.bring(id, path).then(
       () => true,

@@ -20,7 +20,7 @@ export interface NewReplay {
 
 const PREFIX = 'replays'
 
-/** A key that no object has. Beside it, the film's head has the same key with `.head`. */
+/** A key that no object has. Beside it, the video's header has the same key with `.head`. */
 export const freshKey = (id: string): string => `${PREFIX}/${id}.${newId()}`
 
 export const headKey = (object: string): string => `${object}.head`
@@ -53,9 +53,9 @@ export async function markFinished(db: Db, id: string, at: Date, reason: string)
   await moveReplay(db, id, 'finished', reason, { finished_at: at, end_reason: reason })
 }
 
-/** Names the objects of the film, unless they are named already. */
-export async function markReady(db: Db, id: string, film: { object: string; bytes: number; headBytes: number; activity: number[] }): Promise<void> {
-  const set = { ready_at: new Date(), object: film.object, bytes: film.bytes, head_bytes: film.headBytes, activity: JSON.stringify(film.activity) }
+/** Names the objects of the video, unless they are named already. */
+export async function markReady(db: Db, id: string, video: { object: string; bytes: number; headBytes: number; activity: number[] }): Promise<void> {
+  const set = { ready_at: new Date(), object: video.object, bytes: video.bytes, head_bytes: video.headBytes, activity: JSON.stringify(video.activity) }
   await moveReplay(db, id, 'ready', null, set)
 }
 

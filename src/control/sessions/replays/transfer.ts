@@ -1,4 +1,4 @@
-// Copies one recording from its agent into the spool while it is recorded, and makes it a film in the object store when it has ended.
+// Copies one recording from its agent into the spool while it is recorded, and makes it a video in the object store when it has ended.
 import { Readable } from 'node:stream'
 import { recording, type RecordingStatus } from '../../../agent/recording/contract.ts'
 import type { Log } from '../../../base/log.ts'
@@ -9,8 +9,8 @@ import type { Endpoint } from '../../../http/endpoint.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Objects } from '../../../store/objects.ts'
 import type { Spool } from '../../../store/spool.ts'
-import { Film } from './film.ts'
-import { activityOf, headOf } from './head.ts'
+import { Mp4Index } from './mp4-index.ts'
+import { activityOf, mp4HeaderOf } from './mp4-header.ts'
 import type { Pace } from './pace.ts'
 import { freshKey, headKey, markFinished, markReady, type ReplayRow } from './rows.ts'
 
@@ -52,7 +52,7 @@ interface TransferSettings {
   endpoint: Endpoint | undefined
   /** The one of all recordings of the session. */
   pace: Pace
-  /** The one of all films that are being stored. */
+  /** The one of all videos that are being stored. */
   storing: Slots
   /** The one of all recordings of ended sessions that are read from the spool after a start. */
   reading: Slots
@@ -67,13 +67,13 @@ export class Transfer {
   readonly id: string
   readonly browserId: string
   readonly pace: Pace
-  /** Resolves when the film is ready, or the service ends. Never rejects. */
+  /** Resolves when the video is ready, or the service ends. Never rejects. */
   readonly done: Promise<void>
   /** False once all of its bytes are here. */
   isRecording = true
   readonly #settings: TransferSettings
   /** What was read so far; undefined while nothing of the recording is held. */
-  #film: Film | undefined
+  #index: Mp4Index | undefined
   readonly #gone = new AbortController()
   readonly #quit = new AbortController()
   /** From this time on, an agent that does not answer counts as dead. */
@@ -135,18 +135,18 @@ export class Transfer {
       this.#brought.resolve()
     }
     this.#quit.signal.throwIfAborted()
-    const durationMs = this.#film?.durationMs ?? 0
+    const durationMs = this.#index?.durationMs ?? 0
     const finishedAt = new Date(Math.min(Date.now(), row.started_at!.getTime() + durationMs))
     await this.#persist(() => markFinished(db, this.id, finishedAt, reason))
     this.#finished.resolve()
-    let stored: { film: Stored; until: number } | undefined
+    let stored: { video: Stored; until: number } | undefined
     await this.#persist(async () => {
       if (!stored || performance.now() >= stored.until) {
         if (storing.areTaken) this.#drop()
-        const film = await storing.run(() => this.#move(), this.#quit.signal)
-        stored = { film, until: performance.now() + (this.#settings.freshMs ?? FRESH_MS) }
+        const video = await storing.run(() => this.#move(), this.#quit.signal)
+        stored = { video, until: performance.now() + (this.#settings.freshMs ?? FRESH_MS) }
       }
-      await markReady(db, this.id, stored.film)
+      await markReady(db, this.id, stored.video)
     })
     // Only now: until the row is written, the next start needs the spool to do all of this again.
     await spool.remove(this.id).catch((err: unknown) => log.error({ err, replay: this.id }, 'a complete recording could not be removed from the spool'))
@@ -154,17 +154,17 @@ export class Transfer {
     log.info({ replay: this.id, browser: this.browserId, reason, bytes: this.#length, ms: durationMs }, 'a replay is ready')
   }
 
-  /** Stores the objects of the film under a fresh key. The recording stays in the spool, too. */
+  /** Stores the objects of the video under a fresh key. The recording stays in the spool, too. */
   async #move(): Promise<Stored> {
     const { objects, spool, log } = this.#settings
-    const film = await this.#read()
-    const head = film.problem ? undefined : headOf(film)
-    if (film.problem) log.error({ err: film.problem, replay: this.id }, 'a recording has an unknown format; it is kept unchanged')
-    const bytes = head ? film.length : film.problem ? this.#length : 0
+    const index = await this.#read()
+    const header = index.problem ? undefined : mp4HeaderOf(index)
+    if (index.problem) log.error({ err: index.problem, replay: this.id }, 'a recording has an unknown format; it is kept unchanged')
+    const bytes = header ? index.length : index.problem ? this.#length : 0
     const object = freshKey(this.id)
     if (bytes > 0) await objects.putFile(object, spool.path(this.id), this.#quit.signal)
-    if (head) await objects.put(headKey(object), Readable.from([head]), { maxBytes: MAX_HEAD_BYTES }, this.#quit.signal)
-    return { object, bytes, headBytes: head?.length ?? 0, activity: head ? activityOf(film, ACTIVITY_PARTS) : [] }
+    if (header) await objects.put(headKey(object), Readable.from([header]), { maxBytes: MAX_HEAD_BYTES }, this.#quit.signal)
+    return { object, bytes, headBytes: header?.length ?? 0, activity: header ? activityOf(index, ACTIVITY_PARTS) : [] }
   }
 
   /** Retries until it succeeds: the database or the object store may be away, or the disk full for a while. */
@@ -183,22 +183,22 @@ export class Transfer {
   }
 
   /** What is there of the recording, which is read from the spool if it is not held: an earlier service has fetched it, or this one has dropped it. */
-  async #read(): Promise<Film> {
-    if (this.#film) return this.#film
+  async #read(): Promise<Mp4Index> {
+    if (this.#index) return this.#index
     const startedAt = this.#settings.row.started_at!.getTime()
-    const film = new Film(() => ITEMS_AT_ONCE + ((Date.now() - startedAt) / 1000) * ITEMS_PER_SECOND)
+    const index = new Mp4Index(() => ITEMS_AT_ONCE + ((Date.now() - startedAt) / 1000) * ITEMS_PER_SECOND)
     let length = 0
     for await (const chunk of ((await this.#settings.spool.read(this.id)) ?? []) as AsyncIterable<Buffer>) {
       length += chunk.length
-      look(film, chunk)
+      look(index, chunk)
     }
     this.#length = length
-    return (this.#film = film)
+    return (this.#index = index)
   }
 
   /** Holds nothing of a complete recording. After an outage of the store many wait, and one of hours has megabytes of tables. The spool has it. */
   #drop(): void {
-    this.#film = undefined
+    this.#index = undefined
   }
 
   /** Resolves with the reason why the recording has ended, once all of its bytes are here. @throws when the spool does not accept them */
@@ -271,7 +271,7 @@ export class Transfer {
       throw new StoreFailure(error)
     }
     this.#length += chunk.length
-    look(this.#film!, chunk)
+    look(this.#index!, chunk)
     if (performance.now() - this.#syncedAt < SYNC_MS) return
     this.#syncedAt = performance.now()
     void spool.sync(this.id).catch(() => {})
@@ -292,14 +292,14 @@ export class Transfer {
 }
 
 /** An unreadable recording is stored nevertheless: other programs may be able to read it. */
-function look(film: Film, chunk: Buffer): void {
-  if (film.problem) return
+function look(index: Mp4Index, chunk: Buffer): void {
+  if (index.problem) return
   try {
-    film.push(chunk)
+    index.push(chunk)
   } catch {}
 }
 
-/** A film in the object store. */
+/** A video in the object store. */
 type Stored = Parameters<typeof markReady>[2]
 
 class StoreFailure extends Error {

@@ -20,7 +20,7 @@ export class Transfers extends Map<string, Transfer> {
 
 /**
  * Fetches the rest of a session's recordings. A recording that could not be finished must not keep the instance alive. `hasInstance` tells whether
- * anything can still be fetched: without an instance, films are made from what is there, and no end needs to wait for that. `catchUp` finds recordings that
+ * anything can still be fetched: without an instance, videos are made from what is there, and no end needs to wait for that. `catchUp` finds recordings that
  * other replicas have begun.
  */
 export const endRecordings = (transfers: Transfers, hasInstance: (browserId: string) => boolean, catchUp: () => Promise<void> | undefined): EndStep => ({
@@ -29,7 +29,7 @@ export const endRecordings = (transfers: Transfers, hasInstance: (browserId: str
   mayFail: true,
   run({ id }) {
     const end = async () => {
-      await catchUp()?.catch(() => {}) // what it would have found is missing in a film, and no more
+      await catchUp()?.catch(() => {}) // what it would have found is missing in a video, and no more
       const own = transfers.of(id)
       if (own.length === 0) return 'nothing' as const
       await Promise.all(own.map((one) => one.end(FETCH_MS)))

@@ -1,4 +1,4 @@
-// The bytes of a film as callers get them: whole, or a range of it.
+// The bytes of a video as callers get them: whole, or a range of it.
 import { Readable } from 'node:stream'
 import { fault } from '../../../http/fault.ts'
 import { rangeOf } from '../../../http/range.ts'
@@ -6,7 +6,7 @@ import type { Bytes } from '../../../http/route.ts'
 import type { Objects } from '../../../store/objects.ts'
 import { headKey, type ReplayRow } from './rows.ts'
 
-/** A replay's video, or the part of it that the header `range` asks for. While it is no film yet: 202, and when to ask again. @throws 404 */
+/** A replay's video, or the part of it that the header `range` asks for. While it is no video yet: 202, and when to ask again. @throws 404 */
 export async function videoOf(objects: Objects, row: ReplayRow, range: string | undefined): Promise<Bytes> {
   const times = {
     'x-recording-started-at': row.started_at!.toISOString(),
@@ -20,7 +20,7 @@ export async function videoOf(objects: Objects, row: ReplayRow, range: string | 
   const part = rangeOf(range, size)
   const { start, end } = part ?? { start: 0, end: size }
   return {
-    body: Readable.from(film(objects, row, start, end), { objectMode: false }),
+    body: Readable.from(bytesOf(objects, row, start, end), { objectMode: false }),
     ...(part && { status: 206 }),
     headers: {
       ...times,
@@ -33,11 +33,11 @@ export async function videoOf(objects: Objects, row: ReplayRow, range: string | 
   }
 }
 
-/** Bytes of a film: its head, followed by the unchanged recording. */
-async function* film(objects: Objects, { object, head_bytes: head, bytes }: ReplayRow, start: number, end: number): AsyncGenerator<Buffer> {
+/** Bytes of a video: its header, followed by the unchanged recording. */
+async function* bytesOf(objects: Objects, { object, head_bytes: header, bytes }: ReplayRow, start: number, end: number): AsyncGenerator<Buffer> {
   for (const [key, from, length] of [
-    [headKey(object), 0, head],
-    [object, head, bytes],
+    [headKey(object), 0, header],
+    [object, header, bytes],
   ] as const) {
     // prettier-ignore
     const [first, behind] = [Math.max(0, start - from), Math.min(length, end - from)]

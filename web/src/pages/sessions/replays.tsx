@@ -1,4 +1,4 @@
-// Films of a session's screen, with their player in a frame.
+// Videos of a session's screen, with their player in a frame.
 import { useEffect, useRef, useState } from 'react'
 import { bytes } from '../../api/client.ts'
 import { useCall, useChange } from '../../api/queries.ts'

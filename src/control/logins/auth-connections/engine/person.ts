@@ -3,7 +3,7 @@ import { newId } from '../../../../base/ids.ts'
 import type { Answer, Pause, Requirement } from '../flow.ts'
 import { brief } from './choosing.ts'
 import type { Question } from './decision.ts'
-import type { Hands } from './hands.ts'
+import type { FlowBrowser } from './flow-browser.ts'
 import type { Interpretation, PageContext } from './interpretation.ts'
 import { addOnce, type Memory } from './memory.ts'
 import { scrubbed } from './questions.ts'
@@ -20,7 +20,7 @@ const BEFORE_END_MS = 6000
 interface Person {
   flow: Flow
   tools: Tools
-  hands: Hands
+  flowBrowser: FlowBrowser
   context: () => PageContext
   remember: () => Promise<void>
   signal: AbortSignal
@@ -106,9 +106,9 @@ async function hasChanged(
   seen: Interpretation,
   memory: Memory,
   secrets: SecretResolver,
-  { tools, hands, context, remember }: Person,
+  { tools, flowBrowser, context, remember }: Person,
 ): Promise<boolean> {
-  const page = await hands.read()
+  const page = await flowBrowser.read()
   // A page that is being loaded, or was lost for a moment, says nothing.
   if (page.error !== null) return false
   const now = secrets.scrubbed(tools.interpret(page, context()))

@@ -6,7 +6,7 @@ import { BrowserGone } from './browser.ts'
 import { decide } from './decide.ts'
 import type { Decision, Known } from './decision.ts'
 import { endingOf } from './ending.ts'
-import { Hands } from './hands.ts'
+import { FlowBrowser } from './flow-browser.ts'
 import { allowedHosts } from './hosts.ts'
 import { SURE, type Interpretation, type PageContext } from './interpretation.ts'
 import { forNewBrowser, readMemory, type Ending, type Memory } from './memory.ts'
@@ -49,7 +49,7 @@ class Worker {
   #connection!: Connection
   #secrets = new SecretResolver(undefined, {})
   #browserId: string | undefined
-  #hands: Hands | undefined
+  #flowBrowser: FlowBrowser | undefined
 
   constructor(flow: Flow, tools: Tools, stop: AbortSignal) {
     this.#flow = flow
@@ -100,7 +100,7 @@ class Worker {
         this.#tools.log.info({ flow: this.#flow.id }, 'the browser of a login has ended')
         if (this.#memory.hasSentPassword) throw new FlowFailure('browser_error', 'the browser ended after a password was sent')
         if (this.#memory.browsers >= MAX_BROWSERS) throw new FlowFailure('browser_error', `the browser ended ${MAX_BROWSERS} times`)
-        this.#hands = undefined
+        this.#flowBrowser = undefined
         this.#browserId = undefined
         this.#memory = forNewBrowser(this.#memory)
       }
@@ -108,13 +108,13 @@ class Worker {
   }
 
   /** The browser that the flow has, or a new one. */
-  async #browser(): Promise<Hands> {
+  async #browser(): Promise<FlowBrowser> {
     const { browsers } = this.#tools
-    if (this.#hands) return this.#hands
+    if (this.#flowBrowser) return this.#flowBrowser
     if (this.#browserId !== undefined) {
       const found = await browsers.find(this.#browserId)
       if (!found) throw new BrowserGone('the browser has ended')
-      return (this.#hands = new Hands(found, this.#tools, this.#signal))
+      return (this.#flowBrowser = new FlowBrowser(found, this.#tools, this.#signal))
     }
     this.#memory.browsers++
     await this.#remember()
@@ -129,7 +129,7 @@ class Worker {
       ...(replayId !== undefined && { replayId }),
     })
     if (!isBound) throw new NotOurs('the flow has ended')
-    return (this.#hands = new Hands(made.browser, this.#tools, this.#signal))
+    return (this.#flowBrowser = new FlowBrowser(made.browser, this.#tools, this.#signal))
   }
 
   async #login(): Promise<void> {
@@ -147,7 +147,7 @@ class Worker {
     }
     for (;;) {
       this.#assertTime()
-      const page = await this.#hands!.read()
+      const page = await this.#flowBrowser!.read()
       const seen = await this.#interpret(page)
       const { decision, memory } = decide(this.#memory, seen, page, this.#known())
       this.#memory = memory
@@ -159,17 +159,17 @@ class Worker {
 
   /** Whether the flow has come to its end. */
   async #carryOut(decision: Decision, page: PageModel, seen: Interpretation): Promise<boolean> {
-    const hands = this.#hands!
+    const flowBrowser = this.#flowBrowser!
     if (decision.do === 'fail') throw new FlowFailure(decision.code, decision.message, decision)
     if (decision.do === 'fill') return this.#fill(decision, page)
     await this.#remember()
     switch (decision.do) {
       case 'open':
         await this.#isOurs(this.#tools.flows.discovering(this.#flow.id))
-        await hands.open(decision.url)
+        await flowBrowser.open(decision.url)
         return false
       case 'press':
-        await hands.press(decision.refs)
+        await flowBrowser.press(decision.refs)
         return false
       case 'look':
         await this.#tools.clock.sleep(decision.afterMs, this.#signal)
@@ -203,12 +203,12 @@ class Worker {
     await this.#isOurs(this.#tools.flows.submitting(this.#flow.id))
     await this.#remember()
     this.#assertTime()
-    const filled = await this.#hands!.fill(decision, values.actions, hosts)
+    const filled = await this.#flowBrowser!.fill(decision, values.actions, hosts)
     this.#secrets.forgetCodes()
     if (memory.sent) memory.sent.isUnsure = false
     if (filled !== 'sent') this.#takeBack(decision, filled)
     await this.#remember()
-    if (filled === 'sent' && (await this.#hands!.settle()) && memory.sent) memory.sent.isAnswered = true
+    if (filled === 'sent' && (await this.#flowBrowser!.settle()) && memory.sent) memory.sent.isAnswered = true
     return false
   }
 
@@ -291,7 +291,7 @@ class Worker {
   }
 
   #lookTools() {
-    return { browser: this.#hands!.browser, interpret: this.#tools.interpret, context: this.#context(), signal: this.#signal }
+    return { browser: this.#flowBrowser!.browser, interpret: this.#tools.interpret, context: this.#context(), signal: this.#signal }
   }
 
   #probe(postLoginUrl: string | undefined, isKnown = true) {
@@ -300,7 +300,7 @@ class Worker {
 
   async #cookies(): Promise<NonNullable<Memory['cookies']>> {
     // Of a connection with 100 allowed domains, the last one is left out.
-    const { cookies } = await this.#hands!.browser.marks(this.#hosts('').slice(0, MAX_HOSTS), this.#signal)
+    const { cookies } = await this.#flowBrowser!.browser.marks(this.#hosts('').slice(0, MAX_HOSTS), this.#signal)
     return cookies.slice(0, 100).map(({ name, domain, digest }) => ({ name, domain, digest }))
   }
 
@@ -343,7 +343,7 @@ class Worker {
     return {
       flow: this.#flow,
       tools: this.#tools,
-      hands: this.#hands!,
+      flowBrowser: this.#flowBrowser!,
       context: () => this.#context(),
       remember: () => this.#remember(),
       signal: this.#signal,

@@ -1,4 +1,4 @@
-// Booting an instance, for a caller or for the shelf: the row first, then the instance, then the row's new state.
+// Booting an instance, for a caller or for the warm pool: the row first, then the instance, then the row's new state.
 import { sql } from 'kysely'
 import { session, type Fit } from '../../../../agent/session/contract.ts'
 import { newId } from '../../../../base/ids.ts'
@@ -38,7 +38,7 @@ interface BootsSettings {
   driver: Driver
   scope: string
   leases: Leases
-  /** Has the turns of all boots of this service. Boots for the shelf have theirs already. */
+  /** Has the turns of all boots of this service. Boots for the warm pool have theirs already. */
   starts: Slots
   registry: Registry
   endings: Endings
@@ -58,7 +58,7 @@ export class Boots {
     this.#settings = settings
   }
 
-  /** Boots an instance for a caller that no kind of the shelf serves. `seated` inserts its row if there is a seat. @throws what `seated` throws; when it does not come up; nothing is left then */
+  /** Boots an instance for a caller that no kind of the warm pool serves. `seated` inserts its row if there is a seat. @throws what `seated` throws; when it does not come up; nothing is left then */
   async session(
     ownership: Ownership,
     signal: AbortSignal,
@@ -77,7 +77,7 @@ export class Boots {
     return id
   }
 
-  /** Boots an instance of a kind, for the shelf. Nobody waits for it until `wanted` resolves. @throws when it does not come up; nothing is left then. */
+  /** Boots an instance of a kind, for the warm pool. Nobody waits for it until `wanted` resolves. @throws when it does not come up; nothing is left then. */
   async ready(kind: Kind, wanted: Promise<void>, signal: AbortSignal): Promise<void> {
     const id = newId()
     using _ = this.#settings.registry.booting(id)

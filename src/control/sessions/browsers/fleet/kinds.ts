@@ -1,4 +1,4 @@
-// The kinds of instances that the shelf keeps ready.
+// The kinds of instances that the warm pool keeps ready.
 import type { Fit, Viewport } from '../../../../agent/session/contract.ts'
 import { USUAL_MAX_SCREEN, type InstanceSpec } from '../../../../instances/driver.ts'
 import { DEFAULT_VIEWPORT } from '../options/contract.ts'

@@ -6,8 +6,8 @@ import type { BrowserRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
 import type { Registry } from './registry.ts'
 import type { SessionSeats } from './session-seats.ts'
-import type { Shelf } from './shelf.ts'
-import type { OtherShelves } from './shelf-state.ts'
+import type { WarmPool } from './warm-pool.ts'
+import type { OtherReplicas } from './warm-pool-state.ts'
 import { endIdleOnes, endLeftOnes, type TakeOut } from './surplus.ts'
 
 interface LendingSettings {
@@ -16,8 +16,8 @@ interface LendingSettings {
   leases: Leases
   registry: Registry
   endings: Endings
-  others: OtherShelves
-  shelf: Shelf
+  others: OtherReplicas
+  warmPool: WarmPool
   seats: SessionSeats
   /** Records that a browser has become a session; false when it has ended in the meantime. */
   take: (row: BrowserRow) => boolean
@@ -46,7 +46,7 @@ export interface Lending {
 }
 
 export function makeLending(settings: LendingSettings): Lending {
-  const { db, scope, leases, registry, shelf, seats, take, takeOut, refill } = settings
+  const { db, scope, leases, registry, warmPool, seats, take, takeOut, refill } = settings
   const watched = { scope, replica: leases.replica }
 
   async function lendIdle(pool: string, lease: Lease): Promise<BrowserRow | undefined> {
@@ -59,7 +59,7 @@ export function makeLending(settings: LendingSettings): Lending {
   }
 
   return {
-    lend: (pool, lease, signal, late) => shelf.waitInPool(pool, () => lendIdle(pool, lease), signal, late),
+    lend: (pool, lease, signal, late) => warmPool.waitInPool(pool, () => lendIdle(pool, lease), signal, late),
     async takeBack(session) {
       const row = await beginRelease(db, session)
       if (row) registry.putBack(row.id)
@@ -67,19 +67,19 @@ export function makeLending(settings: LendingSettings): Lending {
     },
     async putBack({ id, pool_id: pool }) {
       if (!(await endRelease(db, id))) return false
-      shelf.isBack(pool!)
+      warmPool.isBack(pool!)
       return true
     },
     async discardIdle(pool) {
       const { count, over } = await endIdleOnes(pool, settings)
       await noteDiscarded(db, pool, count)
       await over
-      await shelf.countPools()
+      await warmPool.countPools()
       refill()
     },
     endLeft: () => endLeftOnes(settings),
     async changed() {
-      await shelf.countPools()
+      await warmPool.countPools()
       refill()
     },
     async seated(project, wanted, of, work, signal) {
@@ -87,7 +87,7 @@ export function makeLending(settings: LendingSettings): Lending {
       if (!leave) return undefined
       try {
         const made = wanted > 0 ? await seats.takeForPool(project, wanted, work) : await work(db)
-        await shelf.countPools()
+        await warmPool.countPools()
         return made
       } finally {
         leave()

@@ -1,8 +1,8 @@
-// What replicas of a scope tell each other about their shelf, as text.
-import type { OtherShelves } from './shelf-state.ts'
+// What replicas of a scope tell each other about their warm pool, as text.
+import type { OtherReplicas } from './warm-pool-state.ts'
 
-/** There is something to do for the one that fills the shelf. */
-export const shelfOf = (scope: string): string => `shelf of ${scope}`
+/** There is something to do for the one that fills the warm pool. */
+export const warmPoolOf = (scope: string): string => `shelf of ${scope}`
 
 const ASKED = 'asked for a '
 const ofScope = (scope: string): string => ` in ${scope}`
@@ -23,11 +23,11 @@ export const endAt = (replica: string, id: string): string => `${replica} ${id}$
 export const endAskedOf = (text: string, replica: string): string | undefined =>
   text.startsWith(`${replica} `) && text.endsWith(ENDS) ? text.slice(replica.length + 1, -ENDS.length) : undefined
 
-/** There is one more on the shelf. */
+/** There is one more in the warm pool. */
 export const oneMoreIn = (scope: string): string => `one more is ready${ofScope(scope)}`
 
 /** Tells the others; `tell` gets the text. */
-export const otherShelves = (scope: string, tell: (text: string) => void): OtherShelves => ({
+export const otherReplicas = (scope: string, tell: (text: string) => void): OtherReplicas => ({
   asked: (kind) => tell(askedFor(kind, scope)),
   isReady: () => tell(oneMoreIn(scope)),
   end: (replica) => tell(replica),

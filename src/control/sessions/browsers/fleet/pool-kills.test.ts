@@ -213,7 +213,7 @@ test('callers who wait when a service stops are told, and nobody gets a browser 
   const id = (await lend(fleet, pool))!
   const waiting = lend(fleet, pool, signal)
   waiting.catch(() => {})
-  await until('the caller to wait', NOTICE_MS, () => fleet.shelf.waiting === 1)
+  await until('the caller to wait', NOTICE_MS, () => fleet.warmPool.waiting === 1)
   await Promise.all([fleet.stop(), giveBack(fleet, pool, id).catch(() => false)])
   await expect(waiting).rejects.toThrow('the service stops')
   expect([await states(pool), await runningIds()]).toEqual([{}, []])

@@ -1,4 +1,4 @@
-// What the shelf knows of pools: how many browsers each may have, how fast they come, and how one is made.
+// What the warm pool knows of pools: how many browsers each may have, how fast they come, and how one is made.
 import type { InstanceSpec } from '../../../../instances/driver.ts'
 import type { BrowserRow } from '../rows.ts'
 import type { PoolCount, PoolOwnership } from '../pooled-rows.ts'
@@ -20,7 +20,7 @@ export class PoolBootFailed extends Error {
   override name = 'PoolBootFailed'
 }
 
-/** Where the shelf learns of pools. */
+/** Where the warm pool learns of pools. */
 export interface PoolSource {
   /** The pools whose browsers this scope keeps, and how many are left of deleted ones. */
   counts(): Promise<{ pools: PoolCount[]; orphans: number }>

@@ -10,7 +10,7 @@ export interface Gone {
 
 /** Whom an instance belongs to. */
 export interface Standing {
-  /** It waits on the shelf, or in its pool: no session has claimed it. */
+  /** It waits in the warm pool, or in its pool: no session has claimed it. */
   isReady: boolean
   isPooled: boolean
 }
@@ -42,7 +42,7 @@ export class Registry {
     return this.#instances.size - this.#ready.size - this.pooled
   }
 
-  /** Instances that wait on the shelf. */
+  /** Instances that wait in the warm pool. */
   get ready(): number {
     return this.#ready.size
   }
@@ -108,7 +108,7 @@ export class Registry {
     else if (isReady) this.#ready.add(instance.id)
   }
 
-  /** Records that an instance of the shelf has become a session; false when it has ended in the meantime. */
+  /** Records that an instance of the warm pool has become a session; false when it has ended in the meantime. */
   claim(id: string): boolean {
     this.#ready.delete(id)
     if (this.#idle.delete(id)) this.#lent.add(id)
@@ -177,7 +177,7 @@ export class Registry {
     return this.#gone.get(id)
   }
 
-  /** Whether it waits on the shelf, as far as this process knows. */
+  /** Whether it waits in the warm pool, as far as this process knows. */
   isReady(id: string): boolean {
     return this.#ready.has(id) || this.#idle.has(id)
   }

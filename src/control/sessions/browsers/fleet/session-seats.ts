@@ -108,7 +108,7 @@ export class SessionSeats {
       try {
         return await work()
       } catch (error) {
-        // Not in the line, where others wait behind this caller who may not need a seat that is being left.
+        // Not in the queue, where others wait behind this caller who may not need a seat that is being left.
         if (!(error instanceof NoSeat) || performance.now() >= until) throw error
         if (!(await isEndUnderWay(db, error.projectLimit === undefined ? { scope } : { project }))) throw error
         await sleep(LOOK_FOR_SEAT_MS, AbortSignal.any([signal, this.#settings.signal]))

@@ -11,7 +11,7 @@ import type { Endpoints } from '../../../../http/stored-endpoint.ts'
 import type { Kind } from './kinds.ts'
 import type { PoolSource } from './pools.ts'
 import type { Registry } from './registry.ts'
-import type { ShelfMeter } from './shelf-state.ts'
+import type { WarmPoolMeter } from './warm-pool-state.ts'
 
 export interface FleetSettings {
   db: Db
@@ -44,7 +44,7 @@ export interface FleetSettings {
   now?: () => number
   /** Boots at the same time; one per processor unless given. */
   bootsAtOnce?: number
-  meter?: ShelfMeter
+  meter?: WarmPoolMeter
   /** Called for each session, and browser of a pool, that this service has just begun to watch, and has not made itself. */
   onTaken?: (session: Instance) => void
   log: Log

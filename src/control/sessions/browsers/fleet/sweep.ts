@@ -34,7 +34,7 @@ interface SweepSettings {
 export function makeSweep({ db, scope, leases, registry, endings, takeOver, find, removeUnknown, refill, trim, log }: SweepSettings): () => Promise<void> {
   /** Rows that had nothing behind them at the last sweep. */
   let missing = new Set<string>()
-  let hadShelf = false
+  let hadDuty = false
   const deaths = leases.deaths()
   let unknownAt = performance.now()
   const watched = { scope, replica: leases.replica }
@@ -75,9 +75,9 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
       if (state === 'warm' || state === 'releasing') registry.putBack(id)
     }
     for (const id of known) if (!ours.has(id) && isIdleHere(id)) begin(id, giveAway(id))
-    const hasShelf = leases.holds('shelf')
-    if (hasShelf && !hadShelf) refill()
-    hadShelf = hasShelf
+    const hasDuty = leases.holds('shelf')
+    if (hasDuty && !hadDuty) refill()
+    hadDuty = hasDuty
   }
 
   return async () => {

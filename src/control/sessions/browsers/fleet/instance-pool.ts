@@ -1,8 +1,8 @@
-// What the shelf keeps of one kind, or for one pool: the callers who wait for it, the boots that serve them, and when the next one may begin.
+// The ready instances of one kind, or of one browser pool: the callers who wait for it, the boots that serve them, and when the next one may begin.
 import { Slots } from '../../../../base/slots.ts'
 import { Demand } from './demand.ts'
 import type { Kind } from './kinds.ts'
-import { Line } from './line.ts'
+import { WaitQueue } from './wait-queue.ts'
 import type { PoolShare } from './pools.ts'
 
 /** Retries after a failed boot: first wait, doubled up to the last. */
@@ -12,9 +12,9 @@ const RETRY_LAST_MS = 30_000
 /** A turn for everybody at once. */
 const NO_TURNS = new Slots(Infinity)
 
-interface KeepingSettings {
+interface InstancePoolSettings {
   /** Boots one; false when there is no room for one. */
-  boot: (keeping: Keeping, isAwaited: boolean, wanted: Promise<void>) => Promise<boolean>
+  boot: (pool: InstancePool, isAwaited: boolean, wanted: Promise<void>) => Promise<boolean>
   /** A caller goes to sleep. */
   onSleep: () => void
   /** A boot that a caller had waited for is over. */
@@ -24,12 +24,12 @@ interface KeepingSettings {
 }
 
 /** All times are in milliseconds of one clock that never goes back. */
-export class Keeping {
+export class InstancePool {
   /** A kind's name, or a pool's id. */
   readonly name: string
   readonly kind: Kind | undefined
-  readonly pool: PoolShare | undefined
-  readonly line: Line
+  readonly share: PoolShare | undefined
+  readonly queue: WaitQueue
   readonly demand = new Demand()
   /** After a failed boot: when the next refill may begin, and how long the wait after another failure is. */
   retryAt = 0
@@ -37,16 +37,16 @@ export class Keeping {
   /** Whether its last boot has come up, or it has enough. */
   isWell = true
 
-  constructor(of: { kind: Kind } | { pool: PoolShare; id: string }, settings: KeepingSettings) {
+  constructor(of: { kind: Kind } | { share: PoolShare; id: string }, settings: InstancePoolSettings) {
     this.kind = 'kind' in of ? of.kind : undefined
-    this.pool = 'pool' in of ? of.pool : undefined
+    this.share = 'share' in of ? of.share : undefined
     this.name = 'kind' in of ? of.kind.name : of.id
-    this.line = new Line({
+    this.queue = new WaitQueue({
       ...settings,
       // Boots of pools take their turns by themselves.
-      starts: this.pool ? NO_TURNS : settings.starts,
+      starts: this.share ? NO_TURNS : settings.starts,
       boot: (isAwaited, wanted) => settings.boot(this, isAwaited, wanted),
-      room: (booting) => this.pool?.room(booting) ?? Infinity,
+      room: (booting) => this.share?.room(booting) ?? Infinity,
     })
   }
 

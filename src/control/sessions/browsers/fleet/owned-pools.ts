@@ -1,18 +1,18 @@
-// The pools that a shelf fills: counted in the database, which also other replicas change.
+// The browser pools of callers: counted in the database, which other replicas change, too.
 import type { Memory } from '../../../../base/memory.ts'
 import { fault } from '../../../../http/fault.ts'
 import { wanted } from './demand.ts'
-import { Keeping } from './keeping.ts'
+import { InstancePool } from './instance-pool.ts'
 import { PoolBootFailed, PoolShare, type PoolSource } from './pools.ts'
 
 /** A count that a boot has ended during is taken again, at most so often in a row: it has the boot's browser neither as idle nor as booting. */
 const COUNTS_AT_ONCE = 5
 
-export class PooledKeepings {
+export class OwnedPools {
   readonly #source: PoolSource | undefined
-  readonly #shared: ConstructorParameters<typeof Keeping>[1]
+  readonly #shared: ConstructorParameters<typeof InstancePool>[1]
   readonly #now: () => number
-  readonly #keeping = new Map<string, Keeping>()
+  readonly #pools = new Map<string, InstancePool>()
   #orphans = 0
   /** Boots under way for callers of pools that are gone. */
   readonly #last = new Set<Promise<void>>()
@@ -22,44 +22,44 @@ export class PooledKeepings {
   /** How many boots have ended so far. */
   #endedBoots = 0
 
-  constructor(source: PoolSource | undefined, shared: ConstructorParameters<typeof Keeping>[1], now: () => number) {
+  constructor(source: PoolSource | undefined, shared: ConstructorParameters<typeof InstancePool>[1], now: () => number) {
     this.#source = source
     this.#shared = shared
     this.#now = now
   }
 
-  get all(): Keeping[] {
-    return [...this.#keeping.values()]
+  get all(): InstancePool[] {
+    return [...this.#pools.values()]
   }
 
   get isNone(): boolean {
-    return this.#keeping.size === 0
+    return this.#pools.size === 0
   }
 
   /** Seats of pools, and of browsers that are left of deleted ones. */
   get seats(): number {
-    return this.all.reduce((sum, { pool }) => sum + pool!.seats, this.#orphans)
+    return this.all.reduce((sum, { share }) => sum + share!.seats, this.#orphans)
   }
 
-  get(id: string): Keeping | undefined {
-    return this.#keeping.get(id)
+  get(id: string): InstancePool | undefined {
+    return this.#pools.get(id)
   }
 
   /** How long it takes until the rate of a pool that is short allows a boot, in milliseconds; 0 when none waits for that. */
   get pauseMs(): number {
-    const pauses = this.all.filter(isShort).map(({ pool }) => pool!.pauseMs(this.#now()))
+    const pauses = this.all.filter(isShort).map(({ share }) => share!.pauseMs(this.#now()))
     const least = Math.min(...pauses.filter((ms) => ms > 0))
     return Number.isFinite(least) ? least : 0
   }
 
   /** The pool that has the smallest part of its browsers, of those that may have another one now. */
-  short(memory: Memory): Keeping | undefined {
+  short(memory: Memory): InstancePool | undefined {
     const now = this.#now()
-    const part = ({ pool, line }: Keeping) => (pool!.idle + line.booting) / pool!.size
-    const may = (keeping: Keeping) => {
-      const { pool, line, retryAt } = keeping
-      const kept = pool!.idle + line.booting
-      return retryAt <= now && isShort(keeping) && pool!.pauseMs(now) === 0 && kept < wanted({ target: 0, most: pool!.size }, pool!.size, kept, memory)
+    const part = ({ share, queue }: InstancePool) => (share!.idle + queue.booting) / share!.size
+    const may = (pool: InstancePool) => {
+      const { share, queue, retryAt } = pool
+      const kept = share!.idle + queue.booting
+      return retryAt <= now && isShort(pool) && share!.pauseMs(now) === 0 && kept < wanted({ target: 0, most: share!.size }, share!.size, kept, memory)
     }
     return this.all.filter(may).toSorted((a, b) => part(a) - part(b))[0]
   }
@@ -79,21 +79,21 @@ export class PooledKeepings {
     const { pools: counts, orphans } = await this.#steadyCounts(this.#source)
     this.#orphans = orphans
     const now = this.#now()
-    const gone = new Map(this.#keeping)
+    const gone = new Map(this.#pools)
     for (const count of counts) {
       gone.delete(count.id)
-      const known = this.#keeping.get(count.id)
-      if (known) known.pool!.told(count, now)
-      else this.#keeping.set(count.id, new Keeping({ id: count.id, pool: new PoolShare(count, now) }, this.#shared))
+      const known = this.#pools.get(count.id)
+      if (known) known.share!.told(count, now)
+      else this.#pools.set(count.id, new InstancePool({ id: count.id, share: new PoolShare(count, now) }, this.#shared))
     }
-    for (const [id, { line }] of gone) {
-      this.#keeping.delete(id)
-      line.close(fault.notFound('browser pool', id))
-      const last = line.settled()
+    for (const [id, { queue }] of gone) {
+      this.#pools.delete(id)
+      queue.close(fault.notFound('browser pool', id))
+      const last = queue.settled()
       this.#last.add(last)
       void last.finally(() => this.#last.delete(last))
     }
-    for (const { line, pool } of this.all) if (line.waiting > 0 && (pool!.idle > 0 || pool!.room(line.booting) > 0)) line.lookAgain()
+    for (const { queue, share } of this.all) if (queue.waiting > 0 && (share!.idle > 0 || share!.room(queue.booting) > 0)) queue.lookAgain()
   }
 
   async #steadyCounts(source: PoolSource): ReturnType<PoolSource['counts']> {
@@ -105,8 +105,8 @@ export class PooledKeepings {
   }
 
   /** Makes a browser for a pool by `make`, which returns false when the pool has as many as it may. @throws PoolBootFailed */
-  async boot({ name, pool }: Keeping, make: () => Promise<boolean>): Promise<boolean> {
-    const undo = pool!.began()
+  async boot({ name, share }: InstancePool, make: () => Promise<boolean>): Promise<boolean> {
+    const undo = share!.began()
     try {
       const isMade = await make()
       if (isMade) {
@@ -114,7 +114,7 @@ export class PooledKeepings {
         return true
       }
       undo()
-      pool!.full()
+      share!.full()
       return false
     } catch (error) {
       undo()
@@ -133,4 +133,4 @@ export class PooledKeepings {
   }
 }
 
-const isShort = ({ pool, line }: Keeping): boolean => pool!.room(line.booting) > 0
+const isShort = ({ share, queue }: InstancePool): boolean => share!.room(queue.booting) > 0

@@ -1,11 +1,11 @@
-// Turns and batches: callers are served in the order of their calls; a batch stops at the first failure and names the action. grip.test.ts tests what
+// Turns and batches: callers are served in the order of their calls; a batch stops at the first failure and names the action. held-input.test.ts tests what
 // is down at the end.
 import { describe, expect, test } from 'vitest'
 import { BIG, failure, makeBench, NEVER } from '../../../test/support/recorder.ts'
 import { sleep } from '../../base/wait.ts'
 import { type Fault, fault } from '../../http/fault.ts'
 import { MAX_ACTION_MS } from './contract.ts'
-import type { NamedPlan, Planned } from './hands.ts'
+import type { NamedPlan, Planned } from './input-queue.ts'
 
 /** An error with this code and a message like this. */
 const refused = (code: string, message: RegExp) => ({ code, message: expect.stringMatching(message) as unknown })
@@ -14,15 +14,15 @@ const gate = () => Promise.withResolvers<void>()
 
 describe('callers', () => {
   test('that leave while they wait run nothing, and the callers behind them keep their places', async () => {
-    const { hands, log } = makeBench()
+    const { inputQueue, log } = makeBench()
     const first = gate()
     const order: string[] = []
     const leaving = new AbortController()
     const all = [
-      hands.turn(() => first.promise, NEVER),
-      failure(hands.perform({ ms: 0, run: async () => void order.push('left') }, 'x', leaving.signal)),
-      hands.turn(async () => void order.push('second'), NEVER),
-      hands.perform({ ms: 0, run: async () => void order.push('third') }, 'x', NEVER),
+      inputQueue.turn(() => first.promise, NEVER),
+      failure(inputQueue.perform({ ms: 0, run: async () => void order.push('left') }, 'x', leaving.signal)),
+      inputQueue.turn(async () => void order.push('second'), NEVER),
+      inputQueue.perform({ ms: 0, run: async () => void order.push('third') }, 'x', NEVER),
     ]
     leaving.abort(fault.clientClosed())
     expect(await all[1]).toBe(leaving.signal.reason)
@@ -34,33 +34,33 @@ describe('callers', () => {
   })
 
   test('that have left before their turn run nothing', async () => {
-    const { hands, log } = makeBench()
-    const error = await failure(hands.perform({ ms: 0, run: async () => void log.push('done') }, 'x', AbortSignal.abort('gone')))
+    const { inputQueue, log } = makeBench()
+    const error = await failure(inputQueue.perform({ ms: 0, run: async () => void log.push('done') }, 'x', AbortSignal.abort('gone')))
     expect([error, log]).toEqual(['gone', []])
   })
 
   test('continue when an earlier caller fails', async () => {
-    const { hands } = makeBench()
-    const failing = failure(hands.turn(async () => Promise.reject(new Error('no picture')), NEVER))
-    expect(await hands.turn(async () => 'a picture', NEVER)).toBe('a picture')
+    const { inputQueue } = makeBench()
+    const failing = failure(inputQueue.turn(async () => Promise.reject(new Error('no picture')), NEVER))
+    expect(await inputQueue.turn(async () => 'a picture', NEVER)).toBe('a picture')
     expect((await failing) as Error).toMatchObject({ message: 'no picture' })
   })
 
   test('get their answer only after the display has done the action', async () => {
     const bench = makeBench()
-    await bench.hands.performAll(bench.plan([{ type: 'click_mouse', click_mouse: { x: 1, y: 2 } }]), NEVER)
+    await bench.inputQueue.performAll(bench.plan([{ type: 'click_mouse', click_mouse: { x: 1, y: 2 } }]), NEVER)
     expect(bench.log.at(-1)).toBe('pointer')
   })
 
   test('can ask for the time of the last input: reads do not count, failed actions do', async () => {
-    const { hands } = makeBench()
-    expect(hands.lastAct).toBe(-Infinity)
-    await hands.turn(async () => {}, NEVER)
-    expect(hands.lastAct).toBe(-Infinity)
+    const { inputQueue } = makeBench()
+    expect(inputQueue.lastAct).toBe(-Infinity)
+    await inputQueue.turn(async () => {}, NEVER)
+    expect(inputQueue.lastAct).toBe(-Infinity)
     const start = performance.now()
-    await failure(hands.perform({ ms: 0, run: () => sleep(10).then(() => Promise.reject(new Error('no'))) }, 'x', NEVER))
-    expect(hands.lastAct).toBeGreaterThanOrEqual(start + 9)
-    expect(hands.lastAct).toBeLessThanOrEqual(performance.now())
+    await failure(inputQueue.perform({ ms: 0, run: () => sleep(10).then(() => Promise.reject(new Error('no'))) }, 'x', NEVER))
+    expect(inputQueue.lastAct).toBeGreaterThanOrEqual(start + 9)
+    expect(inputQueue.lastAct).toBeLessThanOrEqual(performance.now())
   })
 })
 
@@ -83,7 +83,7 @@ describe('an action whose caller has left', () => {
       left = bench.log.length
       caller.abort(fault.clientClosed())
     }
-    expect(await failure(bench.hands.performAll(bench.plan([{ type, [type]: body }]), caller.signal))).toBe(caller.signal.reason)
+    expect(await failure(bench.inputQueue.performAll(bench.plan([{ type, [type]: body }]), caller.signal))).toBe(caller.signal.reason)
     // The request in progress when the caller left may be one.
     expect(bench.log.slice(left + 1).filter((entry) => /down$|^move/.test(entry)).length).toBeLessThanOrEqual(more)
   })
@@ -103,10 +103,10 @@ describe('the duration of actions', () => {
   })
 
   test('is five minutes at most for one action, and the error names the field that exceeds it', async () => {
-    const { hands } = makeBench()
+    const { inputQueue } = makeBench()
     const ran: number[] = []
-    await hands.perform(taking(MAX_ACTION_MS, ran), 'duration', NEVER)
-    expect(await failure(hands.perform(taking(MAX_ACTION_MS + 1, ran), 'duration', NEVER))).toMatchObject({
+    await inputQueue.perform(taking(MAX_ACTION_MS, ran), 'duration', NEVER)
+    expect(await failure(inputQueue.perform(taking(MAX_ACTION_MS + 1, ran), 'duration', NEVER))).toMatchObject({
       code: 'bad_request',
       message: expect.stringMatching(/^duration: /) as unknown,
     })
@@ -114,11 +114,11 @@ describe('the duration of actions', () => {
   })
 
   test('is five minutes at most for all actions of a batch together', async () => {
-    const { hands } = makeBench()
+    const { inputQueue } = makeBench()
     const ran: number[] = []
     const batch = (...times: number[]) => times.map((ms, index) => ({ name: `actions.${index}`, ...taking(ms, ran) }))
-    await hands.performAll(batch(MAX_ACTION_MS - 5, 5, 0), NEVER)
-    expect(await failure(hands.performAll(batch(1, MAX_ACTION_MS - 5, 5), NEVER))).toMatchObject({
+    await inputQueue.performAll(batch(MAX_ACTION_MS - 5, 5, 0), NEVER)
+    expect(await failure(inputQueue.performAll(batch(1, MAX_ACTION_MS - 5, 5), NEVER))).toMatchObject({
       code: 'bad_request',
       message: expect.stringMatching(/^actions: /) as unknown,
     })
@@ -144,20 +144,20 @@ describe('a batch', () => {
   const plan = (name: string, run: Planned['run']): NamedPlan => ({ name, ms: 0, run })
 
   test('stops at the first action that fails, and its error names the action', async () => {
-    const { hands } = makeBench()
+    const { inputQueue } = makeBench()
     const ran: string[] = []
     const did = (name: string) => plan(name, async () => void ran.push(name))
     const fails = plan('actions.1 (scroll)', async () => Promise.reject(fault.field('y', 'is off the screen')))
-    const error = (await failure(hands.performAll([did('actions.0 (sleep)'), fails, did('actions.2 (sleep)')], NEVER))) as Fault
+    const error = (await failure(inputQueue.performAll([did('actions.0 (sleep)'), fails, did('actions.2 (sleep)')], NEVER))) as Fault
     expect(ran).toEqual(['actions.0 (sleep)'])
     expect(error).toMatchObject({ code: 'bad_request', message: 'actions.1 (scroll) failed, and the actions after it were not done: y: is off the screen' })
     expect(error.body().details).toEqual([{ code: 'bad_request', message: error.message }])
   })
 
   test('names the failed action also for internal errors, and keeps their cause for the log only', async () => {
-    const { hands } = makeBench()
+    const { inputQueue } = makeBench()
     const cause = new Error('EPIPE on /tmp/.X11-unix/X1')
-    const error = (await failure(hands.performAll([plan('actions.0 (sleep)', async () => Promise.reject(cause))], NEVER))) as Fault
+    const error = (await failure(inputQueue.performAll([plan('actions.0 (sleep)', async () => Promise.reject(cause))], NEVER))) as Fault
     expect(error).toMatchObject(refused('internal_error', /^actions\.0 \(sleep\) failed/))
     expect(JSON.stringify(error.body())).not.toContain('EPIPE')
     expect(error.cause).toBe(cause)
@@ -166,7 +166,7 @@ describe('a batch', () => {
   })
 
   test('that is aborted stops between actions, also when an action ignores the signal', async () => {
-    const { hands } = makeBench()
+    const { inputQueue } = makeBench()
     const caller = new AbortController()
     const ran: string[] = []
     const deaf = (name: string) =>
@@ -174,7 +174,7 @@ describe('a batch', () => {
         ran.push(name)
         if (ran.length === 2) caller.abort(fault.clientClosed())
       })
-    expect(await failure(hands.performAll(['a', 'b', 'c', 'd'].map(deaf), caller.signal))).toBe(caller.signal.reason)
+    expect(await failure(inputQueue.performAll(['a', 'b', 'c', 'd'].map(deaf), caller.signal))).toBe(caller.signal.reason)
     expect(ran).toEqual(['a', 'b'])
   })
 
@@ -191,7 +191,7 @@ describe('a batch', () => {
       bench.screen.viewport = BIG
       const plans = bench.plan([{ type: 'sleep', sleep: { duration_ms: 0 } }, late])
       bench.screen.viewport = { ...BIG, width: 640 }
-      const error = await failure(bench.hands.performAll(plans, NEVER))
+      const error = await failure(bench.inputQueue.performAll(plans, NEVER))
       expect(error).toMatchObject(refused('bad_request', /actions\.1 .*: 800 is off the screen/))
     }
     expect(bench.log.filter((entry) => !entry.startsWith('pointer'))).toEqual([])

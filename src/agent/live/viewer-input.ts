@@ -1,8 +1,8 @@
 // A viewer's mouse and keyboard. A person's input takes turns with callers' actions, and a viewer who leaves leaves nothing pressed.
 import type { Log } from '../../base/log.ts'
-import { Grip } from '../computer/grip.ts'
+import { HeldInput } from '../computer/held-input.ts'
 import type { Computer } from '../computer/handlers.ts'
-import type { Hands } from '../computer/hands.ts'
+import type { InputQueue } from '../computer/input-queue.ts'
 import { asCommands, SHIFT } from '../computer/names.ts'
 
 /** One turn lasts from the first press until everything is released, but at most this long, so that a held key does not block other callers. */
@@ -23,9 +23,9 @@ const isCharacter = (keysym: number): boolean => keysym !== 0x20 && (keysym < 0x
 
 type Act = { kind: 'pointer'; x: number; y: number; buttons: number } | { kind: 'key'; keysym: number; down: boolean } | { kind: 'text'; text: string }
 
-export interface ViewerHandsSettings {
+export interface ViewerInputSettings {
   desk: Computer
-  hands: Hands
+  inputQueue: InputQueue
   /** Called when a viewer begins and stops waiting for another caller's action. */
   onWaiting: (waiting: boolean) => void
   /** Whether the viewer is still connected; called while it holds something. */
@@ -33,9 +33,9 @@ export interface ViewerHandsSettings {
   log: Log
 }
 
-export class ViewerHands {
-  readonly #settings: ViewerHandsSettings
-  readonly #grip: Grip
+export class ViewerInput {
+  readonly #settings: ViewerInputSettings
+  readonly #held: HeldInput
   readonly #left = new AbortController()
   #waiting: Act[] = []
   #pumping = false
@@ -47,9 +47,9 @@ export class ViewerHands {
   #lastAct = 0
   #watch: NodeJS.Timeout | undefined
 
-  constructor(settings: ViewerHandsSettings) {
+  constructor(settings: ViewerInputSettings) {
     this.#settings = settings
-    this.#grip = new Grip(settings.desk.input, settings.desk.keyboard)
+    this.#held = new HeldInput(settings.desk.input, settings.desk.keyboard)
   }
 
   pointer(x: number, y: number, buttons: number): void {
@@ -109,7 +109,7 @@ export class ViewerHands {
           clearTimeout(impatient)
           if (told) this.#settings.onWaiting((told = false))
         }
-        await this.#settings.hands.turn(() => (begin(), this.#gesture(signal)), signal).finally(begin)
+        await this.#settings.inputQueue.turn(() => (begin(), this.#gesture(signal)), signal).finally(begin)
       }
     } catch (error) {
       if (!signal.aborted) throw error
@@ -158,8 +158,8 @@ export class ViewerHands {
     for (let bit = 0; bit < 8; bit++) {
       const mask = 1 << bit
       if ((buttons & mask) === (this.#buttons & mask)) continue
-      if (buttons & mask) this.#grip.buttonDown(bit + 1)
-      else this.#grip.buttonUp(bit + 1)
+      if (buttons & mask) this.#held.buttonDown(bit + 1)
+      else this.#held.buttonUp(bit + 1)
     }
     this.#buttons = buttons
   }
@@ -174,17 +174,17 @@ export class ViewerHands {
     const keysym = shifts.length > 0 ? wanted : asCommands([wanted], held)[0]!
     const { keyboard } = this.#settings.desk
     const [shift, stroke] = (await keyboard.strokes([SHIFT, keysym], [...this.#keys.values()])) as [{ code: number }, { code: number; shift: boolean }]
-    if (!isModifier(keysym) && stroke.shift && shifts.length === 0) return this.#grip.tap(stroke, shift.code, 0, signal)
+    if (!isModifier(keysym) && stroke.shift && shifts.length === 0) return this.#held.tap(stroke, shift.code, 0, signal)
     // The viewer's layout needs Shift for this character and ours does not. A spare key types it with and without Shift.
     if (isCharacter(keysym) && !stroke.shift && shifts.length > 0 && keyboard.has(keysym)) {
       // What a silent viewer holds is released at any time: that must not be pressed again.
       const codes = () => shifts.flatMap((down) => this.#keys.get(down) ?? [])
-      codes().forEach((code) => this.#grip.keyUp(code))
-      await this.#grip.tap(stroke, shift.code, 0, signal)
-      codes().forEach((code) => this.#grip.keyDown(code))
+      codes().forEach((code) => this.#held.keyUp(code))
+      await this.#held.tap(stroke, shift.code, 0, signal)
+      codes().forEach((code) => this.#held.keyDown(code))
       return
     }
-    this.#grip.keyDown(stroke.code)
+    this.#held.keyDown(stroke.code)
     this.#keys.set(wanted, stroke.code)
   }
 
@@ -192,14 +192,14 @@ export class ViewerHands {
     const code = this.#keys.get(keysym)
     if (code === undefined) return
     this.#keys.delete(keysym)
-    this.#grip.keyUp(code)
+    this.#held.keyUp(code)
   }
 
   async #letGo(): Promise<void> {
     this.#keys.clear()
     this.#buttons = 0
     this.#wake()
-    await this.#grip.letGo()
+    await this.#held.letGo()
   }
 
   /** Releases what a viewer holds when its connection is dead. */

@@ -1,4 +1,4 @@
-// Pools on the shelf beside each other and beside warm browsers: whose boot comes next, and how fast what has ended is replaced.
+// Browser pools beside each other and beside warm browsers: whose boot comes next, and how fast what has ended is replaced.
 import { describe, expect, test } from 'vitest'
 import { amount } from '../../../../../test/support/long.ts'
 import { newId } from '../../../../base/ids.ts'
@@ -122,7 +122,7 @@ describe('the next boot', () => {
     const memory = { totalBytes: 8 * GIB, freeBytes: GIB }
     const { fleet } = makePoolFleet({ memory: () => memory })
     fleet.refill()
-    await until('the shelf to be well', NOTICE_MS, () => fleet.isWell)
+    await until('the warm pool to be well', NOTICE_MS, () => fleet.isWell)
     const id = (await lend(fleet, pool))!
     await fleet.sweep()
     expect([await states(pool), (await row(id)).state]).toEqual([{ running: 1 }, 'running'])
@@ -219,7 +219,7 @@ test(
           .select(({ fn }) => fn.countAll<string>().as('rows'))
           .where('state', '=', 'warm')
           .executeTakeFirstOrThrow()
-        return Number(rows) === wanted && of.shelf.booting === 0
+        return Number(rows) === wanted && of.warmPool.booting === 0
       })
     fleet.refill()
     await full(fleet, count * size)

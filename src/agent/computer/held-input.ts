@@ -45,7 +45,7 @@ export function openInput({ x, root, xtest, ask }: XConnection): Input {
 }
 
 /** The keys and buttons that one turn holds. */
-export class Grip {
+export class HeldInput {
   readonly input: Input
   readonly #keyboard: Pick<Keyboard, 'strokes'>
   #keys: number[] = []

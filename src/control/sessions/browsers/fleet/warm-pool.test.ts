@@ -1,4 +1,4 @@
-// The shelf with several kinds of ready instances: each at its number, each only for the sessions that it serves.
+// The warm pool with several kinds of ready instances: each at its number, each only for the sessions that it serves.
 import { describe, expect, test } from 'vitest'
 import { abortable, sleep, until } from '../../../../base/wait.ts'
 import type { Driver } from '../../../../instances/driver.ts'
@@ -45,7 +45,7 @@ test('a kind whose number changes is filled up at the next refill', async () => 
   const growing = pool('growing', 0)
   const { fleet } = makeFleet([growing])
   fleet.refill()
-  await until('the shelf to be well', NOTICE_MS, () => fleet.isWell)
+  await until('the warm pool to be well', NOTICE_MS, () => fleet.isWell)
   expect([await kinds(), await fleet.claim(ofPool('growing'))]).toEqual([[], undefined])
   growing.target = 2
   fleet.refill()
@@ -96,16 +96,16 @@ describe('callers for whom nothing is ready', () => {
     expect([(await row(await a)).warm_kind, (await row(await own)).warm_kind, (await runningIds()).length]).toEqual(['usual', null, 4])
   })
 
-  test('who leave, leave no name; their boot goes on to the shelf, and ends there when none is to be kept', async () => {
+  test('who leave, leave no name; their boot goes on to the warm pool, and ends there when none is to be kept', async () => {
     const { gate, next } = gated()
     const { fleet } = makeFleet([usualKind(0)], gate)
     const leaving = new AbortController()
     const left = fleet.obtain(owner('mine'), noSeat, leaving.signal)
     left.catch(() => {})
-    await until('its boot', NOTICE_MS, () => fleet.shelf.booting === 1)
+    await until('its boot', NOTICE_MS, () => fleet.warmPool.booting === 1)
     leaving.abort(new Error('the caller left'))
     await expect(left).rejects.toThrow('the caller left')
-    expect(fleet.shelf.waiting).toBe(0)
+    expect(fleet.warmPool.waiting).toBe(0)
     await next()
     await ready('usual')
     expect(await db.selectFrom('browsers').select('name').execute()).toEqual([{ name: null }])
@@ -153,7 +153,7 @@ describe('callers for whom nothing is ready', () => {
     fleet.refill()
     await until('the refill', NOTICE_MS, () => gates.length === 1)
     const made = fleet.obtain({ ...owner(), options: { ...owner().options, headless: true } }, noSeat, signal)
-    await until('the caller to wait', NOTICE_MS, () => fleet.shelf.waiting === 1)
+    await until('the caller to wait', NOTICE_MS, () => fleet.warmPool.waiting === 1)
     await next()
     expect((await row((await made).id)).warm_kind).toBe('usual')
     await next()
@@ -169,7 +169,7 @@ describe('callers for whom nothing is ready', () => {
     // Refills would have a free turn here: the second boot is the second caller's.
     made.push(fleet.obtain(owner(), noSeat, signal))
     await until('its boot', NOTICE_MS, () => gates.length === 2)
-    expect(fleet.shelf.waiting).toBe(2)
+    expect(fleet.warmPool.waiting).toBe(2)
     await next()
     await next()
     await Promise.all(made)
@@ -243,7 +243,7 @@ describe('the number that is kept', () => {
     time.now = 10 * MINUTE
     await swept(1)
     for (let sweeps = 0; sweeps < 3; sweeps++) await fleet.sweep()
-    expect([await kinds(), fleet.shelf.wanted]).toEqual([['usual'], { usual: 1 }])
+    expect([await kinds(), fleet.warmPool.wanted]).toEqual([['usual'], { usual: 1 }])
   })
 
   test('of one kind does not depend on another kind whose boots fail', async () => {

@@ -1,10 +1,10 @@
-// Parses a recording as its bytes pass. They come from a sandbox, so everything is checked. A recording of another form than our recorder's is
+// Makes the index of a recording as its bytes pass. They come from a sandbox, so everything is checked. A recording of another form than our recorder's is
 // unreadable; it has no other effect.
 
 import { Gathered } from '../../../base/gathered.ts'
 
 /** One track: how to decode it, and its samples in their order. */
-export interface FilmTrack {
+export interface Mp4Track {
   id: number
   kind: 'video' | 'audio'
   timescale: number
@@ -28,7 +28,7 @@ export interface FilmTrack {
 /** The bytes have an unknown form. */
 export class Unreadable extends Error {}
 
-const MAX_HEAD = 64 * 1024
+const MAX_HEADER = 64 * 1024
 /** Limit on one index: 12 bytes for a sample, of which our recorder writes 67 a second, about once a second. */
 const MAX_INDEX = 256 * 1024
 /** Limit on the boxes in a box: the fullest that our recorder writes has five. */
@@ -43,8 +43,8 @@ const MAX_MS = 30 * 24 * 3600_000
 const MOOF_BOXES = ['moof', 'mdat', 'free', 'ftyp', 'moov']
 
 /** Parses a growing recording. After {@link Unreadable} it parses no more. `limit` tells how many samples and boxes it may have by now. */
-export class Film {
-  tracks: FilmTrack[] = []
+export class Mp4Index {
+  tracks: Mp4Track[] = []
   /** The offset after the last complete box. Bytes after it were cut off. */
   length = 0
   #at = 0
@@ -54,7 +54,7 @@ export class Film {
   /** Bytes to skip. */
   #skip = 0
   /** Samples of the last index. They count once their bytes have arrived. */
-  #announced: { track: FilmTrack; at: number; rows: { size: number; duration: number; isKey: boolean }[]; time: number }[] = []
+  #announced: { track: Mp4Track; at: number; rows: { size: number; duration: number; isKey: boolean }[]; time: number }[] = []
   #announcedBytes = 0
   #problem: Unreadable | undefined
   /** How many samples and boxes it has had. Each costs memory or time, however few bytes it has. */
@@ -124,7 +124,7 @@ export class Film {
         if (this.#skip === 0) this.#boxEnds()
         return
       }
-      if (size > (name === 'moof' ? MAX_INDEX : MAX_HEAD)) throw new Unreadable(`a ${name} of ${size} bytes`)
+      if (size > (name === 'moof' ? MAX_INDEX : MAX_HEADER)) throw new Unreadable(`a ${name} of ${size} bytes`)
       if (size > 8) {
         this.#wanted = size
         return
@@ -151,7 +151,7 @@ export class Film {
   }
 
   #onMoov(bytes: Buffer): void {
-    if (this.tracks.length > 0) throw new Unreadable('a second head')
+    if (this.tracks.length > 0) throw new Unreadable('a second header')
     for (const trak of children(bytes.subarray(8)).filter(({ name }) => name === 'trak')) {
       const [tkhd, mdia] = [child(trak.content, 'tkhd'), child(trak.content, 'mdia')]
       const [mdhd, hdlr] = [child(mdia, 'mdhd'), child(mdia, 'hdlr')]
@@ -222,15 +222,15 @@ export class Film {
   }
 }
 
-const lastDuration = (track: FilmTrack): number => track.durations[track.count - 1]!
+const lastDuration = (track: Mp4Track): number => track.durations[track.count - 1]!
 
 /** Extends the last sample to a time. */
-function prolong(track: FilmTrack, until: number): void {
+function prolong(track: Mp4Track, until: number): void {
   track.durations[track.count - 1] = lastDuration(track) + until - track.until
   track.until = until
 }
 
-function append(track: FilmTrack, at: number, rows: readonly { size: number; duration: number; isKey: boolean }[], time: number): void {
+function append(track: Mp4Track, at: number, rows: readonly { size: number; duration: number; isKey: boolean }[], time: number): void {
   if (track.count === 0) track.from = track.until = time
   else prolong(track, time)
   if (track.count + rows.length > track.sizes.length) {

@@ -1,21 +1,21 @@
-// Makes a recording seekable: a head with the whole index, whose samples are in the unchanged recording. The head followed by the recording is
-// the film. The head ends with the declaration that all following bytes are samples, so no byte is moved.
+// Makes a recording seekable: a header with the whole index, whose samples are in the unchanged recording. The header followed by the recording is
+// the video. The header ends with the declaration that all following bytes are samples, so no byte is moved.
 import { box, fullBox, moov, u32s, u64 } from '../../../base/boxes.ts'
-import type { Film, FilmTrack } from './film.ts'
+import type { Mp4Index, Mp4Track } from './mp4-index.ts'
 
 /** The declaration that the next bytes are samples: a box header with a 64-bit length. */
-const MDAT_HEAD = 16
+const MDAT_HEADER = 16
 
-/** The head of a film whose recording is `film.length` bytes long; undefined when there is nothing to see in it. */
-export function headOf(film: Film): Buffer | undefined {
-  const tracks = film.tracks.filter(({ count }) => count > 0)
+/** The header of a video whose recording is `index.length` bytes long; undefined when there is nothing to see in it. */
+export function mp4HeaderOf(index: Mp4Index): Buffer | undefined {
+  const tracks = index.tracks.filter(({ count }) => count > 0)
   if (!tracks.some(({ kind }) => kind === 'video')) return undefined
   const ftyp = box('ftyp', Buffer.from('isom'), 0x200, ...['isom', 'iso2', 'avc1', 'mp41'].map((name) => Buffer.from(name)))
-  // A hostile session's recording may have millions of samples: the tables that do not depend on the length of the head are made once.
+  // A hostile session's recording may have millions of samples: the tables that do not depend on the length of the header are made once.
   const made = tracks.map((track) => ({ track, fixed: tables(track) }))
   const make = (offset: number) =>
     moov(
-      film.durationMs,
+      index.durationMs,
       made.map(({ track, fixed }) => ({
         id: track.id,
         kind: track.kind,
@@ -28,11 +28,11 @@ export function headOf(film: Film): Buffer | undefined {
         startsAtMs: Math.round((track.from * 1000) / track.timescale),
       })),
     )
-  const length = ftyp.length + make(0).length + MDAT_HEAD
-  return Buffer.concat([ftyp, make(length), u32s([1]), Buffer.from('mdat'), u64(MDAT_HEAD + film.length)])
+  const length = ftyp.length + make(0).length + MDAT_HEADER
+  return Buffer.concat([ftyp, make(length), u32s([1]), Buffer.from('mdat'), u64(MDAT_HEADER + index.length)])
 }
 
-function tables(track: FilmTrack): Buffer[] {
+function tables(track: Mp4Track): Buffer[] {
   const { count, sizes, durations, keys, keyCount, runs } = track
   const times = new Uint32Array(2 * count)
   let rows = 0
@@ -56,8 +56,8 @@ function tables(track: FilmTrack): Buffer[] {
   ]
 }
 
-/** Where each group of samples begins in a film whose recording begins at `offset`. */
-function placesOf({ runs }: FilmTrack, offset: number): Buffer {
+/** Where each group of samples begins in a video whose recording begins at `offset`. */
+function placesOf({ runs }: Mp4Track, offset: number): Buffer {
   const places = new Uint32Array(2 * runs.length)
   for (let index = 0; index < runs.length; index++) {
     const place = offset + runs[index]!.at
@@ -67,9 +67,9 @@ function placesOf({ runs }: FilmTrack, offset: number): Buffer {
   return fullBox('co64', 0, 0, runs.length, u32s(places))
 }
 
-/** How much changed on the screen in each of `parts` equal parts of the film, from 0 to 99. */
-export function activityOf(film: Film, parts: number): number[] {
-  const video = film.tracks.find(({ kind }) => kind === 'video')
+/** How much changed on the screen in each of `parts` equal parts of the video, from 0 to 99. */
+export function activityOf(index: Mp4Index, parts: number): number[] {
+  const video = index.tracks.find(({ kind }) => kind === 'video')
   const sums = Array.from({ length: parts }, () => 0)
   if (!video || video.until <= video.from) return sums
   const span = video.until - video.from

@@ -48,7 +48,7 @@ export function guarded(browser: LoginBrowser, log: Tools['log'], signal: AbortS
   }
 }
 
-export class Hands {
+export class FlowBrowser {
   readonly browser: LoginBrowser
   readonly #clock: Tools['clock']
   readonly #signal: AbortSignal

@@ -3,8 +3,8 @@ import { expect, test, vi } from 'vitest'
 import { silentLog } from '../../base/log.ts'
 import { sleep, until } from '../../base/wait.ts'
 import type { Computer } from '../computer/handlers.ts'
-import { makeHands } from '../computer/hands.ts'
-import { ViewerHands } from './viewer-hands.ts'
+import { makeInputQueue } from '../computer/input-queue.ts'
+import { ViewerInput } from './viewer-input.ts'
 
 const WAIT_MS = 2_000
 const SHIFT = 0xffe1
@@ -45,14 +45,14 @@ function setUp(isThere: () => Promise<boolean> = async () => true) {
   }
   const clipboard = { read: async () => '', write: async (text: string) => void done.push(`"${text}"`), changed: async () => false }
   const desk = { screen: { viewport: { width: 800, height: 600 } }, input, keyboard, clipboard, caughtUp: async () => {} } as unknown as Computer
-  const hands = makeHands(input, keyboard)
+  const inputQueue = makeInputQueue(input, keyboard)
   const onWaiting = vi.fn()
-  const viewer = new ViewerHands({ desk, hands, onWaiting, isThere, log: silentLog })
+  const viewer = new ViewerInput({ desk, inputQueue, onWaiting, isThere, log: silentLog })
   const becomes = async (...expected: string[]) => {
     await until('what was done', WAIT_MS, () => done.length >= expected.length).catch(() => {})
     expect(done.splice(0)).toEqual(expected)
   }
-  return { viewer, hands, done, down, becomes, onWaiting }
+  return { viewer, inputQueue, done, down, becomes, onWaiting }
 }
 
 test('a viewer can move, press buttons and turn the wheel, within the screen', async () => {
@@ -99,23 +99,23 @@ test('pasted text is in the clipboard before the keys that paste it arrive', asy
 })
 
 test('keys and buttons are released when a viewer leaves', async () => {
-  const { viewer, down, becomes, hands } = setUp()
+  const { viewer, down, becomes, inputQueue } = setUp()
   viewer.pointer(1, 1, 1)
   viewer.key(CTRL, true)
   await becomes('1,1', '+b1', '+k37')
   await viewer.leave()
   await until('nothing to be held', WAIT_MS, () => down.size === 0)
   // Other callers get their turn at once.
-  await hands.turn(async () => {}, AbortSignal.timeout(WAIT_MS))
+  await inputQueue.turn(async () => {}, AbortSignal.timeout(WAIT_MS))
   viewer.key(A, true)
   expect(down.size).toBe(0)
 })
 
 test("a viewer's drag is not mixed with a caller's action: the action waits for its end", async () => {
-  const { viewer, hands, done } = setUp()
+  const { viewer, inputQueue, done } = setUp()
   viewer.pointer(1, 1, 1)
   await until('the press', WAIT_MS, () => done.includes('+b1'))
-  const call = hands.turn(async () => void done.push('call'), AbortSignal.timeout(WAIT_MS))
+  const call = inputQueue.turn(async () => void done.push('call'), AbortSignal.timeout(WAIT_MS))
   await sleep(50)
   viewer.pointer(2, 2, 1)
   viewer.pointer(2, 2, 0)
@@ -124,9 +124,9 @@ test("a viewer's drag is not mixed with a caller's action: the action waits for 
 })
 
 test("a viewer waits for a caller's action, is told so after a moment, and only its last movement is done", async () => {
-  const { viewer, hands, done, becomes, onWaiting } = setUp()
+  const { viewer, inputQueue, done, becomes, onWaiting } = setUp()
   const { promise, resolve } = Promise.withResolvers<void>()
-  const call = hands.turn(() => promise, AbortSignal.timeout(WAIT_MS))
+  const call = inputQueue.turn(() => promise, AbortSignal.timeout(WAIT_MS))
   for (let x = 0; x < 50; x++) viewer.pointer(x, 0, 0)
   await until('the word', WAIT_MS, () => onWaiting.mock.calls.length > 0)
   expect([onWaiting.mock.calls, done]).toEqual([[[true]], []])

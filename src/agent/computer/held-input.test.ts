@@ -6,7 +6,7 @@ import { ACTIONS } from '../../../test/support/computer.ts'
 import { failure, makeBench, NEVER, type Recorder } from '../../../test/support/recorder.ts'
 import { type Fault, fault } from '../../http/fault.ts'
 import type { Action } from './contract.ts'
-import type { NamedPlan } from './hands.ts'
+import type { NamedPlan } from './input-queue.ts'
 
 const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
 /** Short batches of a few seconds together. Not shrunk, because the result depends on timing. */
@@ -71,7 +71,7 @@ describe('every key and button is released', () => {
     await fc.assert(
       fc.asyncProperty(any, async (actions) => {
         const bench = makeBench()
-        await bench.hands.performAll(bench.plan(actions), NEVER)
+        await bench.inputQueue.performAll(bench.plan(actions), NEVER)
         expect(held(bench)).toEqual(meantDown(actions))
         expect(oddKeys(bench)).toEqual([])
       }),
@@ -85,7 +85,7 @@ describe('every key and button is released', () => {
         const bench = makeBench()
         const caller = new AbortController()
         bench.before = (call) => call === leaveAt && caller.abort(fault.clientClosed())
-        const error = await failure(bench.hands.performAll(bench.plan(actions), caller.signal))
+        const error = await failure(bench.inputQueue.performAll(bench.plan(actions), caller.signal))
         expect(held(bench)).toEqual(error === undefined ? meantDown(actions) : [])
         if (error !== undefined) expect(error).toBe(caller.signal.reason)
         expect(oddKeys(bench)).toEqual([])
@@ -100,7 +100,7 @@ describe('every key and button is released', () => {
         const bench = makeBench()
         const caller = new AbortController()
         const timer = setTimeout(() => caller.abort(fault.clientClosed()), leaveMs)
-        const error = await failure(bench.hands.performAll(bench.plan(actions), caller.signal))
+        const error = await failure(bench.inputQueue.performAll(bench.plan(actions), caller.signal))
         clearTimeout(timer)
         expect(held(bench)).toEqual(error === undefined ? meantDown(actions) : [])
         expect(oddKeys(bench)).toEqual([])
@@ -119,7 +119,7 @@ describe('every key and button is released', () => {
           failedAt = bench.log.length
           throw new Error('the display is gone')
         }
-        const error = await failure(bench.hands.performAll(bench.plan(actions), NEVER))
+        const error = await failure(bench.inputQueue.performAll(bench.plan(actions), NEVER))
         expect(error === undefined).toBe(failedAt === undefined)
         expect([held(bench), bench.odd]).toEqual([[], []])
         if (failedAt !== undefined) expect(bench.log.slice(failedAt).filter((entry) => !/^(key|button) .* up$|^pointer$/.test(entry))).toEqual([])
@@ -134,7 +134,7 @@ describe('every key and button is released', () => {
     bench.before = () => {
       if (bench.down.size > 0 && failures++ === 0) throw new Error('a release was lost')
     }
-    await failure(bench.hands.performAll(bench.plan([{ type: 'scroll', scroll: { x: 1, y: 1, delta_y: 5 } }]), NEVER))
+    await failure(bench.inputQueue.performAll(bench.plan([{ type: 'scroll', scroll: { x: 1, y: 1, delta_y: 5 } }]), NEVER))
     expect(held(bench)).toEqual([])
   })
 
@@ -143,7 +143,7 @@ describe('every key and button is released', () => {
       throw new Error('it hangs')
     })
     const hold = { type: 'click_mouse', click_mouse: { x: 1, y: 1, click_type: 'down', hold_keys: ['ctrl'] } }
-    const error = await failure(bench.hands.performAll(bench.plan([hold, { type: 'type_text', type_text: { text: 'abc' } }]), NEVER))
+    const error = await failure(bench.inputQueue.performAll(bench.plan([hold, { type: 'type_text', type_text: { text: 'abc' } }]), NEVER))
     expect((error as Error).message).toMatch(/^actions\.1 \(type_text\) failed/)
     expect(held(bench)).toEqual([])
   })
@@ -154,7 +154,7 @@ describe('every key and button is released', () => {
       throw new Error('no answer')
     }
     const caller = new AbortController()
-    const long = bench.hands.performAll(bench.plan([{ type: 'press_key', press_key: { keys: ['ctrl+a'], duration: 60_000 } }]), caller.signal)
+    const long = bench.inputQueue.performAll(bench.plan([{ type: 'press_key', press_key: { keys: ['ctrl+a'], duration: 60_000 } }]), caller.signal)
     setTimeout(() => caller.abort(fault.clientClosed()), 5)
     expect(await failure(long)).toBeDefined()
     expect(held(bench)).toEqual([])
@@ -163,11 +163,11 @@ describe('every key and button is released', () => {
   test('except a button that a click of type down holds, until a click of type up releases it', async () => {
     const bench = makeBench()
     const half = (click_type: string) => ({ type: 'click_mouse', click_mouse: { x: 1, y: 1, click_type, hold_keys: ['ctrl'] } })
-    await bench.hands.performAll(bench.plan([half('down')]), NEVER)
+    await bench.inputQueue.performAll(bench.plan([half('down')]), NEVER)
     expect(held(bench)).toEqual(['button 1'])
-    await bench.hands.performAll(bench.plan([{ type: 'move_mouse', move_mouse: { x: 9, y: 9, smooth: false } }]), NEVER)
+    await bench.inputQueue.performAll(bench.plan([{ type: 'move_mouse', move_mouse: { x: 9, y: 9, smooth: false } }]), NEVER)
     expect(held(bench)).toEqual(['button 1'])
-    await bench.hands.performAll(bench.plan([half('up')]), NEVER)
+    await bench.inputQueue.performAll(bench.plan([half('up')]), NEVER)
     expect(held(bench)).toEqual([])
   })
 
@@ -175,7 +175,7 @@ describe('every key and button is released', () => {
     const bench = makeBench()
     const down = { type: 'click_mouse', click_mouse: { x: 1, y: 1, click_type: 'down' } }
     const fails: NamedPlan = { name: 'actions.1', ms: 0, run: async () => Promise.reject(new Error('no')) }
-    expect(await failure(bench.hands.performAll([...bench.plan([down]), fails], NEVER))).toBeDefined()
+    expect(await failure(bench.inputQueue.performAll([...bench.plan([down]), fails], NEVER))).toBeDefined()
     expect(held(bench)).toEqual([])
   })
 
@@ -206,9 +206,9 @@ test('callers run in the order in which they came, also when some leave, and non
           served.push(index)
           expect(held(bench)).toEqual([])
         }
-        if (!actions) return failure(bench.hands.turn(look, leaving.signal))
+        if (!actions) return failure(bench.inputQueue.turn(look, leaving.signal))
         const first: NamedPlan = { name: 'look', ms: 0, run: look }
-        return failure(bench.hands.performAll([first, ...bench.plan(actions)], leaving.signal))
+        return failure(bench.inputQueue.performAll([first, ...bench.plan(actions)], leaving.signal))
       })
       const errors = await Promise.all(all)
       for (const timer of timers) clearTimeout(timer)

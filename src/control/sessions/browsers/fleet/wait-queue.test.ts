@@ -1,7 +1,7 @@
 // Callers who wait for boots: their order, how many boots there are, who leaves, and what fails.
 import { describe, expect, test } from 'vitest'
 import { Slots } from '../../../../base/slots.ts'
-import { Line } from './line.ts'
+import { WaitQueue } from './wait-queue.ts'
 
 const NEVER = new AbortController().signal
 const settle = () => new Promise((resolve) => setImmediate(resolve))
@@ -15,25 +15,25 @@ interface Boot {
   fail: (why: string) => Promise<void>
 }
 
-/** A line whose boots come up on request, and put one on a shelf. */
-function line(atOnce: number, shelf: string[] = [], room: (booting: number) => number = () => Infinity) {
+/** A queue whose boots come up on request, and put one in a warm pool. */
+function queue(atOnce: number, ready: string[] = [], room: (booting: number) => number = () => Infinity) {
   const boots: Boot[] = []
   const starts = new Slots(atOnce)
   const boot = async (isAwaited: boolean, wanted: Promise<void>) => {
     const { promise, resolve, reject } = Promise.withResolvers<boolean>()
-    const comeUp = () => (shelf.push(`boot ${boots.indexOf(made)}`), resolve(true), settle() as Promise<void>)
+    const comeUp = () => (ready.push(`boot ${boots.indexOf(made)}`), resolve(true), settle() as Promise<void>)
     const findFull = () => (resolve(false), settle() as Promise<void>)
     const made: Boot = { isAwaited, isWanted: false, comeUp, findFull, fail: (why) => (reject(new Error(why)), settle() as Promise<void>) }
     boots.push(made)
     void wanted.then(() => (made.isWanted = true))
     return promise
   }
-  const made = new Line({ boot, starts, room, onOver() {}, onSleep() {}, signal: NEVER })
+  const made = new WaitQueue({ boot, starts, room, onOver() {}, onSleep() {}, signal: NEVER })
   /** What callers got, in the order in which they got it. */
   const got: string[] = []
   const caller = (name: string, signal = NEVER, late?: AbortSignal) =>
     made
-      .wait(async () => shelf.shift(), signal, late)
+      .wait(async () => ready.shift(), signal, late)
       .then(
         ({ taken, wasReady }) => void got.push(`${name}: ${taken}${wasReady ? ' (was ready)' : ''}`),
         (error: Error) => void got.push(`${name}: ${error.message}`),
@@ -42,18 +42,18 @@ function line(atOnce: number, shelf: string[] = [], room: (booting: number) => n
     using _ = await starts.enter(NEVER)
     await made.refill()
   }
-  return { made, boots, got, shelf, caller, refill }
+  return { made, boots, got, ready, caller, refill }
 }
 
 describe('callers', () => {
   test('get what is ready, without a boot', async () => {
-    const { boots, got, caller } = line(2, ['one', 'two'])
+    const { boots, got, caller } = queue(2, ['one', 'two'])
     await Promise.all([caller('a'), caller('b')])
     expect([got, boots]).toEqual([['a: one (was ready)', 'b: two (was ready)'], []])
   })
 
   test('get the boots in the order in which they come up, first come, first served, and not more boots are under way than may be', async () => {
-    const { made, boots, got, caller } = line(2)
+    const { made, boots, got, caller } = queue(2)
     for (const name of ['a', 'b', 'c', 'd']) void caller(name)
     await settle()
     expect([made.waiting, made.booting, boots.length]).toEqual([4, 2, 2])
@@ -66,7 +66,7 @@ describe('callers', () => {
   })
 
   test('take a refill that is under way, which becomes urgent then', async () => {
-    const { boots, got, caller, refill } = line(2)
+    const { boots, got, caller, refill } = queue(2)
     void refill()
     void refill()
     await settle()
@@ -81,8 +81,8 @@ describe('callers', () => {
     expect(got).toEqual(['a: boot 1'])
   })
 
-  test('who leave have their boots go on to the shelf, and those behind move up', async () => {
-    const { made, boots, got, shelf, caller } = line(1)
+  test('who leave have their boots go on to the warm pool, and those behind move up', async () => {
+    const { made, boots, got, ready, caller } = queue(1)
     const leaving = new AbortController()
     void caller('a', leaving.signal)
     void caller('b')
@@ -91,39 +91,39 @@ describe('callers', () => {
     await settle()
     await boots[0]!.comeUp()
     // The second boot had not begun: it is not needed any more.
-    expect([got, shelf, made.waiting, made.booting, boots.length]).toEqual([['a: left', 'b: boot 0'], [], 0, 0, 1])
+    expect([got, ready, made.waiting, made.booting, boots.length]).toEqual([['a: left', 'b: boot 0'], [], 0, 0, 1])
   })
 
-  test('who all leave leave one boot to the shelf, and none begins for them', async () => {
-    const { made, boots, shelf, caller } = line(1)
+  test('who all leave leave one boot to the warm pool, and none begins for them', async () => {
+    const { made, boots, ready, caller } = queue(1)
     const leaving = new AbortController()
     for (const name of ['a', 'b', 'c']) void caller(name, leaving.signal)
     await settle()
     leaving.abort(new Error('left'))
     await settle()
     await boots[0]!.comeUp()
-    expect([shelf, boots.length, made.waiting, made.booting]).toEqual([['boot 0'], 1, 0, 0])
+    expect([ready, boots.length, made.waiting, made.booting]).toEqual([['boot 0'], 1, 0, 0])
   })
 
   test('whose instance another replica has taken keep their place, and get another boot', async () => {
-    const { boots, got, shelf, caller } = line(2)
+    const { boots, got, ready, caller } = queue(2)
     void caller('a')
     await settle()
     void caller('b')
     await settle()
     const taken = boots[0]!.comeUp()
-    shelf.length = 0
+    ready.length = 0
     await taken
     expect([got, boots.length]).toEqual([[], 3])
     await boots[2]!.comeUp()
     expect(got).toEqual(['a: boot 2'])
   })
 
-  test('look again when another replica has put something on the shelf', async () => {
-    const { made, got, shelf, caller } = line(1)
+  test('look again when another replica has put something in the warm pool', async () => {
+    const { made, got, ready, caller } = queue(1)
     void caller('a')
     await settle()
-    shelf.push('from elsewhere')
+    ready.push('from elsewhere')
     made.lookAgain()
     await settle()
     expect(got).toEqual(['a: from elsewhere'])
@@ -139,11 +139,11 @@ describe('callers for whom there is room for some boots only', () => {
 
   test('have these begun, and wait for what others give back; only those for whom one may begin keep others from theirs', async () => {
     const { room } = roomFor(2)
-    const { made, boots, got, shelf, caller } = line(5, [], room)
+    const { made, boots, got, ready, caller } = queue(5, [], room)
     for (const name of ['a', 'b', 'c', 'd']) void caller(name)
     await settle()
     expect([boots.length, made.waiting, made.hopeful]).toEqual([2, 4, 2])
-    shelf.push('given back')
+    ready.push('given back')
     made.lookAgain()
     await settle()
     expect([got, made.waiting, made.hopeful, boots.length]).toEqual([['a: given back'], 3, 2, 2])
@@ -151,7 +151,7 @@ describe('callers for whom there is room for some boots only', () => {
 
   test('get the boots that there is room for later', async () => {
     const { pool, room } = roomFor(0)
-    const { made, boots, got, caller } = line(5, [], room)
+    const { made, boots, got, caller } = queue(5, [], room)
     for (const name of ['a', 'b']) void caller(name)
     await settle()
     expect([boots.length, made.waiting, made.hopeful]).toEqual([0, 2, 0])
@@ -165,20 +165,20 @@ describe('callers for whom there is room for some boots only', () => {
 
   test('stay when a boot finds no room, and nobody fails', async () => {
     const { pool, room } = roomFor(1)
-    const { made, boots, got, shelf, caller } = line(5, [], room)
+    const { made, boots, got, ready, caller } = queue(5, [], room)
     for (const name of ['a', 'b']) void caller(name)
     await settle()
     pool.there = 1
     await boots[0]!.findFull()
     expect([got, boots.length, made.waiting, made.booting, made.hopeful]).toEqual([[], 1, 2, 0, 0])
-    shelf.push('one')
+    ready.push('one')
     made.lookAgain()
     await settle()
     expect(got).toEqual(['a: one'])
   })
 
   test('are told when nothing comes any more', async () => {
-    const { made, got, caller } = line(1, [], () => 0)
+    const { made, got, caller } = queue(1, [], () => 0)
     for (const name of ['a', 'b']) void caller(name)
     await settle()
     made.close(new Error('deleted'))
@@ -191,25 +191,25 @@ describe('callers who have no time', () => {
   const late = () => AbortSignal.abort(new Error('late'))
 
   test('get what is there in their turn, and leave when nothing is; no boot begins for them', async () => {
-    const { made, boots, got, caller } = line(5, ['one', 'two'])
+    const { made, boots, got, caller } = queue(5, ['one', 'two'])
     await Promise.all(['a', 'b', 'c', 'd'].map((name) => caller(name, NEVER, late())))
     expect([got.toSorted(), made.waiting, boots]).toEqual([['a: one (was ready)', 'b: two (was ready)', 'c: late', 'd: late'], 0, []])
   })
 
   test('leave at once when those before them have found nothing, and those keep their places', async () => {
-    const { made, boots, got, shelf, caller } = line(5, [], () => 0)
+    const { made, boots, got, ready, caller } = queue(5, [], () => 0)
     void caller('a')
     await settle()
     await caller('b', NEVER, late())
     expect([got, made.waiting, boots]).toEqual([['b: late'], 1, []])
-    shelf.push('one')
+    ready.push('one')
     made.lookAgain()
     await settle()
     expect(got).toEqual(['b: late', 'a: one'])
   })
 
   test('any more leave, first or not', async () => {
-    const { made, got, shelf, caller } = line(5, [], () => 0)
+    const { made, got, ready, caller } = queue(5, [], () => 0)
     const [first, second] = [new AbortController(), new AbortController()]
     void caller('a', NEVER, first.signal)
     void caller('b', NEVER, second.signal)
@@ -220,7 +220,7 @@ describe('callers who have no time', () => {
     first.abort(new Error('late'))
     await settle()
     expect([got, made.waiting]).toEqual([['b: late', 'a: late'], 1])
-    shelf.push('one')
+    ready.push('one')
     made.lookAgain()
     await settle()
     expect(got.at(-1)).toBe('c: one')
@@ -229,7 +229,7 @@ describe('callers who have no time', () => {
 
 describe('a boot that fails', () => {
   test('fails its caller with its error', async () => {
-    const { boots, got, caller } = line(2)
+    const { boots, got, caller } = queue(2)
     void caller('a')
     await settle()
     await boots[0]!.fail('no display')
@@ -237,7 +237,7 @@ describe('a boot that fails', () => {
   })
 
   test('fails nobody before the last boot that could serve the first caller; then as many fail as boots have', async () => {
-    const { boots, got, caller } = line(3)
+    const { boots, got, caller } = queue(3)
     for (const name of ['a', 'b', 'c']) void caller(name)
     await settle()
     await boots[0]!.fail('no display')
@@ -248,7 +248,7 @@ describe('a boot that fails', () => {
   })
 
   test('and that nobody had asked for is made good for a caller who counted on it', async () => {
-    const { boots, got, caller, refill } = line(1)
+    const { boots, got, caller, refill } = queue(1)
     const refilled = refill()
     refilled.catch(() => {})
     await settle()
@@ -263,7 +263,7 @@ describe('a boot that fails', () => {
   })
 
   test('each time fails each caller once', async () => {
-    const { boots, got, caller } = line(2)
+    const { boots, got, caller } = queue(2)
     for (const name of ['a', 'b', 'c', 'd', 'e']) void caller(name)
     await settle()
     for (let at = 0; at < 5; at++) await boots[at]!.fail(`failure ${at}`)
@@ -272,9 +272,9 @@ describe('a boot that fails', () => {
 })
 
 describe('a caller who looks just now', () => {
-  /** A line whose first caller looks, until `find` answers what it has found. */
+  /** A queue whose first caller looks, until `find` answers what it has found. */
   function looking(late?: AbortSignal) {
-    const { made, boots } = line(1, [], () => (late ? 0 : 1))
+    const { made, boots } = queue(1, [], () => (late ? 0 : 1))
     let finds: ((found: string | undefined) => void)[] = []
     const waiting = made.wait(() => new Promise<string | undefined>((resolve) => finds.push(resolve)), NEVER, late)
     waiting.catch(() => {})
@@ -315,10 +315,10 @@ describe('a caller who looks just now', () => {
 })
 
 test('when the database fails for the first caller in line, the next one is served all the same', async () => {
-  const { made, got, shelf, caller } = line(1)
+  const { made, got, ready, caller } = queue(1)
   const failed = made.wait(() => Promise.reject(new Error('the database does not answer')), NEVER)
   void caller('b')
-  shelf.push('one')
+  ready.push('one')
   await expect(failed).rejects.toThrow('the database does not answer')
   await settle()
   expect(got).toEqual(['b: one (was ready)'])

@@ -2,7 +2,7 @@
 import { Mutex } from '../../base/mutex.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import { MAX_ACTION_MS } from './contract.ts'
-import { Grip, type Input } from './grip.ts'
+import { HeldInput, type Input } from './held-input.ts'
 import type { Keyboard } from './keyboard.ts'
 
 /** Back and forward, of which X does not tell whether they are down. It ignores the release of a button that is up. */
@@ -12,7 +12,7 @@ const UNTOLD_BUTTONS = [8, 9]
 export interface Planned {
   /** The longest time it takes, in milliseconds; 0 when it is instant. */
   ms: number
-  run(grip: Grip, signal: AbortSignal): Promise<void>
+  run(held: HeldInput, signal: AbortSignal): Promise<void>
 }
 
 /** One step of a batch. */
@@ -21,7 +21,7 @@ export interface NamedPlan extends Planned {
   name: string
 }
 
-export interface Hands {
+export interface InputQueue {
   /** Runs `work` when every earlier caller is done; screenshots take a turn too, so none shows the middle of an action. */
   turn<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>
   /** Does one action in a turn of its own. @throws 400 naming `field` when it would take too long */
@@ -39,21 +39,21 @@ function bounded(ms: number, field: string): void {
   if (ms > MAX_ACTION_MS) throw fault.field(field, `would take longer than ${MAX_ACTION_MS} ms`)
 }
 
-/** The hands on a display's input. `ready` runs before each action and resolves when the program in front takes input. */
-export function makeHands(input: Input, keyboard: Keyboard, ready: (signal: AbortSignal) => Promise<void> = async () => {}): Hands {
+/** The queue for a display's input. `ready` runs before each action and resolves when the program in front takes input. */
+export function makeInputQueue(input: Input, keyboard: Keyboard, ready: (signal: AbortSignal) => Promise<void> = async () => {}): InputQueue {
   const turns = new Mutex()
   let lastAct = -Infinity
 
   /** One turn. When it fails or its caller leaves, everything it pressed is released. A turn that succeeds may leave keys down on purpose. */
-  function act(work: (grip: Grip) => Promise<void>, signal: AbortSignal): Promise<void> {
+  function act(work: (held: HeldInput) => Promise<void>, signal: AbortSignal): Promise<void> {
     return turns.run(async () => {
       await ready(signal)
-      const grip = new Grip(input, keyboard)
+      const held = new HeldInput(input, keyboard)
       try {
-        await work(grip)
-        await grip.settle()
+        await work(held)
+        await held.settle()
       } catch (error) {
-        await grip.letGo().catch((failure: unknown) => {
+        await held.letGo().catch((failure: unknown) => {
           throw new AggregateError([error, failure], 'an action failed, and what it pressed could not be let go')
         })
         throw error
@@ -67,17 +67,17 @@ export function makeHands(input: Input, keyboard: Keyboard, ready: (signal: Abor
     turn: (work, signal) => turns.run(work, signal),
     async perform(planned, field, signal) {
       bounded(planned.ms, field)
-      await act((grip) => planned.run(grip, signal), signal)
+      await act((held) => planned.run(held, signal), signal)
     },
     async performAll(plans, signal) {
       bounded(
         plans.reduce((sum, { ms }) => sum + ms, 0),
         'actions',
       )
-      await act(async (grip) => {
+      await act(async (held) => {
         for (const plan of plans) {
           signal.throwIfAborted()
-          await plan.run(grip, signal).catch((error: unknown) => {
+          await plan.run(held, signal).catch((error: unknown) => {
             throw signal.aborted ? error : naming(plan.name, error)
           })
         }

@@ -1,15 +1,15 @@
-// What the shelf tells: figures for people, and notices for other replicas (types only).
+// What the warm pool says of itself: figures for people, and notices for other replicas (types only).
 
-/** Gets what the shelf does, for metrics. */
-export interface ShelfMeter {
+/** Gets what the warm pool does, for metrics. */
+export interface WarmPoolMeter {
   /** A caller got an instance: one that was ready when it asked, or one that it waited for. */
   served(wasReady: boolean, seconds: number): void
   booting(isAwaited: boolean): void
   bootFailed(isAwaited: boolean): void
 }
 
-/** The shelf as it is now. */
-export interface ShelfState {
+/** The warm pool as it is now. */
+export interface WarmPoolState {
   /** Callers who wait for a boot, or for their turn to look. */
   waiting: number
   /** Boots under way. */
@@ -19,10 +19,10 @@ export interface ShelfState {
 }
 
 /** What other replicas are told, if there are any. */
-export interface OtherShelves {
+export interface OtherReplicas {
   /** A caller wants an instance of a kind. */
   asked(kind: string): void
-  /** There is one more on the shelf. */
+  /** There is one more in the warm pool. */
   isReady(): void
   /** A row says that a replica has to end its instance. */
   end(replica: string): void

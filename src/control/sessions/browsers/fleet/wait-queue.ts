@@ -4,7 +4,7 @@ import { abortable } from '../../../../base/wait.ts'
 import type { Slots } from '../../../../base/slots.ts'
 
 interface Waiting {
-  /** Wakes it to look at the shelf again. */
+  /** Wakes it to look at the warm pool again. */
   look: () => void
   /** Ends its wait: no boot can serve it. */
   fail: (error: unknown) => void
@@ -12,8 +12,14 @@ interface Waiting {
   late: AbortSignal | undefined
 }
 
-interface LineSettings {
-  /** Boots one for the shelf; false when there is no room for one. `wanted` resolves when a caller waits for it; `isAwaited`: one has waited before. */
+/** What a caller has waited for. `wasReady`: it was ready before the caller asked. */
+export interface Waited<T> {
+  taken: T
+  wasReady: boolean
+}
+
+interface WaitQueueSettings {
+  /** Boots one for the warm pool; false when there is no room for one. `wanted` resolves when a caller waits for it; `isAwaited`: one has waited before. */
   boot: (isAwaited: boolean, wanted: Promise<void>) => Promise<boolean>
   /** For how many more boots there is room. Callers for whom there is none wait for what others give back. */
   room: (booting: number) => number
@@ -34,18 +40,18 @@ function madeAwake(): PromiseWithResolvers<void> {
   return made
 }
 
-export class Line {
-  readonly #settings: LineSettings
+export class WaitQueue {
+  readonly #settings: WaitQueueSettings
   readonly #waiting: Waiting[] = []
-  /** The first caller has found nothing on the shelf, and sleeps. */
+  /** The first caller has found nothing in the warm pool, and sleeps. */
   #isFirstAsleep = false
-  /** How often the shelf was found empty. */
+  /** How often the warm pool was found empty. */
   #vain = 0
   /** Boots under way, oldest first; each is called when a caller waits for it. */
   readonly #running: (() => void)[] = []
   /** Boots for callers that wait for their turn. */
   #queued = 0
-  /** Boots that have come up since the first caller has looked at the shelf. */
+  /** Boots that have come up since the first caller has looked at the warm pool. */
   #fresh = 0
   /** Resolves when the first caller has looked for what came from elsewhere, while it does so. */
   #looking: PromiseWithResolvers<void> | undefined
@@ -53,11 +59,11 @@ export class Line {
   #failures: unknown[] = []
   readonly #work = new Set<Promise<unknown>>()
 
-  constructor(settings: LineSettings) {
+  constructor(settings: WaitQueueSettings) {
     this.#settings = settings
   }
 
-  /** Callers who wait, those included who look at the shelf just now. */
+  /** Callers who wait, those included who look at the warm pool just now. */
   get waiting(): number {
     return this.#waiting.length
   }
@@ -73,11 +79,11 @@ export class Line {
   }
 
   /**
-   * Waits in line for what `take` finds; `take` is called by one caller at a time, and undefined means that there is nothing now. Then the caller gets the boot that is
+   * Waits in the queue for what `take` finds; `take` is called by one caller at a time, and undefined means that there is nothing now. Then the caller gets the boot that is
    * ready next, first come, first served. A boot goes on when its caller leaves. After `late` it waits no longer, but for its turn to look at what is there. @throws the reasons
    * of the signals; what `take` throws; the error of a failed boot, when no boot is left that could serve the first caller
    */
-  async wait<T>(take: () => Promise<T | undefined>, signal: AbortSignal, late?: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
+  async wait<T>(take: () => Promise<T | undefined>, signal: AbortSignal, late?: AbortSignal): Promise<Waited<T>> {
     let awake = madeAwake()
     // It may have been woken to look once more: then it finds this after it.
     let failure: { error: unknown } | undefined
@@ -92,7 +98,7 @@ export class Line {
       this.#settings.onSleep()
       return abortable(abortable(awake.promise, signal), this.#settings.signal)
     }
-    // While the first caller sleeps, the shelf is known to be empty.
+    // While the first caller sleeps, the warm pool is known to be empty.
     const foundEmpty = this.#isFirstAsleep ? -1 : this.#vain
     try {
       if (this.#waiting[0] !== self) {
@@ -134,12 +140,12 @@ export class Line {
     }
   }
 
-  /** Callers of another line wait for the turns that boots of this one have. */
+  /** Callers of another queue wait for the turns that boots of this one have. */
   hurry(): void {
     for (const hurry of this.#running) hurry()
   }
 
-  /** Something may be on the shelf that was not booted here. */
+  /** Something may be in the warm pool that was not booted here. */
   lookAgain(): void {
     if (this.#waiting.length > 0) this.#looking ??= Promise.withResolvers()
     this.#wakeFirst()
