@@ -1,4 +1,4 @@
-// What happens when a session ends: the shape of one step. The list of steps is in control/main.ts; fleet/endings.ts runs it.
+// What happens when a session ends: the shape of one step. Modules fill `sessionEnding` (hooks.ts); fleet/endings.ts runs the steps.
 import type { END_REASONS } from './contract.ts'
 
 /** Why a session ended. Clients whose sockets are closed by it get it as well. */
