@@ -12,7 +12,7 @@ const OTHER_SYSTEM = refused('it does something on macOS, Windows or in Edge onl
 export const FLAGS: Readonly<Record<string, Verdict>> = {
   '--allow-pre-commit-input': 'taken',
   '--disable-back-forward-cache': 'taken',
-  '--disable-background-networking': refused('Chromium would install no extensions by policy (docs/decisions/0079)'),
+  '--disable-background-networking': refused('Chromium would install no extensions by policy (docs/decisions/0073)'),
   '--disable-background-timer-throttling': 'programs',
   '--disable-backgrounding-occluded-windows': 'programs',
   '--disable-breakpad': 'taken',

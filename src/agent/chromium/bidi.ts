@@ -1,4 +1,4 @@
-// WebDriver BiDi on top of the running browser: one thread with chromium-bidi's mapper for each client. Why a thread: docs/decisions/0044.
+// WebDriver BiDi on top of the running browser: one thread with chromium-bidi's mapper for each client. Why a thread: docs/decisions/0010.
 import { Worker } from 'node:worker_threads'
 import { WebSocket } from 'ws'
 import type { Log } from '../../base/log.ts'

@@ -1,5 +1,5 @@
 // Cookies that Chromium did not write when it closed. It writes them 30 seconds after a change, or at its end; on a busy machine an end now and then comes
-// first, and Chromium reports a proper close all the same (https://crbug.com/792187). docs/decisions/0099-cookies-at-the-end.md
+// first, and Chromium reports a proper close all the same (https://crbug.com/792187). docs/decisions/0074-profiles.md
 import { createDecipheriv, createHash, pbkdf2Sync } from 'node:crypto'
 import { copyFileSync, lstatSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

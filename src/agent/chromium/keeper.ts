@@ -241,7 +241,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
 
   /**
    * Closes Chromium so that its profile has what pages have stored. Resolves with whether it has. Chromium's own end does not wait until localStorage and cookies are
-   * written. docs/decisions/0099-cookies-at-the-end.md
+   * written. docs/decisions/0074-profiles.md
    */
   async #closeWhole(run: ChromiumRun): Promise<boolean> {
     await Promise.race([setTimeout(STORED_AFTER_MS, undefined, { signal: this.#signal }).catch(() => {}), run.exited])

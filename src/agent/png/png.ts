@@ -1,5 +1,5 @@
 // Encodes pixels of the screen as a PNG, strip by strip. The per-pixel work is in loops.ts. Times and sizes, beside those of libraries, are in
-// docs/decisions/0022-own-png-encoder.md.
+// docs/decisions/0003-display-xvfb.md.
 import { setImmediate as turn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import type { Pixels } from '../display/framebuffer.ts'

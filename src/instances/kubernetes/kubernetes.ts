@@ -1,4 +1,4 @@
-// The engine of containers over Kubernetes: a container is a pod, owned by its labels. docs/decisions/0092-kubernetes.md
+// The engine of containers over Kubernetes: a container is a pod, owned by its labels. docs/decisions/0088-containers.md
 import { ApiException, Attach, type V1Pod } from '@kubernetes/client-node'
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
