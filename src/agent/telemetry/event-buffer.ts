@@ -40,8 +40,8 @@ interface Rate {
   length: number
 }
 
-/** How a journal differs in tests. */
-export interface JournalOptions extends Partial<KeptLimits> {
+/** How an event buffer differs in tests. */
+export interface EventBufferOptions extends Partial<KeptLimits> {
   eventsASecond?: number
   lengthASecond?: number
   ownEventsASecond?: number
@@ -54,7 +54,7 @@ const BY_PAGES: readonly EventType[] = ['monitor_init_failed', 'monitor_events_l
 /** Whether no page can make it happen. */
 const isOwnEvent = (type: EventType): boolean => !FROM_PAGES.includes(TYPES[type]) && !BY_PAGES.includes(type)
 
-export class Journal implements Telemetry {
+export class EventBuffer implements Telemetry {
   readonly #bell = new Bell()
   readonly #kept: KeptEvents
   readonly #clock: () => number
@@ -76,7 +76,7 @@ export class Journal implements Telemetry {
   readonly #closing = new AbortController()
   #callers = 0
 
-  constructor({ eventsASecond, lengthASecond, ownEventsASecond, now = steadyClock(), ...kept }: JournalOptions = {}) {
+  constructor({ eventsASecond, lengthASecond, ownEventsASecond, now = steadyClock(), ...kept }: EventBufferOptions = {}) {
     this.#kept = new KeptEvents({ ...KEPT, ...kept })
     this.#rates = {
       pages: { events: eventsASecond ?? A_SECOND.events, length: lengthASecond ?? A_SECOND.length },
@@ -207,7 +207,7 @@ export class Journal implements Telemetry {
     })
   }
 
-  /** The kept events after `seq`, and each new one, until the journal is closed or `signal` aborts. `idle` is called before each wait. */
+  /** The kept events after `seq`, and each new one, until the buffer is closed or `signal` aborts. `idle` is called before each wait. */
   async *read(seq: number, signal: AbortSignal): AsyncGenerator<Kept> {
     while (!signal.aborted) {
       const next = this.#kept.next(seq)
@@ -230,7 +230,7 @@ export class Journal implements Telemetry {
     return last === 0 ? undefined : { text, last }
   }
 
-  /** Resolves at the next event, when someone wakes its readers, or when the journal is closed. @throws the signal's reason */
+  /** Resolves at the next event, when someone wakes its readers, or when the buffer is closed. @throws the signal's reason */
   changed(signal: AbortSignal): Promise<void> {
     return this.#bell.heard(signal)
   }
