@@ -1,5 +1,5 @@
 // The telemetry of the session as it happens: gives each event its number and time, and keeps the last ones for readers. It never waits for a reader.
-import { Bell } from '../../base/bell.ts'
+import { Notifier } from '../../base/notifier.ts'
 import { EVENT_ID, EVENT_JSON } from '../../http/sse.ts'
 import {
   CDP_CATEGORIES,
@@ -55,7 +55,7 @@ const BY_PAGES: readonly EventType[] = ['monitor_init_failed', 'monitor_events_l
 const isOwnEvent = (type: EventType): boolean => !FROM_PAGES.includes(TYPES[type]) && !BY_PAGES.includes(type)
 
 export class EventBuffer implements Telemetry {
-  readonly #bell = new Bell()
+  readonly #notifier = new Notifier()
   readonly #kept: KeptEvents
   readonly #clock: () => number
   readonly #listeners = new Set<(captured: TelemetryFit) => unknown>()
@@ -203,7 +203,7 @@ export class EventBuffer implements Telemetry {
     this.#isRinging = true
     setImmediate(() => {
       this.#isRinging = false
-      this.#bell.ring()
+      this.#notifier.notify()
     })
   }
 
@@ -215,7 +215,7 @@ export class EventBuffer implements Telemetry {
         seq = next.seq
         yield next
       } else if (this.#isClosed) return
-      else await this.#bell.heard(signal)
+      else await this.#notifier.next(signal)
     }
   }
 
@@ -232,12 +232,12 @@ export class EventBuffer implements Telemetry {
 
   /** Resolves at the next event, when someone wakes its readers, or when the buffer is closed. @throws the signal's reason */
   changed(signal: AbortSignal): Promise<void> {
-    return this.#bell.heard(signal)
+    return this.#notifier.next(signal)
   }
 
   /** Wakes everyone who waits, though there is nothing new. */
   wake(): void {
-    this.#bell.ring()
+    this.#notifier.notify()
   }
 
   /** Aborts when there will be no more events. */
@@ -261,7 +261,7 @@ export class EventBuffer implements Telemetry {
     }
     let skipped = 0
     let told = performance.now()
-    const timer = setInterval(() => this.#bell.ring(), SKIPPED_MS).unref()
+    const timer = setInterval(() => this.#notifier.notify(), SKIPPED_MS).unref()
     try {
       for (let seq = after; !signal.aborted;) {
         const next = this.#kept.next(seq)
@@ -280,7 +280,7 @@ export class EventBuffer implements Telemetry {
           skipped = 0
           told = performance.now()
         } else if (!next && this.#isClosed) return
-        else if (!next) await this.#bell.heard(signal)
+        else if (!next) await this.#notifier.next(signal)
       }
     } finally {
       clearInterval(timer)
@@ -292,7 +292,7 @@ export class EventBuffer implements Telemetry {
     this.#tellLost()
     this.#isClosed = true
     this.#closing.abort()
-    this.#bell.ring()
+    this.#notifier.notify()
   }
 }
 
