@@ -68,7 +68,7 @@ const [
   { makeCollectors },
   { openCapture },
   { crashTeller },
-  { Journal },
+  { EventBuffer },
   { makeSecrets },
   { serveAgent },
   { sockets },
@@ -99,7 +99,7 @@ const [
   import('./telemetry/capture/collectors.ts'),
   import('./telemetry/capture/targets.ts'),
   import('./telemetry/crashes.ts'),
-  import('./telemetry/journal.ts'),
+  import('./telemetry/event-buffer.ts'),
   import('./telemetry/redact.ts'),
   import('./serve.ts'),
   import('./session/sockets.ts'),
@@ -128,14 +128,14 @@ makeDownloads()
 const files = openFiles('/home/kernel', log)
 const processes = openProcesses(PIPE_DIR, log)
 const logs = openLogs(said)
-const journal = new Journal()
-onCrash = crashTeller(journal)
-const recordings = openRecordings(screen, speakers, '/home/kernel', log, { onCrash, clock: () => journal.now() })
+const eventBuffer = new EventBuffer()
+onCrash = crashTeller(eventBuffer)
+const recordings = openRecordings(screen, speakers, '/home/kernel', log, { onCrash, clock: () => eventBuffer.now() })
 const proxy = makeBrowserProxy({ browser: keeper, writePolicy: writeProxyPolicy, apiPorts: spec.apiPorts, log })
 const extensions = openExtensionFolder(EXTENSIONS_DIR)
 const secrets = makeSecrets()
 const passwords = new Set<string>()
-openCapture({ browser: keeper, telemetry: journal, collectors: makeCollectors({ secrets, log }), secrets, log, signal: stop.signal })
+openCapture({ browser: keeper, telemetry: eventBuffer, collectors: makeCollectors({ secrets, log }), secrets, log, signal: stop.signal })
 const server = await serveAgent(
   {
     keeper,
@@ -157,12 +157,12 @@ const server = await serveAgent(
       log,
     }),
     processes,
-    login: makeLogin({ browser: keeper, secrets, journal, passwords, log }),
+    login: makeLogin({ browser: keeper, secrets, eventBuffer, passwords, log }),
     logs,
-    live: (inputQueue) => openLive(desk, inputQueue, journal, log),
+    live: (inputQueue) => openLive(desk, inputQueue, eventBuffer, log),
     recordings,
     profile: openProfile(keeper, passwords),
-    journal,
+    eventBuffer,
     secrets,
     lease: openLease(spec.graceSeconds * 1000, () => void end('no service has come back', 0)),
     ready: up.then(() => {}),
@@ -171,7 +171,7 @@ const server = await serveAgent(
   log,
 )
 if (!spec.isTrial) server.listen(listenAt())
-listenInside(spec.id, spec.apiPorts, sockets(keeper, proxy, journal, log), log)
+listenInside(spec.id, spec.apiPorts, sockets(keeper, proxy, eventBuffer, log), log)
 
 /** Without keys anybody who reaches the port could use it. */
 function listenAt(): { fd: number } | { port: number } {
@@ -186,7 +186,7 @@ const LAST_WORDS_MS = 100
 async function end(why: string, code: number): Promise<never> {
   log.info({ why }, 'the agent ends')
   stop.abort(new Error(why))
-  journal.close()
+  eventBuffer.close()
   // Readers of its streams get the last events.
   await (code !== 0 ? sleep(LAST_WORDS_MS) : setImmediate())
   server.closeAllConnections()

@@ -55,7 +55,7 @@ import { crashTeller, tellChromiumCrashes } from './telemetry/crashes.ts'
 import { thumbnail } from './thumbnail/contract.ts'
 import { thumbnailHandlers } from './thumbnail/handlers.ts'
 import type { Secrets } from './telemetry/capture/secrets.ts'
-import type { Journal } from './telemetry/journal.ts'
+import type { EventBuffer } from './telemetry/event-buffer.ts'
 
 /** How the paths of links begin. */
 const LINKS = SOCKETS.links.slice(0, SOCKETS.links.indexOf('{'))
@@ -86,7 +86,7 @@ export interface Workplace {
   recordings: Recordings
   profile: Profile
   /** The telemetry of the session. */
-  journal: Journal
+  eventBuffer: EventBuffer
   /** What its events must not hold. */
   secrets: Pick<Secrets, 'forget'>
   /** Ends the instance when no service has watched it for too long. */
@@ -116,7 +116,7 @@ export async function serveAgent(
     live,
     recordings,
     profile,
-    journal,
+    eventBuffer,
     secrets,
     lease,
     ready,
@@ -156,7 +156,7 @@ export async function serveAgent(
       loader,
       lease,
       inputQueue,
-      journal,
+      eventBuffer,
       secrets,
       log,
     }),
@@ -185,8 +185,8 @@ export async function serveAgent(
   context.app.addHook('onRequest', async (request, reply) => {
     if (tools.has(routeId(request))) clients.add(reply.raw)
   })
-  tellCalls(context.app, journal)
-  tellChromiumCrashes(keeper, crashTeller(journal))
+  tellCalls(context.app, eventBuffer)
+  tellChromiumCrashes(keeper, crashTeller(eventBuffer))
   mount(context, computer, computerHandlers(desk, Math.random, inputQueue))
   mount(context, curlContract, curlHandlers(curl))
   mount(context, playwrightContract, playwrightHandlers(playwright))
@@ -196,12 +196,12 @@ export async function serveAgent(
   mount(context, processContract, processHandlers(processes))
   mount(context, loginContract, loginHandlers(login))
   mount(context, logsContract, logHandlers(logs))
-  mount(context, telemetryContract, telemetryHandlers(journal))
-  mount(context, telemetryFeed, telemetryFeedHandlers(journal))
+  mount(context, telemetryContract, telemetryHandlers(eventBuffer))
+  mount(context, telemetryFeed, telemetryFeedHandlers(eventBuffer))
   mount(context, recording, recordingHandlers(recordings))
   mount(context, thumbnail, thumbnailHandlers(desk.screen))
   mount(context, profileContract, profileHandlers(profile, fitting))
-  mountUpgrades(context.app.server, log, { ...sockets(keeper, proxy, journal, log), ...liveSockets(live(inputQueue), log) }, { admit })
+  mountUpgrades(context.app.server, log, { ...sockets(keeper, proxy, eventBuffer, log), ...liveSockets(live(inputQueue), log) }, { admit })
   await context.app.ready()
   return context.app.server
 }

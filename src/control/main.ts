@@ -106,10 +106,10 @@ async function lay(config: Config, log: Log, signal: AbortSignal, opened: AsyncD
   disk.watch(() => isFull(db))
   signal.throwIfAborted()
   const leases = await takeLeases(config, store, scope, replica, duties, log, opened)
-  const bells = opened.use(listenForEvents(address, log))
+  const notifier = opened.use(listenForEvents(address, log))
   const objects = opened.use(heldByBackups(await makeObjects(paths.objects, config.s3), db))
   const metrics = makeMetrics()
-  const foundation: Foundation = { config, log, paths, scope, replica, keys, endpoints, driver, disk, db, leases, bells, objects, metrics, signal }
+  const foundation: Foundation = { config, log, paths, scope, replica, keys, endpoints, driver, disk, db, leases, notifier, objects, metrics, signal }
   return { foundation, store, room }
 }
 

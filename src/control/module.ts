@@ -10,7 +10,7 @@ import type { Endpoints } from '../http/stored-endpoint.ts'
 import type { UpgradeHandler } from '../http/upgrade.ts'
 import type { Driver } from '../instances/driver.ts'
 import type { Db } from '../store/db.ts'
-import type { EventBells } from '../store/events.ts'
+import type { EventNotifier } from '../store/events.ts'
 import type { Leases } from '../store/leases.ts'
 import type { Objects } from '../store/objects.ts'
 import type { SealedColumn } from '../store/sealed-columns.ts'
@@ -122,7 +122,7 @@ export interface Foundation {
   disk: Disk
   db: Db
   leases: Leases
-  bells: EventBells
+  notifier: EventNotifier
   objects: Objects
   metrics: Metrics
   /** Of the start. */

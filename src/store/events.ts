@@ -1,7 +1,7 @@
 // The log of a deployment and its runs: appended in order, followed from a cursor. NOTIFY only wakes the readers.
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import pg from 'pg'
-import { Bell } from '../base/bell.ts'
+import { Notifier } from '../base/notifier.ts'
 import type { Log } from '../base/log.ts'
 import { resultWithin, sleep } from '../base/wait.ts'
 import type { Db, DbAddress } from './db.ts'
@@ -166,19 +166,19 @@ export const notify = async (db: Db, notice: Notice, text: string): Promise<void
   void (await sql`select pg_notify(${CHANNEL}, ${`${notice}:${text}`})`.execute(db))
 
 /** Tells followers about new events. */
-export interface EventBells extends AsyncDisposable {
-  /** Calls `heard` with the text of each notice of this kind, until the returned function is called. */
-  on(notice: Notice, heard: (text: string) => void): () => void
+export interface EventNotifier extends AsyncDisposable {
+  /** Calls `onNotice` with the text of each notice of this kind, until the returned function is called. */
+  on(notice: Notice, onNotice: (text: string) => void): () => void
   /** Resolves when there may be new events of a deployment, or something new of a login, at the latest after {@link LOOK_AGAIN_MS}; rejects when `signal` aborts. */
-  heard(deployment: string, signal: AbortSignal): { promise: Promise<void>; leave: () => void }
+  next(deployment: string, signal: AbortSignal): { promise: Promise<void>; leave: () => void }
 }
 
 /** Listens for events of every deployment on one connection of its own. Reconnects whenever it breaks. */
-export function listenForEvents(address: DbAddress, log: Log): EventBells {
-  const bells = new Map<string, { bell: Bell; waiting: number }>()
+export function listenForEvents(address: DbAddress, log: Log): EventNotifier {
+  const notifiers = new Map<string, { notifier: Notifier; waiting: number }>()
   const notices = new Map<Notice, Set<(text: string) => void>>()
   const stop = new AbortController()
-  const ringAll = () => bells.forEach(({ bell }) => bell.ring())
+  const notifyAll = () => notifiers.forEach(({ notifier }) => notifier.notify())
   const listen = async () => {
     const client = new pg.Client({ ...address, connectionTimeoutMillis: CONNECT_MS, application_name: 'cob events' })
     const broken = new Promise<void>((resolve) => client.on('error', () => resolve()).on('end', () => resolve()))
@@ -186,12 +186,12 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
       await client.connect()
       client.on('notification', ({ payload = '' }) => {
         const [notice, text] = payload.split(/:(.*)/s, 2)
-        if (text === undefined) bells.get(payload)?.bell.ring()
-        else for (const heard of notices.get(notice as Notice) ?? []) heard(text)
+        if (text === undefined) notifiers.get(payload)?.notifier.notify()
+        else for (const onNotice of notices.get(notice as Notice) ?? []) onNotice(text)
       })
       await client.query(`listen ${CHANNEL}`)
-      ringAll() // events may have been missed
-      for (const heard of notices.get('rights') ?? []) heard('')
+      notifyAll() // events may have been missed
+      for (const onNotice of notices.get('rights') ?? []) onNotice('')
       await resultWithin(undefined, broken, stop.signal)
     } finally {
       await client.end().catch(() => {})
@@ -205,25 +205,25 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
   }
   const running = run()
   return {
-    on(notice, heard) {
+    on(notice, onNotice) {
       const all = notices.get(notice) ?? new Set()
-      notices.set(notice, all.add(heard))
-      return () => void all.delete(heard)
+      notices.set(notice, all.add(onNotice))
+      return () => void all.delete(onNotice)
     },
-    heard(deployment, signal) {
-      const entry = bells.get(deployment) ?? { bell: new Bell(), waiting: 0 }
-      bells.set(deployment, entry)
+    next(deployment, signal) {
+      const entry = notifiers.get(deployment) ?? { notifier: new Notifier(), waiting: 0 }
+      notifiers.set(deployment, entry)
       entry.waiting++
       let left = false
       const leave = () => {
         if (left) return
         left = true
-        if (--entry.waiting === 0) bells.delete(deployment)
+        if (--entry.waiting === 0) notifiers.delete(deployment)
       }
       const tired = new AbortController()
       const timer = setTimeout(() => tired.abort(), LOOK_AGAIN_MS)
-      const promise = entry.bell
-        .heard(AbortSignal.any([signal, tired.signal]))
+      const promise = entry.notifier
+        .next(AbortSignal.any([signal, tired.signal]))
         .catch((error: unknown) => {
           if (signal.aborted) throw error
         })
@@ -247,7 +247,7 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
  */
 export async function* followEvents(
   db: Db,
-  bells: EventBells,
+  notifier: EventNotifier,
   source: EventSource,
   after: number,
   signal: AbortSignal,
@@ -256,7 +256,7 @@ export async function* followEvents(
   let at = after
   while (!signal.aborted) {
     // Subscribes before it reads, so that no event between the two is missed.
-    const next = bells.heard(source.deployment, signal)
+    const next = notifier.next(source.deployment, signal)
     const { events, isCut } = await readBatch(db, source, at, since).catch((error: unknown) => {
       next.leave()
       throw error

@@ -19,19 +19,19 @@ beforeAll(async () => {
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** The files of the journal. */
-const journal = (): string[] => readdirSync(join(cloud.dataDir, 'audit'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.jsonl'))
+/** The files of the buffer. */
+const buffer = (): string[] => readdirSync(join(cloud.dataDir, 'audit'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.jsonl'))
 
 /**
- * Ends the service, and with it every process of its Postgres, which has process groups of its own. This is done as soon as a file of the journal has been removed: what was in it is nowhere but
+ * Ends the service, and with it every process of its Postgres, which has process groups of its own. This is done as soon as a file of the buffer has been removed: what was in it is nowhere but
  * in the database then.
  */
 async function kill(alsoPostgres: boolean): Promise<void> {
   const postmaster = Number(readFileSync(join(cloud.dataDir, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])
   const postgres = alsoPostgres ? [postmaster, ...descendantsOf(postmaster)].map(nameProcess).filter((name) => name !== undefined) : []
-  let last = journal()
+  let last = buffer()
   const isOneRemoved = () => {
-    const now = journal()
+    const now = buffer()
     const removed = last.some((name) => !now.includes(name))
     last = now
     return removed

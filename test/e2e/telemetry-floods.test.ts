@@ -12,7 +12,7 @@ import { readTelemetry, watchedSession, type Told } from '../support/telemetry.t
 
 /** For a page that floods two busy cores. */
 const FLOOD_MS = 60_000
-/** The agent's journal holds 16 million characters of events; the rest is for readers, and for what is not collected yet. At no moment it has more. */
+/** The agent's event buffer holds 16 million characters of events; the rest is for readers, and for what is not collected yet. At no moment it has more. */
 const GROWTH_MB = 64
 /** The service holds what is not stored yet: 2 MiB of a session. The rest is for what is not collected yet. */
 const SERVICE_GROWTH_MB = 64

@@ -129,7 +129,7 @@ test('what is secret is in no answer, log, table or file of the service, also af
 
   // Pages and the write-ahead log are written out.
   await cloud.query('checkpoint')
-  // Before the tables: what leaves the journal of the audit log meanwhile is in its table by then.
+  // Before the tables: what leaves the buffer of the audit log meanwhile is in its table by then.
   const files = readdirSync(cloud.dataDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))

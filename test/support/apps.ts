@@ -22,7 +22,7 @@ import { adoptAll, type Driver } from '../../src/instances/driver.ts'
 import { fakeDriver } from '../../src/instances/fake/fake.ts'
 import { openDb, type Db } from '../../src/store/db.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
-import { appendEvents, listenForEvents, type EventBells } from '../../src/store/events.ts'
+import { appendEvents, listenForEvents, type EventNotifier } from '../../src/store/events.ts'
 import { alone } from '../../src/store/leases.ts'
 import { fileObjects } from '../../src/store/objects-files.ts'
 import type { Objects } from '../../src/store/objects.ts'
@@ -156,7 +156,7 @@ export async function* deployParts({ files, entrypoint = 'index.ts', version, fo
 export interface AppHost extends AsyncDisposable {
   paths: DataPaths
   db: Db
-  bells: EventBells
+  notifier: EventNotifier
   driver: Driver
   objects: Objects
   /** Everything that the services have logged. */
@@ -178,7 +178,7 @@ export async function startAppHost(): Promise<AppHost> {
   const logged: AppHost['logged'] = []
   const at = (level: string) => (fields: object, message: string) => void logged.push({ level, message, fields })
   const log: Log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), child: () => log }
-  const bells = scope.use(listenForEvents(postgres.address, log))
+  const notifier = scope.use(listenForEvents(postgres.address, log))
   const driver = fakeDriver(paths)
   scope.defer(async () => void (await Promise.all((await adoptAll(driver.apps)).map((instance) => instance[Symbol.asyncDispose]()))))
   const objects = fileObjects(paths.objects)
@@ -188,7 +188,7 @@ export async function startAppHost(): Promise<AppHost> {
   const service = (settings: Partial<DeploymentsSettings> = {}) => {
     const usual = {
       db,
-      bells,
+      notifier,
       leases: alone(newId()),
       rights: new Rights(db, log),
       objects,
@@ -206,7 +206,7 @@ export async function startAppHost(): Promise<AppHost> {
     return made
   }
   const owner = scope.move()
-  return { paths, db, bells, driver, objects, logged, service, [Symbol.asyncDispose]: () => owner.disposeAsync() }
+  return { paths, db, notifier, driver, objects, logged, service, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
 /** A build as a killed service leaves it: in progress, its sandbox alive and done, `read` of its events stored. An earlier version did not write down its sandbox. */

@@ -26,8 +26,8 @@ export async function keyOf(cloud: FastCloud, project: string | null): Promise<{
   return (await answer.json()) as { id: string; key: string }
 }
 
-/** The bytes of its journal. */
-export const journals = ({ paths }: FastCloud): string =>
+/** The bytes of its buffer. */
+export const buffered = ({ paths }: FastCloud): string =>
   readdirSync(paths.audit, { recursive: true, withFileTypes: true })
     .filter((found) => found.isFile())
     .map(({ parentPath, name }) => {
@@ -44,8 +44,8 @@ export const journals = ({ paths }: FastCloud): string =>
 export const tableText = async (cloud: FastCloud): Promise<string> =>
   (await cloud.query<{ text: string }>('select to_jsonb(audit_log)::text as text from audit_log')).map(({ text }) => text).join('\n')
 
-/** In this order: an entry leaves the journal when the table has it. */
-export const written = async (cloud: FastCloud): Promise<string> => journals(cloud) + (await tableText(cloud))
+/** In this order: an entry leaves the buffer when the table has it. */
+export const written = async (cloud: FastCloud): Promise<string> => buffered(cloud) + (await tableText(cloud))
 
 /** Nobody reads or writes the table until the result is disposed. */
 export async function lockTable({ paths }: FastCloud): Promise<AsyncDisposable> {

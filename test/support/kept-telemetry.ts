@@ -1,4 +1,4 @@
-// Telemetry of fake browsers: their agents' journals are real, and tests write into them as the agent's tools do.
+// Telemetry of fake browsers: their agents' event buffers are real, and tests write into them as the agent's tools do.
 import { join } from 'node:path'
 import { telemetryFeed, type Envelope } from '../../src/agent/telemetry/contract.ts'
 import type { DataPaths } from '../../src/base/paths.ts'
@@ -12,7 +12,7 @@ export const EVERYTHING = {
 
 type Type = Envelope['event']['type']
 
-/** Writes events into the journal of a fake browser. */
+/** Writes events into the event buffer of a fake browser. */
 export async function emit(paths: DataPaths, id: string, ...events: [type: Type, data: Record<string, unknown>][]): Promise<void> {
   const agent = { socketPath: join(paths.instance(id), 'agent.sock') }
   for (const [type, data] of events)

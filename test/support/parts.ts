@@ -33,7 +33,7 @@ export const LONG_FAST: readonly string[] = [
   'src/control/main.test.ts',
   'src/control/access/audit-logs/exports/exports.test.ts',
   'src/control/access/audit-logs/exports/replicas.test.ts',
-  'src/control/access/audit-logs/trail.test.ts',
+  'src/control/access/audit-logs/audit-log.test.ts',
   'src/control/access/projects/limits.test.ts',
   'src/control/access/revocations.test.ts',
   'src/control/sessions/pool-replicas.test.ts',

@@ -1,5 +1,5 @@
 // Hidden pages in which requests are made. They are created on demand, reused, and closed when no request has come for a while.
-import { Bell } from '../../base/bell.ts'
+import { Notifier } from '../../base/notifier.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
 import type { CdpSession } from '../chromium/cdp.ts'
 import { connectCdp, type CdpConnection } from '../chromium/cdp-socket.ts'
@@ -34,7 +34,7 @@ const RESPONSES = { urlPattern: '*', requestStage: 'Response' } as const
 
 export class Targets {
   readonly #browser: Pick<Browser, 'run'>
-  readonly #freed = new Bell()
+  readonly #freed = new Notifier()
   #connection: Promise<CdpConnection> | undefined
   #idle: HiddenPage[] = []
   #busy = 0
@@ -46,7 +46,7 @@ export class Targets {
 
   /** Lends a page. Return it with {@link giveBack} or {@link discard}. */
   async take(signal: AbortSignal): Promise<HiddenPage> {
-    while (this.#busy >= MAX_AT_ONCE) await this.#freed.heard(signal)
+    while (this.#busy >= MAX_AT_ONCE) await this.#freed.next(signal)
     signal.throwIfAborted()
     this.#busy++
     clearTimeout(this.#timer)
@@ -78,7 +78,7 @@ export class Targets {
 
   #free(): void {
     this.#busy--
-    this.#freed.ring()
+    this.#freed.notify()
     if (this.#busy > 0) return
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#disconnect(), IDLE_MS).unref()

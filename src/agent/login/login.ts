@@ -7,7 +7,7 @@ import { fault } from '../../http/fault.ts'
 import { CdpGone, CdpRefusal } from '../chromium/cdp.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { Secrets } from '../telemetry/capture/secrets.ts'
-import type { Journal } from '../telemetry/journal.ts'
+import type { EventBuffer } from '../telemetry/event-buffer.ts'
 import { act } from './act.ts'
 import type { Acted, Action, login, PageModel, Settled } from './contract.ts'
 import { readMarks } from './marks.ts'
@@ -45,14 +45,14 @@ export interface Login {
 export interface LoginParts {
   browser: Pick<Browser, 'run' | 'painted'>
   secrets: Pick<Secrets, 'learn'>
-  journal: Pick<Journal, 'withhold'>
+  eventBuffer: Pick<EventBuffer, 'withhold'>
   /** Gets the passwords that are typed, which nothing that is saved may have. */
   passwords: Set<string>
   log: Log
 }
 
 /** Nothing is asked of Chromium before the first call. */
-export function makeLogin({ browser, secrets, journal, passwords, log }: LoginParts): Login {
+export function makeLogin({ browser, secrets, eventBuffer, passwords, log }: LoginParts): Login {
   const turns = new Mutex()
   const tabs = new Tabs(browser, log)
   let reading: Reading | undefined
@@ -128,7 +128,7 @@ export function makeLogin({ browser, secrets, journal, passwords, log }: LoginPa
         if (!reading || reading.tab !== tab || tab.isLeaving) return { done: 0, problem: 'gone', host: null }
         for (const action of actions) if (action.kind === 'fill' && hidden.has(action.ref)) passwords.add(action.value)
         tab.dialogs = []
-        const resume = journal.withhold(['interaction', 'screenshot'])
+        const resume = eventBuffer.withhold(['interaction', 'screenshot'])
         try {
           await tab.session.send('Page.bringToFront', {}, { limitMs: PARSED_MS })
           await browser.painted(signal)

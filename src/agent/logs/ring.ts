@@ -1,5 +1,5 @@
 // The last output of a program, kept in memory.
-import { Bell } from '../../base/bell.ts'
+import { Notifier } from '../../base/notifier.ts'
 
 /** Bytes kept of one program. */
 const KEPT_BYTES = 256 * 1024
@@ -14,7 +14,7 @@ export interface Said {
 }
 
 export class LogRing {
-  readonly #bell = new Bell()
+  readonly #notifier = new Notifier()
   readonly #limit: number
   #lines: Said[] = []
   #bytes = 0
@@ -33,7 +33,7 @@ export class LogRing {
       this.#bytes -= cost(this.#lines.shift()!.text)
       this.#gone++
     }
-    this.#bell.ring()
+    this.#notifier.notify()
   }
 
   /** With `follow`, yields the lines from now on; without it, the kept lines. A reader that is too slow gets a line with the number of missed lines. */
@@ -50,7 +50,7 @@ export class LogRing {
         next = this.#gone
         yield { text, at: new Date() }
       } else if (next < this.#gone + this.#lines.length) yield this.#lines[next++ - this.#gone]!
-      else await this.#bell.heard(signal)
+      else await this.#notifier.next(signal)
     }
   }
 }

@@ -1,7 +1,7 @@
 // Writes to a program's input with a bounded queue, whether or not the program reads.
 import { writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import { Bell } from '../../base/bell.ts'
+import { Notifier } from '../../base/notifier.ts'
 import { Mutex } from '../../base/mutex.ts'
 import { sleep, within, WaitTimeout } from '../../base/wait.ts'
 import { Fault, fault } from '../../http/fault.ts'
@@ -23,7 +23,7 @@ export type Sink = (data: Buffer) => Promise<void>
 /** Bytes queued by all inputs of a session. */
 export class Waiting {
   bytes = 0
-  readonly bell = new Bell()
+  readonly notifier = new Notifier()
 }
 
 export class Input {
@@ -69,7 +69,7 @@ export class Input {
   /** Refuses later writes. The first reason is kept. */
   close(reason: string): void {
     this.#closed ??= reason
-    this.#waiting.bell.ring()
+    this.#waiting.notifier.notify()
   }
 
   async #room(length: number, signal: AbortSignal): Promise<void> {
@@ -77,7 +77,7 @@ export class Input {
       this.#check()
       const fits = this.#queued === 0 || this.#queued + length <= QUEUED_BYTES
       if (fits && (this.#waiting.bytes === 0 || this.#waiting.bytes + length <= QUEUED_IN_ALL_BYTES)) return
-      await this.#waiting.bell.heard(signal)
+      await this.#waiting.notifier.next(signal)
     }
   }
 
@@ -94,7 +94,7 @@ export class Input {
   #count(bytes: number): void {
     this.#queued += bytes
     this.#waiting.bytes += bytes
-    this.#waiting.bell.ring()
+    this.#waiting.notifier.notify()
   }
 }
 

@@ -1,5 +1,5 @@
 // Keeps the last output of a program for any number of readers, each at its own pace. The program never waits for a reader.
-import { Bell } from '../../base/bell.ts'
+import { Notifier } from '../../base/notifier.ts'
 import type { OutputEvent, Stream } from './contract.ts'
 
 /** Bytes kept of one program; older output is dropped. */
@@ -59,7 +59,7 @@ export class OutputMemory {
 /** The kept output of one program. */
 export class Output {
   readonly #onGrown: (bytes: number) => void
-  readonly #bell = new Bell()
+  readonly #notifier = new Notifier()
   readonly #dropped: Record<Stream, number> = { stdout: 0, stderr: 0 }
   #pieces: Piece[] = []
   #end = 0
@@ -86,13 +86,13 @@ export class Output {
     }
     this.#end += data.length
     this.#onGrown(this.bytes)
-    this.#bell.ring()
+    this.#notifier.notify()
   }
 
   /** No more will come. */
   end(exitCode: number): void {
     this.#exitCode = exitCode
-    this.#bell.ring()
+    this.#notifier.notify()
   }
 
   /** Drops the oldest pieces until `bytes` have been freed. */
@@ -126,7 +126,7 @@ export class Output {
         at += data.length
         known[piece.stream] += data.length
         yield { stream: piece.stream, data_b64: data.toString('base64') }
-      } else if (this.#exitCode === undefined) await this.#bell.heard(signal)
+      } else if (this.#exitCode === undefined) await this.#notifier.next(signal)
       else {
         yield { event: 'exit', exit_code: this.#exitCode }
         return

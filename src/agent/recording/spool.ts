@@ -4,7 +4,7 @@ import { open, unlink, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { newId } from '../../base/ids.ts'
-import { Bell } from '../../base/bell.ts'
+import { Notifier } from '../../base/notifier.ts'
 import { Mutex } from '../../base/mutex.ts'
 import { fault } from '../../http/fault.ts'
 
@@ -22,7 +22,7 @@ export class Spool implements AsyncDisposable {
   readonly #dir: string
   readonly #segmentBytes: number
   readonly #turns = new Mutex()
-  readonly #bell = new Bell()
+  readonly #notifier = new Notifier()
   readonly #disposed = new AbortController()
   #segments: Segment[] = []
   #isClosed = false
@@ -45,14 +45,14 @@ export class Spool implements AsyncDisposable {
       for (let done = 0; done < bytes.length;) done += (await last.file.write(bytes, done, bytes.length - done, last.end - last.start + done)).bytesWritten
       last.end += bytes.length
       this.length += bytes.length
-      this.#bell.ring()
+      this.#notifier.notify()
     })
   }
 
   /** No more is appended; readers end after the last byte. */
   close(): void {
     this.#isClosed = true
-    this.#bell.ring()
+    this.#notifier.notify()
   }
 
   /** Streams the bytes from `from` on as they are appended, at most `limit`. Frees the bytes before `from`. */
@@ -69,7 +69,7 @@ export class Spool implements AsyncDisposable {
       signal.throwIfAborted()
       if (at === this.length) {
         if (this.#isClosed) return
-        await this.#bell.heard(signal)
+        await this.#notifier.next(signal)
         continue
       }
       // Take a turn, so that the file is not closed during the read.

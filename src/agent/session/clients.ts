@@ -1,6 +1,6 @@
 // The connections and calls of clients, whichever service they came through. They end together when the session is to have another caller.
 import type { EventEmitter } from 'node:events'
-import { Bell } from '../../base/bell.ts'
+import { Notifier } from '../../base/notifier.ts'
 
 /** A connection or an answer under way. */
 interface Open extends EventEmitter {
@@ -9,20 +9,20 @@ interface Open extends EventEmitter {
 
 export class Clients {
   readonly #open = new Set<Open>()
-  readonly #left = new Bell()
+  readonly #left = new Notifier()
 
   /** Counts a client until it closes. */
   add(client: Open): void {
     this.#open.add(client)
     client.once('close', () => {
       this.#open.delete(client)
-      this.#left.ring()
+      this.#left.notify()
     })
   }
 
   /** Ends all of them; resolves when the last one has closed, or rejects with the signal's reason. */
   async dismiss(signal: AbortSignal): Promise<void> {
     for (const client of this.#open) client.destroy()
-    while (this.#open.size > 0) await this.#left.heard(signal)
+    while (this.#open.size > 0) await this.#left.next(signal)
   }
 }

@@ -5,19 +5,19 @@ import { assertEvent } from '../../../test/support/telemetry-schemas.ts'
 import type { KeeperEvents } from '../chromium/keeper.ts'
 import type { Envelope } from './contract.ts'
 import { crashTeller, tellChromiumCrashes } from './crashes.ts'
-import { Journal } from './journal.ts'
+import { EventBuffer } from './event-buffer.ts'
 
 test('a Chromium that crashes, does not start again and is given up is told of each time', async () => {
-  const journal = new Journal()
-  await journal.capture({ categories: ['system'], excluded_methods: [] })
+  const buffer = new EventBuffer()
+  await buffer.capture({ categories: ['system'], excluded_methods: [] })
   const browser = new EventEmitter<KeeperEvents>()
-  tellChromiumCrashes(browser as never, crashTeller(journal))
+  tellChromiumCrashes(browser as never, crashTeller(buffer))
   browser.emit('chromium_crashed', 'ended with SIGKILL', 42)
   browser.emit('chromium_not_started')
   browser.emit('given_up', 'too often')
-  journal.close()
+  buffer.close()
   const told: Envelope[] = []
-  for await (const { json } of journal.read(0, new AbortController().signal)) told.push(assertEvent(JSON.parse(json)))
+  for await (const { json } of buffer.read(0, new AbortController().signal)) told.push(assertEvent(JSON.parse(json)))
   expect(told.map(({ event }) => event.data)).toEqual([
     { service_name: 'chromium', phase: 'running', pid: 42 },
     { service_name: 'chromium', phase: 'startup' },

@@ -1,17 +1,17 @@
-// The feed: what the service reads of a journal, all of it, in order, and signs of life.
+// The feed: what the service reads of an event buffer, all of it, in order, and signs of life.
 import type { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { until } from '../../base/wait.ts'
 import type { FeedLine } from './contract.ts'
 import { FEED_BEAT_MS, telemetryFeedHandlers } from './handlers.ts'
-import { Journal } from './journal.ts'
+import { EventBuffer } from './event-buffer.ts'
 
 const SEEN_MS = 5_000
 
-/** A journal that captures, and the lines of a feed of it so far. */
-function fed(after = 0, journal = capturing()) {
+/** A buffer that captures, and the lines of a feed of it so far. */
+function fed(after = 0, buffer = capturing()) {
   const stop = new AbortController()
-  const handlers = telemetryFeedHandlers(journal)
+  const handlers = telemetryFeedHandlers(buffer)
   const feed = handlers.feedTelemetry({ query: { after }, signal: stop.signal } as Parameters<typeof handlers.feedTelemetry>[0]) as Readable
   let text = ''
   let ended = false
@@ -24,29 +24,29 @@ function fed(after = 0, journal = capturing()) {
       .slice(0, -1)
       .map((line) => JSON.parse(line) as FeedLine)
   const numbers = () => lines().flatMap((line) => ('seq' in line ? [line.seq] : []))
-  return { journal, lines, numbers, hasEnded: () => ended, [Symbol.dispose]: () => stop.abort() }
+  return { buffer, lines, numbers, hasEnded: () => ended, [Symbol.dispose]: () => stop.abort() }
 }
 
-function capturing(): Journal {
-  const journal = new Journal()
-  void journal.capture({ categories: ['system'], excluded_methods: [] })
-  return journal
+function capturing(): EventBuffer {
+  const buffer = new EventBuffer()
+  void buffer.capture({ categories: ['system'], excluded_methods: [] })
+  return buffer
 }
 
-const crash = (journal: Journal, times = 1) => {
+const crash = (buffer: EventBuffer, times = 1) => {
   for (let time = 0; time < times; time++)
-    journal.emit({ type: 'service_crashed', source: { kind: 'local_process' }, data: { service_name: 'x', phase: 'running' } })
+    buffer.emit({ type: 'service_crashed', source: { kind: 'local_process' }, data: { service_name: 'x', phase: 'running' } })
 }
 const upTo = (count: number, from = 1) => Array.from({ length: count }, (_, index) => from + index)
 
-test('it begins with where the journal stands, and has every event after the one that its reader knows', async () => {
-  const journal = capturing()
-  crash(journal, 5)
-  using feed = fed(2, journal)
+test('it begins with where the buffer stands, and has every event after the one that its reader knows', async () => {
+  const buffer = capturing()
+  crash(buffer, 5)
+  using feed = fed(2, buffer)
   await until('its first line', SEEN_MS, () => feed.lines().length > 0)
-  crash(journal, 300)
+  crash(buffer, 300)
   await until('all events', SEEN_MS, () => feed.numbers().length === 303)
-  crash(journal)
+  crash(buffer)
   await until('one more', SEEN_MS, () => feed.numbers().length === 304)
   expect(feed.lines()[0]).toEqual({ last: 5 })
   expect(feed.numbers()).toEqual(upTo(304, 3))
@@ -56,16 +56,16 @@ test('it says where it stands while nothing happens', async () => {
   using feed = fed()
   await until('signs of life', 10 * FEED_BEAT_MS, () => feed.lines().length >= 3)
   expect(feed.lines()).toEqual(feed.lines().map(() => ({ last: 0 })))
-  crash(feed.journal)
+  crash(feed.buffer)
   await until('an event', SEEN_MS, () => feed.numbers().length === 1)
 })
 
-test('when the journal is closed it ends, after its last events', async () => {
+test('when the buffer is closed it ends, after its last events', async () => {
   using feed = fed()
-  crash(feed.journal)
+  crash(feed.buffer)
   await until('an event', SEEN_MS, () => feed.numbers().length === 1)
-  crash(feed.journal, 50)
-  feed.journal.close()
+  crash(feed.buffer, 50)
+  feed.buffer.close()
   await until('its end', SEEN_MS, feed.hasEnded)
   expect(feed.numbers()).toEqual(upTo(51))
 })

@@ -1,10 +1,10 @@
-// The calls of telemetry, answered by the journal.
+// The calls of telemetry, answered by the event buffer.
 import { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fault } from '../../http/fault.ts'
 import type { Handlers } from '../../http/route.ts'
 import type { FeedLine, telemetry, telemetryFeed } from './contract.ts'
-import type { Journal } from './journal.ts'
+import type { EventBuffer } from './event-buffer.ts'
 
 /** A follower that hears nothing for some times this long takes the agent for dead. */
 export const FEED_BEAT_MS = 1_000
@@ -16,22 +16,22 @@ function numberOf(header: string | string[] | undefined): number | undefined {
   return Number(header)
 }
 
-export function telemetryHandlers(journal: Journal): Handlers<typeof telemetry> {
+export function telemetryHandlers(buffer: EventBuffer): Handlers<typeof telemetry> {
   return {
     streamTelemetry({ query: { replay, type }, headers, signal }) {
-      const after = journal.begin(numberOf(headers['last-event-id']), replay === 'all')
-      return journal.stream(after, type && new Set(type), signal)
+      const after = buffer.begin(numberOf(headers['last-event-id']), replay === 'all')
+      return buffer.stream(after, type && new Set(type), signal)
     },
   }
 }
 
-export function telemetryFeedHandlers(journal: Journal): Handlers<typeof telemetryFeed> {
+export function telemetryFeedHandlers(buffer: EventBuffer): Handlers<typeof telemetryFeed> {
   return {
-    feedTelemetry: ({ query: { after }, signal }) => Readable.from(feed(journal, after, signal), { objectMode: false, highWaterMark: 256 * 1024 }),
+    feedTelemetry: ({ query: { after }, signal }) => Readable.from(feed(buffer, after, signal), { objectMode: false, highWaterMark: 256 * 1024 }),
     addTelemetry({ body }) {
-      journal.emit(body as Parameters<Journal['emit']>[0])
+      buffer.emit(body as Parameters<EventBuffer['emit']>[0])
     },
-    endTelemetry: () => journal.close(),
+    endTelemetry: () => buffer.close(),
   }
 }
 
@@ -41,24 +41,24 @@ const GATHER_MS = 20
 const LINES_LENGTH = 256 * 1024
 
 /** The lines of the feed. An event that comes alone is told at once. */
-async function* feed(journal: Journal, after: number, signal: AbortSignal): AsyncGenerator<string> {
+async function* feed(buffer: EventBuffer, after: number, signal: AbortSignal): AsyncGenerator<string> {
   const line = (value: FeedLine) => `${JSON.stringify(value)}\n`
-  yield line({ last: journal.last })
+  yield line({ last: buffer.last })
   let told = performance.now()
-  const beat = setInterval(() => journal.wake(), FEED_BEAT_MS).unref()
+  const beat = setInterval(() => buffer.wake(), FEED_BEAT_MS).unref()
   try {
     for (let seq = after; !signal.aborted;) {
-      const lines = journal.linesAfter(seq, LINES_LENGTH)
+      const lines = buffer.linesAfter(seq, LINES_LENGTH)
       if (lines) {
         seq = lines.last
         yield lines.text
-        if (lines.text.length < LINES_LENGTH) await delay(GATHER_MS, undefined, { signal: journal.closed, ref: false }).catch(() => {})
-      } else if (journal.closed.aborted) return
+        if (lines.text.length < LINES_LENGTH) await delay(GATHER_MS, undefined, { signal: buffer.closed, ref: false }).catch(() => {})
+      } else if (buffer.closed.aborted) return
       // Another reader may have woken this one.
       else if (performance.now() - told >= FEED_BEAT_MS / 2) {
         told = performance.now()
-        yield line({ last: journal.last })
-      } else await journal.changed(signal)
+        yield line({ last: buffer.last })
+      } else await buffer.changed(signal)
     }
   } finally {
     clearInterval(beat)

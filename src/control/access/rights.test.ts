@@ -158,21 +158,21 @@ describe('what is remembered', () => {
     const address = { host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }
     const db = await openDb(address, silentLog)
     scope.defer(() => db.destroy())
-    const bells = scope.use(listenForEvents(address, silentLog))
-    const other = scope.use(new Rights(db, silentLog, bells)).remember<number>()
+    const notifier = scope.use(listenForEvents(address, silentLog))
+    const other = scope.use(new Rights(db, silentLog, notifier)).remember<number>()
     const ask = async () => ({ value: performance.now() })
     // Its first answer may be forgotten when it begins to listen.
     const isKept = async () => (await other.get('a', ask)) === (await other.get('a', ask))
     await expect.poll(isKept, { timeout: 10_000 }).toBe(true)
     let forgotten = 0
-    bells.on('rights', () => forgotten++)
+    notifier.on('rights', () => forgotten++)
     await expect
       .poll(async () => (await cloud.query(`select pid from pg_stat_activity where application_name = 'cob events' and state = 'idle'`)).length)
       .toBe(2)
     const { id } = await makeKey()
     // Notices come in their order: after this one, none of an earlier test is under way.
     const { promise: isQuiet, resolve } = Promise.withResolvers<void>()
-    bells.on('look', (text) => text === 'quiet' && resolve())
+    notifier.on('look', (text) => text === 'quiet' && resolve())
     await notify(db, 'look', 'quiet')
     await isQuiet
     forgotten = 0

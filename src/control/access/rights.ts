@@ -1,7 +1,7 @@
 // Whom the service has let in: remembered for a moment, so that not each call asks the database, and forgotten as soon as somebody loses a right.
 import type { Log } from '../../base/log.ts'
 import type { Db } from '../../store/db.ts'
-import { notify, type EventBells } from '../../store/events.ts'
+import { notify, type EventNotifier } from '../../store/events.ts'
 
 /** How long an answer counts without another query. Another replica takes a right away at once, by a notice; while notices do not come, after so long. */
 const REMEMBER_MS = 2_000
@@ -37,11 +37,11 @@ export class Rights implements Disposable {
   readonly #log: Log
   readonly #leave: () => void
 
-  /** `bells`: where other processes tell of the rights that they take away. A command remembers nothing, and hears nothing. */
-  constructor(db: Db, log: Log, bells?: EventBells) {
+  /** `notifier`: where other processes tell of the rights that they take away. A command remembers nothing, and gets no notices. */
+  constructor(db: Db, log: Log, notifier?: EventNotifier) {
     this.#db = db
     this.#log = log
-    this.#leave = bells ? bells.on('rights', () => this.#forget()) : () => {}
+    this.#leave = notifier ? notifier.on('rights', () => this.#forget()) : () => {}
   }
 
   /** Answers about who may do what, of one kind. */

@@ -9,7 +9,7 @@ import { once } from 'node:events'
 import { buffer } from 'node:stream/consumers'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { basename, join } from 'node:path'
-import { Bell } from '../../base/bell.ts'
+import { Notifier } from '../../base/notifier.ts'
 import type { DataPaths } from '../../base/paths.ts'
 import { sleep } from '../../base/wait.ts'
 import { callOf, type AppsFound, type Run, type RunnerEvent } from '../../runner/contract.ts'
@@ -105,7 +105,7 @@ class FakeRunner {
   readonly #spec: AppSandboxSpec
   readonly #signal: AbortSignal
   readonly #crash: () => void
-  readonly #bell = new Bell()
+  readonly #notifier = new Notifier()
   #events: RunnerEvent[] = []
   #seq = 0
   #isDone = false
@@ -197,7 +197,7 @@ class FakeRunner {
   #say(event: Said): void {
     this.#events.push({ ...event, seq: ++this.#seq, at: new Date().toISOString() })
     this.#isDone ||= event.type !== 'log'
-    this.#bell.ring()
+    this.#notifier.notify()
   }
 
   async #send(after: number, response: ServerResponse): Promise<void> {
@@ -206,7 +206,7 @@ class FakeRunner {
       for (const event of this.#events.filter(({ seq }) => seq > at)) response.write(`${JSON.stringify(event)}\n`)
       at = Math.max(at, this.#seq)
       if (this.#isDone) return void response.end()
-      await this.#bell.heard(this.#signal)
+      await this.#notifier.next(this.#signal)
     }
   }
 }

@@ -23,7 +23,7 @@ import type { Logs } from '../../agent/logs/handlers.ts'
 import type { Playwright } from '../../agent/playwright/playwright.ts'
 import type { ProcessTable } from '../../agent/process/handlers.ts'
 import { serveAgent } from '../../agent/serve.ts'
-import { Journal } from '../../agent/telemetry/journal.ts'
+import { EventBuffer } from '../../agent/telemetry/event-buffer.ts'
 import { makeSecrets } from '../../agent/telemetry/redact.ts'
 import type { ServerKeys } from '../../base/access.ts'
 import type { Lease } from '../../base/lease.ts'
@@ -129,7 +129,7 @@ export async function fakeAgent(
       live: pretendLive,
       recordings,
       profile: pretendProfile(memory),
-      journal: new Journal(),
+      eventBuffer: new EventBuffer(),
       secrets: makeSecrets(),
       lease: pretendLease(),
       ready: Promise.resolve(),

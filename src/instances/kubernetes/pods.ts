@@ -1,6 +1,6 @@
 // The pods of a scope, watched: how each stands, told to whoever waits for a change.
 import { makeInformer, type V1Pod } from '@kubernetes/client-node'
-import { Bell } from '../../base/bell.ts'
+import { Notifier } from '../../base/notifier.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import { LABELS } from '../containers/labels.ts'
@@ -29,7 +29,7 @@ export interface Pods extends AsyncDisposable {
 export function watchPods(cluster: Cluster, scope: string, log: Log): Pods {
   const { config, core, namespace } = cluster
   const labelSelector = `${LABELS.scope}=${scope}`
-  const changed = new Bell()
+  const changed = new Notifier()
   const stop = new AbortController()
   const gone = new Map<string, Standing>()
   const informer = makeInformer(config, `/api/v1/namespaces/${namespace}/pods`, () => core.listNamespacedPod({ namespace, labelSelector }), labelSelector)
@@ -39,12 +39,12 @@ export function watchPods(cluster: Cluster, scope: string, log: Log): Pods {
     // What a pod was deleted for is in its last state before.
     const standing = standingOf(pod)
     if (standing.state === 'ended') remember(name, standing)
-    changed.ring()
+    changed.notify()
   })
   informer.on('delete', (pod) => {
     const name = pod.metadata!.name!
     if (!gone.has(name)) remember(name, GONE)
-    changed.ring()
+    changed.notify()
   })
   informer.on('error', (err: unknown) => {
     if (stop.signal.aborted) return
@@ -79,8 +79,8 @@ export function watchPods(cluster: Cluster, scope: string, log: Log): Pods {
         const pod = informer.get(name, namespace)
         const result = found(pod ? standingOf(pod) : (gone.get(name) ?? { state: 'waiting' }), pod)
         if (result !== undefined) return result
-        // No await between the look and this: a ring would be missed.
-        await changed.heard(signal)
+        // No await between the look and this: a notification would be missed.
+        await changed.next(signal)
       }
     },
     async [Symbol.asyncDispose]() {

@@ -56,7 +56,7 @@ function parts() {
     writePopupPolicy: () => note('pop-ups'),
     setTimeZone: async (zone: string) => note(`time zone: ${zone}`),
     inputQueue: { letGo: async () => note('let go') },
-    journal: { capture: async ({ categories }) => note(`capture ${categories.join(' ')}`), hideFromNext: () => note('hide') },
+    eventBuffer: { capture: async ({ categories }) => note(`capture ${categories.join(' ')}`), hideFromNext: () => note('hide') },
     secrets: { forget: () => note('forget') },
     log: silentLog,
   } satisfies FitParts

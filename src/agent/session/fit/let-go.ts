@@ -5,12 +5,12 @@ import type { FitParts } from './steps.ts'
 /** The calls of that caller have ended, and each releases what it holds. */
 const TURN_MS = 5_000
 
-export const letGo = ({ inputQueue, journal, secrets }: Pick<FitParts, 'inputQueue' | 'journal' | 'secrets'>): Step => ({
+export const letGo = ({ inputQueue, eventBuffer, secrets }: Pick<FitParts, 'inputQueue' | 'eventBuffer' | 'secrets'>): Step => ({
   settings: ['let_go'],
   async apply() {
     await inputQueue.letGo(AbortSignal.timeout(TURN_MS))
     return async () => {
-      journal.hideFromNext()
+      eventBuffer.hideFromNext()
       secrets.forget()
     }
   },

@@ -15,7 +15,7 @@ import { policy } from './policy.ts'
 import { proxy } from './proxy.ts'
 import { startPage } from './start-page.ts'
 import type { Secrets } from '../../telemetry/capture/secrets.ts'
-import type { Journal } from '../../telemetry/journal.ts'
+import type { EventBuffer } from '../../telemetry/event-buffer.ts'
 import type { Step } from './step.ts'
 import { stealth } from './stealth.ts'
 import { telemetry } from './telemetry.ts'
@@ -38,7 +38,7 @@ export interface FitParts {
   setTimeZone: SetTimeZone
   lease: Lease
   inputQueue: Pick<InputQueue, 'letGo'>
-  journal: Pick<Journal, 'capture' | 'hideFromNext'>
+  eventBuffer: Pick<EventBuffer, 'capture' | 'hideFromNext'>
   secrets: Pick<Secrets, 'forget'>
   log: Log
 }

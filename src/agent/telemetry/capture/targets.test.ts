@@ -6,7 +6,7 @@ import { silentLog } from '../../../base/log.ts'
 import type { Browser } from '../../chromium/keeper.ts'
 import type { ChromiumRun } from '../../chromium/process.ts'
 import type { SettableCategory } from '../contract.ts'
-import { Journal } from '../journal.ts'
+import { EventBuffer } from '../event-buffer.ts'
 import { makeSecrets } from '../redact.ts'
 import type { NewEvent } from '../telemetry.ts'
 import type { Collector, WatchedTarget } from './collector.ts'
@@ -36,9 +36,9 @@ function collector(categories: SettableCategory[], types: Collector['types'], wa
 function capture(collectors: Collector[], replies: FakeCdp['replies'] = {}) {
   const stop = new AbortController()
   onTestFinished(() => stop.abort())
-  const journal = new Journal()
+  const buffer = new EventBuffer()
   const told: NewEvent[] = []
-  vi.spyOn(journal, 'emit').mockImplementation((event) => void told.push(event))
+  vi.spyOn(buffer, 'emit').mockImplementation((event) => void told.push(event))
   const work: (() => Promise<void>)[] = []
   const chromium = () =>
     fakeCdp({ 'Target.attachToBrowserTarget': () => ({ sessionId: 'browser' }), 'Target.getTargets': () => ({ targetInfos: [] }), ...replies })
@@ -48,7 +48,7 @@ function capture(collectors: Collector[], replies: FakeCdp['replies'] = {}) {
     onRestart: (one: () => Promise<void>) => void work.push(one),
     isFinished: false,
   }) as unknown as Browser & EventEmitter
-  openCapture({ browser, telemetry: journal, collectors, secrets, log: silentLog, signal: stop.signal })
+  openCapture({ browser, telemetry: buffer, collectors, secrets, log: silentLog, signal: stop.signal })
   const attach = (targetId: string, more: object = {}, by = 'browser', waitingForDebugger = true) =>
     state.run.emit(
       'Target.attachedToTarget',
@@ -60,7 +60,7 @@ function capture(collectors: Collector[], replies: FakeCdp['replies'] = {}) {
     state,
     browser,
     attach,
-    use: (...categories: SettableCategory[]) => journal.capture({ categories, excluded_methods: [] }),
+    use: (...categories: SettableCategory[]) => buffer.capture({ categories, excluded_methods: [] }),
     of: (sessionId: string) => state.run.sent.filter((command) => command.sessionId === sessionId).map(({ method }) => method),
     async restart() {
       const before = state.run

@@ -20,9 +20,9 @@ export const apiKeys = defineModule<ApiKeys>({
   name: 'api-keys',
   contracts: [contract],
   async open(house) {
-    const { db, log, bells, scope, config } = house
+    const { db, log, notifier, scope, config } = house
     const own = await ownKey(db, scope, config.apiKey, dataPaths(config.dataDir).apiKey)
-    const rights = house.use(new Rights(db, log, bells))
+    const rights = house.use(new Rights(db, log, notifier))
     house.mount(contract, apiKeyHandlers(db, rights))
     return { own, rights, checkKey: keyChecker(db, rights), guard: house.use(watchKeys(db, log)).guard }
   },

@@ -11,7 +11,7 @@ import type { Db } from '../../../store/db.ts'
 import { namedProjects } from '../projects/resolve.ts'
 import { positionOf, type AuditLogEntry, type auditLogs as contract, type Filter, type Position } from './contract.ts'
 import { findEntries } from './rows.ts'
-import type { Trail } from './trail.ts'
+import type { AuditLog } from './audit-log.ts'
 
 /** A chunk ends early when its lines have so many bytes: it is held in memory, because its hash is sent before it. */
 const CHUNK_BYTES = 16 * 1024 * 1024
@@ -48,7 +48,7 @@ function places({ ofAll, ofOne }: { ofAll: number; ofOne: number }, what: string
   }
 }
 
-export function auditLogHandlers(db: Db, trail: Pick<Trail, 'flush'>): Handlers<typeof contract> {
+export function auditLogHandlers(db: Db, auditLog: Pick<AuditLog, 'flush'>): Handlers<typeof contract> {
   const [searching, exporting] = [places(MOST.searches, 'searches'), places(MOST.exports, 'exports')]
 
   /** Lines of entries, slice by slice, until `limit` or {@link CHUNK_BYTES}. Tells `ended` how many there were, and where older ones begin. */
@@ -81,7 +81,7 @@ export function auditLogHandlers(db: Db, trail: Pick<Trail, 'flush'>): Handlers<
       const project = seenBy(principal, headers)
       const leave = searching(known(principal).by.id)
       try {
-        await trail.flush()
+        await auditLog.flush()
         const found = await findEntries(db, project, filter, position, limit + 1)
         const items = found.slice(0, limit)
         return { items, nextToken: found.length > limit ? positionOf(items.at(-1)!) : undefined }
@@ -94,7 +94,7 @@ export function auditLogHandlers(db: Db, trail: Pick<Trail, 'flush'>): Handlers<
       const project = seenBy(principal, headers)
       const leave = exporting(known(principal).by.id)
       try {
-        await trail.flush()
+        await auditLog.flush()
         let [rows, next] = [0, undefined as string | undefined]
         const packed = format === 'jsonl.gz' ? createGzip() : new PassThrough()
         const whole = buffer(packed)

@@ -1,4 +1,4 @@
-// The lines of the audit log's journal: an entry, or the result of an earlier one.
+// The lines of the audit log's buffer: an entry, or the result of an earlier one.
 import { z } from 'zod'
 import { isId } from '../../../base/ids.ts'
 

@@ -10,7 +10,7 @@ import { makeTarget } from './exports/target.ts'
 import { auditLogHandlers } from './handlers.ts'
 import { oldEntries, oldExports } from './purge.ts'
 import { storeRows } from './rows.ts'
-import { auditTrail } from './trail.ts'
+import { openAuditLog } from './audit-log.ts'
 
 /** Paths whose next segment is a secret, which no log may have. */
 export const secretsBelow = hook<string>('paths with a secret')
@@ -25,11 +25,11 @@ export const auditLogs = defineModule<AuditSettings>({
   ],
   async open(house) {
     const { db, paths, config, replica, leases, log, signal } = house
-    const trail = house.use(await auditTrail({ dir: paths.audit, replica, store: storeRows(db), log, signal }))
+    const auditLog = house.use(await openAuditLog({ dir: paths.audit, replica, store: storeRows(db), log, signal }))
     const target = makeTarget(config.auditExport)
-    house.mount(contract, auditLogHandlers(db, trail))
+    house.mount(contract, auditLogHandlers(db, auditLog))
     house.mount(auditExports, auditExportHandlers(makeDestinations(db, target)))
     house.background(() => exportAuditLog({ db, target, everyMs: config.auditExportSeconds * 1000, isOurs: () => leases.holds('exports'), log }))
-    return { log: trail, trustedProxies: config.trustedProxies, secretsBelow: house.all(secretsBelow) }
+    return { log: auditLog, trustedProxies: config.trustedProxies, secretsBelow: house.all(secretsBelow) }
   },
 })

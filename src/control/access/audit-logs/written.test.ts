@@ -1,6 +1,6 @@
-// What a service has written of a request when it is answered, in its journal and in the table.
+// What a service has written of a request when it is answered, in its buffer and in the table.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { around, asked, journals, keyOf, lockTable, searchLog, tableText, written } from '../../../../test/support/audit-log.ts'
+import { around, asked, buffered, keyOf, lockTable, searchLog, tableText, written } from '../../../../test/support/audit-log.ts'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { say } from '../../../../test/support/raw-http.ts'
 import { newId } from '../../../base/ids.ts'
@@ -79,9 +79,9 @@ test('no secret that a caller shows is stored, wherever it is written', async ()
   const inHeader = canary()
   const as = (path: string, init: RequestInit = {}) =>
     fetch(cloud.url + path, { ...init, headers: { authorization: `Bearer ${key}`, 'x-secret': inHeader, ...(init.headers as Record<string, string>) } })
-  let inJournal: string
+  let inBuffer: string
   {
-    // So that everything stays in the journal.
+    // So that everything stays in the buffer.
     await using _locked = await lockTable(cloud)
     await as(`/browsers/${key}`)
     await as(`/browsers/${jwt}`)
@@ -96,11 +96,11 @@ test('no secret that a caller shows is stored, wherever it is written', async ()
     const raw = `GET /browsers HTTP/1.1\r\nhost: ${key}\r\nauthorization: Bearer ${key}\r\nx-request-id: ${key}\r\nconnection: close\r\n\r\n`
     expect((await say(cloud.url, Buffer.from(raw), 5_000)).toString()).toMatch(/^HTTP\/1.1 200/)
     await fetch(`${live.origin}//browser/%6Cive/${live.pathname.split('/').at(-1)}`)
-    inJournal = journals(cloud)
+    inBuffer = buffered(cloud)
   }
   await searchLog(cloud, {})
   const exported = await (await cloud.fetch(asked({ ...around(), format: 'jsonl' }, '/export/chunk'))).text()
-  for (const text of [inJournal, await tableText(cloud), exported]) {
+  for (const text of [inBuffer, await tableText(cloud), exported]) {
     // Looking works: what is no secret is found.
     expect(text).toContain(session_id)
     expect(text).toContain('/browser/live/{token}')

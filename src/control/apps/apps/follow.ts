@@ -2,14 +2,14 @@
 import { resultWithin } from '../../../base/wait.ts'
 import { EVENT_ID } from '../../../http/sse.ts'
 import type { Db } from '../../../store/db.ts'
-import { followEvents, lastEvent, readEvents, type AppEvent, type EventBells, type EventSource } from '../../../store/events.ts'
+import { followEvents, lastEvent, readEvents, type AppEvent, type EventNotifier, type EventSource } from '../../../store/events.ts'
 
 /** Log commands that do not follow disconnect after 3 s without any event, this one included. This interval is well below that. */
 export const HEARTBEAT_MS = 15_000
 
 export interface Followed<E extends object> {
   db: Db
-  bells: EventBells
+  notifier: EventNotifier
   source: EventSource
   /** Leaves out older lines; undefined sends all that are kept. New lines are always sent. */
   since: Date | undefined
@@ -66,7 +66,7 @@ async function* withHeartbeats<E extends object>(what: Followed<E>, place: Place
   }
 }
 
-async function* tell<E extends object>({ db, bells, source, since, lastEventId, signal, isLast, show }: Followed<E>, place: Place): AsyncGenerator<E> {
+async function* tell<E extends object>({ db, notifier, source, since, lastEventId, signal, isLast, show }: Followed<E>, place: Place): AsyncGenerator<E> {
   const { head, present } = place
   const isOver = isLast(present.state!)
   const resumed = typeof lastEventId === 'string' && /^\d{1,15}$/.test(lastEventId) ? Math.min(Number(lastEventId), head) : undefined
@@ -80,7 +80,7 @@ async function* tell<E extends object>({ db, bells, source, since, lastEventId, 
     if (isOver) yield* shown(show(present), present.id)
   }
   if (isOver && (resumed === undefined || resumed >= present.id)) return
-  for await (const events of followEvents(db, bells, source, resumed ?? head, signal))
+  for await (const events of followEvents(db, notifier, source, resumed ?? head, signal))
     for (const event of events) {
       if (event.kind === 'state' && !isOwn(event, source)) continue
       yield* shown(show(event), event.id)

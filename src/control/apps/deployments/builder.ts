@@ -1,7 +1,7 @@
 // Builds deployments, one at a time, in a sandbox each. The runner's events are stored and then acknowledged; its code becomes an object.
 import type { Readable } from 'node:stream'
 import { sql } from 'kysely'
-import { Bell } from '../../../base/bell.ts'
+import { Notifier } from '../../../base/notifier.ts'
 import { newId } from '../../../base/ids.ts'
 import { sleep } from '../../../base/wait.ts'
 import { CallFailed } from '../../../http/client.ts'
@@ -26,7 +26,7 @@ const MAX_ATTEMPTS = 2
 const MAX_BREAKS = 10
 /** Limit on the kept output of a build, which may print for ever. */
 const MAX_BUILD_LOG_BYTES = 32 * 1024 * 1024
-/** The queue is checked this often even when nothing rings. */
+/** The queue is checked this often even when nothing notifies it. */
 const LOOK_AGAIN_MS = 5_000
 /** How often it is checked whether builds have become this replica's duty. That needs no query. */
 const DUTY_MS = 1_000
@@ -58,7 +58,7 @@ class NotKept extends Error {}
 
 export class Builder {
   readonly #settings: BuilderSettings
-  readonly #bell = new Bell()
+  readonly #notifier = new Notifier()
   readonly #stop = new AbortController()
   readonly #sandboxes: BuildSandboxes
   readonly #queue: BuildQueue
@@ -80,12 +80,12 @@ export class Builder {
   /** Notes that there is something to build, here or elsewhere. */
   wake(): void {
     if (!this.#settings.leases.holds('builds')) this.#settings.tellBuilder?.()
-    else this.ring()
+    else this.notify()
   }
 
   /** Looks into the queue, if builds are this replica's duty. */
-  ring(): void {
-    this.#bell.ring()
+  notify(): void {
+    this.#notifier.notify()
   }
 
   /** Ends the build of a deployment, if it is running. The caller moves its row. */
@@ -115,12 +115,12 @@ export class Builder {
     const { hasRoom, log } = this.#settings
     const { signal } = this.#stop
     while (!signal.aborted) {
-      // Subscribes before it looks, so that no ring between the two is missed.
+      // Subscribes before it looks, so that no notification between the two is missed.
       const lookMs = !this.#settings.leases.holds('builds') ? DUTY_MS : this.#queue.hasPostponed ? RETRY_MS : LOOK_AGAIN_MS
-      const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(lookMs)])).catch(() => {})
+      const notified = this.#notifier.next(AbortSignal.any([signal, AbortSignal.timeout(lookMs)])).catch(() => {})
       try {
         const row = (await this.#sandboxes.areOurs()) && hasRoom?.() !== false ? await this.#queue.next() : undefined
-        if (!row) await rung
+        if (!row) await notified
         else if (!signal.aborted) await this.#take(row)
       } catch (err) {
         if (err instanceof ArchiveAway) {

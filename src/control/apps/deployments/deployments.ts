@@ -10,7 +10,7 @@ import type { FormPart, Page } from '../../../http/route.ts'
 import type { AppCode, AppSandboxes } from '../../../instances/driver.ts'
 import { isProjectGone, type Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
-import type { AppEvent, EventBells } from '../../../store/events.ts'
+import type { AppEvent, EventNotifier } from '../../../store/events.ts'
 import type { Objects } from '../../../store/objects.ts'
 import { follow } from '../apps/follow.ts'
 import { mintDeploymentKey } from '../../access/keys.ts'
@@ -31,7 +31,7 @@ const FINISH_MS = 10_000
 export interface DeploymentsSettings {
   db: Db
   rights: Rights
-  bells: EventBells
+  notifier: EventNotifier
   objects: Objects
   sealer: Sealer
   sandboxes: AppSandboxes
@@ -90,7 +90,7 @@ export interface Deployments extends AsyncDisposable {
 
 /** Disposing ends the running build; the next start begins it again. */
 export function makeDeployments(settings: DeploymentsSettings): Deployments {
-  const { db, leases, bells, objects, sealer, scope, gitBase, log, apiUrl } = settings
+  const { db, leases, notifier, objects, sealer, scope, gitBase, log, apiUrl } = settings
   const stop = new AbortController()
   let background: Promise<void> | undefined
   const deletions = new Set<Promise<void>>()
@@ -237,7 +237,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       const { created_at } = await find(project, id)
       return follow<DeploymentEvent>({
         db,
-        bells,
+        notifier,
         source: { deployment: id },
         since,
         lastEventId,
@@ -263,7 +263,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     retire: (deploymentId) => endings.retire(deploymentId),
 
     heard(toEnd) {
-      if (toEnd === undefined) builder.ring()
+      if (toEnd === undefined) builder.notify()
       else void builder.end(toEnd).catch((err: unknown) => log.warn({ err, deployment: toEnd }, 'a build could not be ended yet'))
     },
 

@@ -102,10 +102,10 @@ test('a follower has its place when its stream opens: what happens right after i
   const { id } = await deployed(cloud, { env: fakeApps({ placed: ['x'] }) })
   const address = { host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }
   const db = await openDb(address, silentLog)
-  await using bells = listenForEvents(address, silentLog)
+  await using notifier = listenForEvents(address, silentLog)
   const events = await follow<{ event: string }>({
     db,
-    bells,
+    notifier,
     source: { deployment: id },
     since: undefined,
     lastEventId: undefined,

@@ -31,7 +31,7 @@ export const deployments = defineModule<Deployments>({
   purges: ({ db, scope, config }) => [oldLines(db, scope), endedDeployments(db, scope, config.keepEndedDays)],
   holdings: [{ called: 'deployments', isAtWork: false, count: countKept, table: 'deployments', isOver: IS_OVER }],
   open(house) {
-    const { scope, keys, driver, bells, config, disk, serving } = house
+    const { scope, keys, driver, notifier, config, disk, serving } = house
     const runs = house.ask(running)
     const { tell } = house.of(watched)
     /** Who looks when there is a build: the replica whose duty builds are. */
@@ -62,7 +62,7 @@ export const deployments = defineModule<Deployments>({
       if (text === builds) deployments.heard(undefined)
       else if (text.startsWith(endBuild)) deployments.heard(text.slice(endBuild.length))
     }
-    house.use({ [Symbol.dispose]: bells.on('look', onLook) })
+    house.use({ [Symbol.dispose]: notifier.on('look', onLook) })
     house.mount(contract, deploymentHandlers(deployments))
     house.fill(phases.start, () => deployments.start())
     house.fill(phases.stop, () => deployments[Symbol.asyncDispose]())

@@ -7,7 +7,7 @@ import { Fault, fault } from '../../../http/fault.ts'
 import type { Page } from '../../../http/route.ts'
 import { isProjectGone, type Db } from '../../../store/db.ts'
 import { NoSeat } from '../../../store/seats.ts'
-import type { AppEvent, EventBells } from '../../../store/events.ts'
+import type { AppEvent, EventNotifier } from '../../../store/events.ts'
 import { follow } from '../apps/follow.ts'
 import { parseSince } from '../apps/since.ts'
 import { MAX_PAYLOAD_BYTES, SYNC_LIMIT_SECONDS, type CreateInvocation, type Invocation, type Started } from './contract.ts'
@@ -36,7 +36,7 @@ const REMOVED_MS = 20_000
 
 interface InvocationsSettings {
   db: Db
-  bells: EventBells
+  notifier: EventNotifier
   scope: string
   runs: Runs
   maxInvocations: number
@@ -74,7 +74,7 @@ type Told =
   | { event: 'log'; message: string; timestamp: string }
   | { event: 'sse_heartbeat'; timestamp: string }
 
-export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLimitSeconds = SYNC_LIMIT_SECONDS }: InvocationsSettings): Invocations {
+export function makeInvocations({ db, notifier, scope, runs, maxInvocations, syncLimitSeconds = SYNC_LIMIT_SECONDS }: InvocationsSettings): Invocations {
   const refusals = new Refusals()
   /** Runs whose result callers wait for, and how many do. */
   const awaited = new Map<string, number>()
@@ -199,7 +199,7 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
       }
       return follow<Told>({
         db,
-        bells,
+        notifier,
         source: { invocation: row.id, deployment: row.deployment_id },
         since: from,
         lastEventId,

@@ -12,7 +12,7 @@ import type { AppCode, AppSandbox, Driver } from '../../../instances/driver.ts'
 import { fakeDriver } from '../../../instances/fake/fake.ts'
 import { openDb, type Db } from '../../../store/db.ts'
 import { startPostgres } from '../../../store/embedded.ts'
-import { listenForEvents, type EventBells } from '../../../store/events.ts'
+import { listenForEvents, type EventNotifier } from '../../../store/events.ts'
 import { moveInvocation, type InvocationState } from './lifecycle.ts'
 import { findInvocation, insertQueued, type InvocationRow } from './rows.ts'
 import { Runs, type RunsSettings } from './runs.ts'
@@ -23,7 +23,7 @@ export const HOST = 'here'
 export interface Lab extends AsyncDisposable {
   paths: DataPaths
   db: Db
-  bells: EventBells
+  notifier: EventNotifier
   driver: Driver
   /** Variables for the code of every deployment. A test may set some. */
   env: Record<string, string>
@@ -56,20 +56,20 @@ export async function startLab(): Promise<Lab> {
   scope.defer(() => postgres.stop())
   const db = await openDb(postgres.address, silentLog)
   scope.defer(() => db.destroy())
-  const bells = scope.use(listenForEvents(postgres.address, silentLog))
+  const notifier = scope.use(listenForEvents(postgres.address, silentLog))
   const driver = fakeDriver(paths)
   const started: Runs[] = []
   const lab: Omit<Lab, typeof Symbol.asyncDispose> = {
     paths,
     db,
-    bells,
+    notifier,
     driver,
     env: {},
     told: { retired: [], endedBrowsersOf: [] },
     runs(settings = {}) {
       const runs = new Runs({
         db,
-        bells,
+        notifier,
         driver,
         scope: HOST,
         apiUrl: Promise.resolve('http://127.0.0.1:1'),

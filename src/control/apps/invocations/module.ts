@@ -22,7 +22,7 @@ export const invocations = defineModule({
   ],
   counts: { invocations: countUnfinished },
   open(house) {
-    const { db, scope, bells, config, serving } = house
+    const { db, scope, notifier, config, serving } = house
     const made = house.of(deployments)
     const { browsers: rules } = house.of(browsers)
     const runs = new Runs({
@@ -40,9 +40,9 @@ export const invocations = defineModule({
       endBrowsers: (id) => rules.endOfInvocation(id),
       endBrowsersLeft: () => rules.endLeftByInvocations(),
     })
-    const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
+    const invocations = makeInvocations({ db, notifier, scope, runs, maxInvocations: config.maxInvocations })
     house.fill(running, { end: (id, reason) => runs.endAll(id, reason), begun: (id) => runs.prepare(id) })
-    house.use({ [Symbol.dispose]: bells.on('look', (text) => runs.heard(text)) })
+    house.use({ [Symbol.dispose]: notifier.on('look', (text) => runs.heard(text)) })
     house.mount(contract, invocationHandlers(invocations, rules))
     // Also when the start fails after it has taken over runs.
     house.use({ [Symbol.asyncDispose]: () => runs.stop() })

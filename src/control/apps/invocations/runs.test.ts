@@ -133,7 +133,7 @@ describe('the timeout of a run', () => {
 
   test('is 100 s for a synchronous caller, who then gets the failed run with the reason, like any other end', async () => {
     const deployment = await lab.deployment()
-    const invocations = makeInvocations({ db: lab.db, bells: lab.bells, scope: HOST, runs: lab.runs(), maxInvocations: 9, syncLimitSeconds: 1 })
+    const invocations = makeInvocations({ db: lab.db, notifier: lab.notifier, scope: HOST, runs: lab.runs(), maxInvocations: 9, syncLimitSeconds: 1 })
     const wanted = CreateInvocation.parse({ app_name: `app-${deployment}`, version: 'latest', action_name: 'hang' })
     const asking = { caller: 'me', project: DEFAULT_PROJECT, isRepeated: false, signal }
     const first = invocations.create(wanted, asking)

@@ -8,7 +8,7 @@ import { fault } from '../../../http/fault.ts'
 import type { AppCode, AppSandbox, Driver } from '../../../instances/driver.ts'
 import type { RunnerEvent } from '../../../runner/contract.ts'
 import type { Db } from '../../../store/db.ts'
-import { followEvents, type EventBells } from '../../../store/events.ts'
+import { followEvents, type EventNotifier } from '../../../store/events.ts'
 import { alone, type Leases } from '../../../store/leases.ts'
 import { paced, runnerClient } from '../apps/runner-client.ts'
 import { removeUnused, takeOver } from './adoption.ts'
@@ -33,7 +33,7 @@ const STOPPED = 'the service was stopped'
 
 export interface RunsSettings extends Pick<RunSeatsSettings, 'projectSeats'> {
   db: Db
-  bells: EventBells
+  notifier: EventNotifier
   driver: Driver
   scope: string
   /** Who shares this scope. Nobody, unless given. */
@@ -113,8 +113,8 @@ export class Runs {
   }
 
   async #endElsewhere(id: string, deployment: string, signal: AbortSignal): Promise<Outcome> {
-    const { db, bells } = this.#settings
-    for await (const events of followEvents(db, bells, { invocation: id, deployment }, 0, signal))
+    const { db, notifier } = this.#settings
+    for await (const events of followEvents(db, notifier, { invocation: id, deployment }, 0, signal))
       if (events.some(({ kind, state }) => kind === 'state' && invocationLifecycle.isTerminal(state as InvocationState))) break
     return outcomeOf(await findInvocation(db, id)) ?? failure('it could not be followed to its end')
   }

@@ -5,7 +5,7 @@ import { newId } from '../../../base/ids.ts'
 import type { Sealer } from '../../../base/sealed.ts'
 import { fault } from '../../../http/fault.ts'
 import { isDuplicate, type Db } from '../../../store/db.ts'
-import { announceEvents, announceNotice, type EventBells } from '../../../store/events.ts'
+import { announceEvents, announceNotice, type EventNotifier } from '../../../store/events.ts'
 import type { Leases } from '../../../store/leases.ts'
 import { NoSeat, SharedSeats } from '../../../store/seats.ts'
 import { afterCheck, afterFailure, afterLogin, resultOf } from './check-rules.ts'
@@ -45,7 +45,7 @@ export interface FlowsSettings {
   db: Db
   scope: string
   leases: Pick<Leases, 'replica' | 'isDead'>
-  bells: EventBells
+  notifier: EventNotifier
   /** For answers, typed values and addresses; the owner is the flow, or the connection. */
   sealer: Sealer
   /** The code that opens the page of a flow. */
@@ -108,7 +108,7 @@ export interface Flows {
 export const hashOfCode = (code: string): Buffer => createHash('sha256').update(code).digest()
 
 export function makeFlows(settings: FlowsSettings): Flows {
-  const { db, scope, leases, bells, sealer, codeOf, maxPending, canReauth, now = Date.now, random = Math.random } = settings
+  const { db, scope, leases, notifier, sealer, codeOf, maxPending, canReauth, now = Date.now, random = Math.random } = settings
   const seats = new SharedSeats(db, {
     name: `logins of ${scope}`,
     async count(tx) {
@@ -122,7 +122,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
   /** What was answered was accepted: it is taken before another step. */
   const isTaken = sql<SqlBool>`${mine} and answer is null`
 
-  /** Changes a flow in progress and rings for those who follow it. */
+  /** Changes a flow in progress and notifies those who follow it. */
   async function change(id: string, columns: Record<string, unknown>, only: RawBuilder<SqlBool> = mine): Promise<boolean> {
     const set = sql.join(Object.entries({ ...columns, updated_at: sql`now()` }).map(([name, value]) => sql`${sql.ref(name)} = ${value}`))
     const { rows } = await sql`
@@ -283,7 +283,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
         where scope = ${scope} and state = 'IN_PROGRESS' and ${mine} and id <> all (${working}::text[]) returning id`.execute(db)
       for (const { id } of rows) await news(db, id)
     },
-    onNews: (heard) => bells.on('auth_flow', heard),
+    onNews: (onNotice) => notifier.on('auth_flow', onNotice),
     get: (id) => flowById(db, id),
     async connectionOf({ connection_id: id }) {
       const row = await connectionById(db, id)
@@ -321,7 +321,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
     },
     keepAddress: (id, url) => change(id, { landing: sealer.seal(url, id) }),
     finish: (id, how) => finish(id, how, mine),
-    heard: (id, signal) => bells.heard(id, signal),
+    heard: (id, signal) => notifier.next(id, signal),
     answer: (id, answer) =>
       change(
         id,

@@ -4,7 +4,7 @@ import type { Log } from '../../../base/log.ts'
 import type { Keys } from '../../../base/keys.ts'
 import { makeSealer } from '../../../base/sealed.ts'
 import type { Db } from '../../../store/db.ts'
-import type { EventBells } from '../../../store/events.ts'
+import type { EventNotifier } from '../../../store/events.ts'
 import type { Leases } from '../../../store/leases.ts'
 import { whileActing } from './acting.ts'
 import { keepChecking } from './checks.ts'
@@ -19,7 +19,7 @@ export interface ManagedAuthSettings extends Pick<ConnectionsSettings, 'names' |
   scope: string
   keys: Keys
   leases: Leases
-  bells: EventBells
+  notifier: EventNotifier
   config: Pick<Config, 'maxLogins' | 'maxHealthChecks'>
   credentials: CredentialLinks
   log: Log
@@ -35,13 +35,13 @@ export interface ManagedAuth extends AsyncDisposable {
 
 /** What it opens is closed when it is disposed. */
 export function openManagedAuth(settings: ManagedAuthSettings): ManagedAuth {
-  const { db, scope, keys, leases, bells, config, credentials, log } = settings
+  const { db, scope, keys, leases, notifier, config, credentials, log } = settings
   const handOff = makeHandOff(db, keys.root.secret, scope)
   const flows = makeFlows({
     db,
     scope,
     leases,
-    bells,
+    notifier,
     sealer: makeSealer(keys, 'auth-flows'),
     codeOf: handOff.codeOf,
     maxPending: config.maxLogins,

@@ -28,7 +28,7 @@ export interface Worker extends AsyncDisposable {
 export function startWorker(paths: DataPaths, more: Partial<FlowsSettings> = {}): Worker {
   const address = { host: paths.postgresSocket, user: 'cob', database: 'postgres' }
   const db = connectDb(address, silentLog)
-  const bells = listenForEvents(address, silentLog)
+  const notifier = listenForEvents(address, silentLog)
   const scope = readFileSync(paths.hostId, 'utf8').trim()
   const secretKey = Buffer.from(readFileSync(paths.secretKey, 'utf8').trim(), 'hex')
   const as = (replica: string, others: Partial<FlowsSettings> = {}): Flows =>
@@ -36,7 +36,7 @@ export function startWorker(paths: DataPaths, more: Partial<FlowsSettings> = {})
       db,
       scope,
       leases: { replica, isDead: (column: RawBuilder<unknown>) => sql`(${column} is null or ${column} = 'dead')` },
-      bells,
+      notifier,
       sealer: makeSealer(fixedKeys(secretKey), 'auth-flows'),
       codeOf: makeHandOff(db, secretKey, scope).codeOf,
       maxPending: 1000,
@@ -56,7 +56,7 @@ export function startWorker(paths: DataPaths, more: Partial<FlowsSettings> = {})
         return flow?.connection_id === connectionId ? flow : undefined
       }),
     async [Symbol.asyncDispose]() {
-      await bells[Symbol.asyncDispose]()
+      await notifier[Symbol.asyncDispose]()
       await db.destroy()
     },
   }

@@ -274,11 +274,11 @@ export class Fleet {
   }
 
   async #end(id: string, reason: EndReason, whole: boolean): Promise<boolean> {
-    const { db, bells, registry } = this.#settings
+    const { db, notifier, registry } = this.#settings
     await registry.taken(id)
     const isHere = registry.get(id) !== undefined || registry.isBooting(id)
     const watcher = isHere ? undefined : await watcherOf(db, id)
-    if (bells && watcher && watcher.replica !== this.#leases.replica) return endElsewhere({ db, bells, leases: this.#leases }, id, reason, whole)
+    if (notifier && watcher && watcher.replica !== this.#leases.replica) return endElsewhere({ db, notifier, leases: this.#leases }, id, reason, whole)
     return whole ? this.#endings.end(id, reason) : this.#endings.takeOut(id, reason)
   }
 

@@ -238,6 +238,6 @@ function mountBrowsers(house: House, browsers: Browsers, fleet: Fleet): void {
 /** Looks after what other replicas tell of. */
 function hearReplicas(house: House, fleet: Fleet, openSockets: OpenSockets, calls: OpenCalls): void {
   const { registry } = house.of(watched)
-  house.use({ [Symbol.dispose]: house.bells.on('look', (text) => fleet.heard(text)) })
-  house.use({ [Symbol.dispose]: house.bells.on('closing', (text) => heardClosing(text, openSockets, calls, registry)) })
+  house.use({ [Symbol.dispose]: house.notifier.on('look', (text) => fleet.heard(text)) })
+  house.use({ [Symbol.dispose]: house.notifier.on('closing', (text) => heardClosing(text, openSockets, calls, registry)) })
 }

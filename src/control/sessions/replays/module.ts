@@ -19,7 +19,7 @@ export const replays = defineModule<Replays>({
   objects: [replayObjects],
   duties: ['replays'],
   open(house) {
-    const { db, objects, leases, bells, paths, keys, config, disk, log } = house
+    const { db, objects, leases, notifier, paths, keys, config, disk, log } = house
     const { registry, tellWatcher, findSession } = house.of(watched)
     const reach = house.ask(reaching)
     const transfers = new Transfers()
@@ -45,7 +45,7 @@ export const replays = defineModule<Replays>({
     const events = replayEvents({ db, objects })
     house.serve(({ app }) => servePlayer(app, replays, events, log))
     const look = () => void replays.look().catch((err: unknown) => log.warn({ err }, 'looking for recordings of other replicas failed'))
-    house.use({ [Symbol.dispose]: bells.on('look', (text) => text === leases.replica && look()) })
+    house.use({ [Symbol.dispose]: notifier.on('look', (text) => text === leases.replica && look()) })
     house.fill(phases.adopt, () => replays.adopt())
     house.fill(phases.close, () => replays[Symbol.asyncDispose]())
     return replays

@@ -1,4 +1,4 @@
-// What sessions capture is stored, listed, and deleted. The journals of the fake browsers are the agent's own.
+// What sessions capture is stored, listed, and deleted. The event buffers of the fake browsers are the agent's own.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { allOf, emit, EVERYTHING, pageOf, say, texts } from '../../../../test/support/kept-telemetry.ts'

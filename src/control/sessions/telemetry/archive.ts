@@ -19,7 +19,7 @@ const LOOK_MS = 1_000
 const RECOUNT_MS = 5_000
 /** Limit on the end of a session: its rest is read and stored. */
 const END_MS = 10_000
-/** Limit on closing the journal of its agent. */
+/** Limit on closing the event buffer of its agent. */
 const CLOSE_MS = 2_000
 
 interface ArchiveSettings {

@@ -23,7 +23,7 @@ const MAX_LINE = MAX_SCREENSHOT_EVENT + 4096
 /** Limit on the values of the lines that come at once: one for eight bytes. */
 const MAX_VALUES = (MAX_LINE + 256 * 1024) / 8
 /**
- * What is read of a session. At first as much as its agent tells of in a second (journal.ts), for some seconds; then its ring keeps what comes for some more. One that was taken
+ * What is read of a session. At first as much as its agent tells of in a second (event-buffer.ts), for some seconds; then its ring keeps what comes for some more. One that was taken
  * over must not make the service busy.
  */
 const BYTES = { perSecond: 2 * 1024 * 1024, atOnce: 32 * 1024 * 1024 }

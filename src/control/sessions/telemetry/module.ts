@@ -30,7 +30,7 @@ export const telemetry = defineModule<TelemetryPart>({
     oldTelemetryExports(db, config.keepEndedDays),
   ],
   open(house) {
-    const { driver, leases, bells, metrics } = house
+    const { driver, leases, notifier, metrics } = house
     const { registry, tellWatcher, findSession } = house.of(watched)
     const opened = house.use(openTelemetry({ ...house, registry, standby: driver.standby, tellWatcher, findSession }))
     const { archive, rules, exportDropped } = opened
@@ -38,7 +38,7 @@ export const telemetry = defineModule<TelemetryPart>({
     house.mount(telemetryArchive, telemetryHandlers(rules))
     house.mount(telemetryDestinations, destinationHandlers(exports.destinations))
     house.fill(sessionEnding, archive.step)
-    house.use({ [Symbol.dispose]: bells.on('look', (text) => text === leases.replica && archive.lookSoon()) })
+    house.use({ [Symbol.dispose]: notifier.on('look', (text) => text === leases.replica && archive.lookSoon()) })
     house.fill(phases.adopt, () => archive.adopt())
     house.fill(phases.close, () => opened[Symbol.asyncDispose]())
     house.background(() => exports.start(metrics, exportDropped, () => leases.holds('telemetry_exports')))

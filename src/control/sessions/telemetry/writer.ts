@@ -1,5 +1,5 @@
 // Stores what waits of all sessions' telemetry, together, several times a second.
-import { Bell } from '../../../base/bell.ts'
+import { Notifier } from '../../../base/notifier.ts'
 import type { Log } from '../../../base/log.ts'
 import { Mutex } from '../../../base/mutex.ts'
 import type { Db } from '../../../store/db.ts'
@@ -32,7 +32,7 @@ interface WriterSettings {
 export class Writer {
   readonly #settings: WriterSettings
   readonly #turn = new Mutex()
-  readonly #stored = new Bell()
+  readonly #stored = new Notifier()
   #timer: NodeJS.Timeout | undefined
   #retryMs = 0
   #isClosed = false
@@ -59,7 +59,7 @@ export class Writer {
   async room(intake: Intake, signal: AbortSignal): Promise<void> {
     const isFull = () => intake.waiting > SESSION_BYTES || total(this.#settings.intakes()) > TOTAL_BYTES
     while (isFull()) {
-      const stored = this.#stored.heard(signal)
+      const stored = this.#stored.next(signal)
       this.wake()
       await stored
     }
@@ -80,7 +80,7 @@ export class Writer {
         for (const { intake, runs } of batch) intake.saved(runs)
       }
       this.#retryMs = 0
-      this.#stored.ring()
+      this.#stored.notify()
       onStored()
     } catch (err) {
       if (this.#retryMs === 0) log.warn({ err }, 'telemetry cannot be stored at the moment')

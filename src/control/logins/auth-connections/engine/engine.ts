@@ -29,19 +29,19 @@ export function makeEngine({ most, strayBrowsers, everyMs = LOOK_MS, ...tools }:
   const working = new Map<string, Promise<void>>()
   let running: Promise<void> | undefined
   let isPicking = false
-  let isRung = false
+  let isNotified = false
   let isForAbandoned = false
 
   /** One at a time; a notice in between has it look once more. */
   async function pickUp(): Promise<void> {
     if (isPicking) {
-      isRung = true
+      isNotified = true
       return
     }
     isPicking = true
     try {
       do {
-        isRung = false
+        isNotified = false
         if (isForAbandoned) {
           // Not while another claim is made: that one has no worker for a moment.
           isForAbandoned = false
@@ -52,18 +52,18 @@ export function makeEngine({ most, strayBrowsers, everyMs = LOOK_MS, ...tools }:
           if (!flow) break
           const work = workOn(flow, tools, stop.signal).finally(() => {
             working.delete(flow.id)
-            ring()
+            notify()
           })
           working.set(flow.id, work)
         }
-      } while (isRung && !stop.signal.aborted)
+      } while (isNotified && !stop.signal.aborted)
     } finally {
       isPicking = false
     }
   }
 
   const failed = (error: unknown) => log.error({ err: error }, 'logins could not be picked up')
-  const ring = () => void (stop.signal.aborted || pickUp().catch(failed))
+  const notify = () => void (stop.signal.aborted || pickUp().catch(failed))
 
   async function look(): Promise<void> {
     await flows.expireDue()
@@ -79,19 +79,19 @@ export function makeEngine({ most, strayBrowsers, everyMs = LOOK_MS, ...tools }:
     }
   }
 
-  let unhear = () => {}
+  let leave = () => {}
   return {
     start() {
       if (running) return
       // Not before: an engine that nobody has started takes no flow.
-      unhear = flows.onNews(ring)
+      leave = flows.onNews(notify)
       running = run()
     },
     get working() {
       return working.size
     },
     async [Symbol.asyncDispose]() {
-      unhear()
+      leave()
       stop.abort(new Error('the service stops'))
       await running
       await resultWithin(STOP_MS, Promise.all(working.values()))

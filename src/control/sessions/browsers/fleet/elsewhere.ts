@@ -1,7 +1,7 @@
 // Ending a browser that another replica watches: its row says so, and that replica does it.
 import { until, WaitTimeout, within } from '../../../../base/wait.ts'
 import type { Db } from '../../../../store/db.ts'
-import type { EventBells } from '../../../../store/events.ts'
+import type { EventNotifier } from '../../../../store/events.ts'
 import type { Leases } from '../../../../store/leases.ts'
 import type { EndReason } from '../end-step.ts'
 import { ended, moveBrowser } from '../lifecycle.ts'
@@ -18,13 +18,13 @@ export const outOfUse = (id: string): string => `${id} is out of use`
 
 /** Resolves when nothing is left of the browser (when it is out of use, unless `whole`), or after {@link ENDED_MS}; false when there is no such browser, or it has ended. */
 export async function endElsewhere(
-  { db, bells, leases }: { db: Db; bells: EventBells; leases: Leases },
+  { db, notifier, leases }: { db: Db; notifier: EventNotifier; leases: Leases },
   id: string,
   reason: EndReason,
   whole: boolean,
 ): Promise<boolean> {
   const heard = Promise.withResolvers<void>()
-  const leave = bells.on('ended', (text) => {
+  const leave = notifier.on('ended', (text) => {
     if (text === id || (!whole && text === outOfUse(id))) heard.resolve()
   })
   const over = new AbortController()

@@ -1,6 +1,6 @@
 // Ending browsers: the list of steps, recorded as it goes, tried until nothing is left, continued by the next service.
 import { setImmediate } from 'node:timers/promises'
-import { Bell } from '../../../../base/bell.ts'
+import { Notifier } from '../../../../base/notifier.ts'
 import type { Log } from '../../../../base/log.ts'
 import { within } from '../../../../base/wait.ts'
 import type { Db } from '../../../../store/db.ts'
@@ -52,8 +52,8 @@ export class Endings {
   readonly #settings: EndingsSettings
   readonly #ending = new Map<string, Ending>()
   readonly #beginning = new Map<string, Promise<unknown>>()
-  /** Rings when an attempt is over. */
-  readonly #over = new Bell()
+  /** Notifies when an attempt is over. */
+  readonly #over = new Notifier()
 
   #steps: readonly EndStep[] | undefined
 
@@ -91,7 +91,7 @@ export class Endings {
 
   /** Resolves when the next attempt to end a browser is over, or rejects with the signal's reason. */
   over(signal: AbortSignal): Promise<void> {
-    return this.#over.heard(signal)
+    return this.#over.next(signal)
   }
 
   /** One after the other for each browser: the answer to a second statement may be handled before this process knows of the end that the first one has begun. */
@@ -156,7 +156,7 @@ export class Endings {
     const over = () => {
       ending.attempt = undefined
       ending.outOfUse.resolve()
-      this.#over.ring()
+      this.#over.notify()
     }
     return (ending.attempt ??= this.#tryToEnd(id, ending).finally(over))
   }

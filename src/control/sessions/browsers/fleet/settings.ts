@@ -3,7 +3,7 @@ import type { Log } from '../../../../base/log.ts'
 import type { Memory } from '../../../../base/memory.ts'
 import type { Driver, Instance } from '../../../../instances/driver.ts'
 import type { Db } from '../../../../store/db.ts'
-import type { EventBells } from '../../../../store/events.ts'
+import type { EventNotifier } from '../../../../store/events.ts'
 import type { Leases } from '../../../../store/leases.ts'
 import type { ProjectSeats } from '../../../../store/seats.ts'
 import type { EndStep } from '../end-step.ts'
@@ -20,7 +20,7 @@ export interface FleetSettings {
   /** Who shares this scope. Nobody, unless given. */
   leases?: Leases
   /** How replicas tell each other; needed when others share this scope. */
-  bells?: EventBells
+  notifier?: EventNotifier
   /** Most sessions of this scope. Each replica counts its own by `Fleet.seat` besides. */
   maxSessions?: number
   /** Of projects that have a limit of their own. None has one, unless given. */

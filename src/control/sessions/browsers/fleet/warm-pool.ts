@@ -1,5 +1,5 @@
 // The warm pool: booted instances that no session has claimed yet, in one pool for each kind, and those of the browser pools of callers. Every boot ends here, also one that a caller waits for.
-import { Bell } from '../../../../base/bell.ts'
+import { Notifier } from '../../../../base/notifier.ts'
 import type { Log } from '../../../../base/log.ts'
 import { memoryNow, type Memory } from '../../../../base/memory.ts'
 import type { Slots } from '../../../../base/slots.ts'
@@ -57,8 +57,8 @@ export class WarmPool {
   readonly #memory: () => Memory
   readonly #kinds: readonly InstancePool[]
   readonly #owned: OwnedPools
-  /** Rings when a caller has stopped waiting. */
-  readonly #served = new Bell()
+  /** Notifies when a caller has stopped waiting. */
+  readonly #served = new Notifier()
   #filling: Promise<void> | undefined
   #isFilling = false
   /** Whether the service has come so far that it can boot. */
@@ -66,8 +66,8 @@ export class WarmPool {
   /** Whether something has changed since the fill under way has counted. */
   #isChanged = false
   readonly #refills = new Set<Promise<unknown>>()
-  /** Rings when the warm pool has to be counted again. */
-  readonly #changed = new Bell()
+  /** Notifies when the warm pool has to be counted again. */
+  readonly #changed = new Notifier()
   #trimming: Promise<void> | undefined
   /** When the newest boot began, and how long the last one took, in milliseconds. */
   #bootBeganAt = -Infinity
@@ -181,7 +181,7 @@ export class WarmPool {
       this.#settings.meter?.served(found.wasReady, (this.#now() - began) / 1000)
       return found
     } finally {
-      this.#served.ring()
+      this.#served.notify()
     }
   }
 
@@ -216,7 +216,7 @@ export class WarmPool {
     this.#hasBegun = true
     if (!this.#settings.leases.holds('shelf')) return
     this.#isChanged = true
-    this.#changed.ring()
+    this.#changed.notify()
     if (this.#isFilling) return
     this.#isFilling = true
     this.#filling = this.#fill()
@@ -247,7 +247,7 @@ export class WarmPool {
     const turn = isAwaited ? undefined : this.#turn
     meter?.booting(isAwaited)
     const beganAt = (this.#bootBeganAt = performance.now())
-    this.#served.ring()
+    this.#served.notify()
     try {
       if (pool.kind) await boots.ready(pool.kind, wanted, signal)
       else if (!(await this.#owned.boot(pool, () => boots.pooled(pool.name, wanted, turn, signal)))) {
@@ -273,7 +273,7 @@ export class WarmPool {
       try {
         // Callers come first: a refill must not take the turn of what they wait for.
         if (this.#isOwed) {
-          await this.#served.heard(signal)
+          await this.#served.next(signal)
           continue
         }
         const early = this.#tooEarlyMs
@@ -334,7 +334,7 @@ export class WarmPool {
   async #pause(ms: number): Promise<void> {
     const over = new AbortController()
     const signal = AbortSignal.any([over.signal, this.#settings.signal])
-    await Promise.race([sleep(ms, signal), this.#changed.heard(signal)]).finally(() => over.abort())
+    await Promise.race([sleep(ms, signal), this.#changed.next(signal)]).finally(() => over.abort())
   }
 
   /**

@@ -1,4 +1,4 @@
-// What sessions capture reaches their destinations: all of it, in the form of OTLP, also when a destination was away. The journals of the fake browsers are the agent's own.
+// What sessions capture reaches their destinations: all of it, in the form of OTLP, also when a destination was away. The event buffers of the fake browsers are the agent's own.
 import { describe, expect, test } from 'vitest'
 import {
   cloud,

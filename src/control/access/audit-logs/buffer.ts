@@ -1,4 +1,4 @@
-// The journal of the audit log: files in the data directory that get each entry at once, until the table has it.
+// The buffer of the audit log: files in the data directory that get each entry at once, until the table has it.
 import { closeSync, createReadStream, mkdirSync, openSync, readdirSync, writeSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -33,10 +33,10 @@ const newSegment = (file?: string): Segment => ({ file, lines: [], bytes: 0 })
 const FILE = /^\d+\.jsonl$/
 
 /**
- * The journal of one replica. Lines are written into the file before {@link append} returns, but not synced: they outlive this process, and are lost only when the machine dies
+ * The buffer of one replica. Lines are written into the file before {@link append} returns, but not synced: they outlive this process, and are lost only when the machine dies
  * before its kernel has written them. Other replicas on the same data directory have files of their own; {@link takeOver} adds those of dead ones to the queue.
  */
-export class Journal implements AsyncDisposable {
+export class AuditBuffer implements AsyncDisposable {
   readonly #folder: OwnFolder
   readonly #log: Log
   /** Oldest first. */
@@ -60,8 +60,8 @@ export class Journal implements AsyncDisposable {
   }
 
   /** Makes the files of `replica` below `dir`, which exists. @throws when its socket cannot be made */
-  static async open(dir: string, replica: string, log: Log): Promise<Journal> {
-    return new Journal(await ownFolder(dir, replica), log)
+  static async open(dir: string, replica: string, log: Log): Promise<AuditBuffer> {
+    return new AuditBuffer(await ownFolder(dir, replica), log)
   }
 
   /** Appends a line. `isRest`: it completes a line that has been kept, so it is kept beyond the limit. Never throws. */
@@ -156,14 +156,14 @@ export class Journal implements AsyncDisposable {
     this.seal()
     this.#isClosed = true
     const inFiles = this.#queue.filter(({ file }) => file !== undefined)
-    if (inFiles.length > 0) this.#log.warn({ files: inFiles.length }, 'entries of the audit log stay in its journal until the next start')
+    if (inFiles.length > 0) this.#log.warn({ files: inFiles.length }, 'entries of the audit log stay in its buffer until the next start')
     const entries = this.#queue.reduce((sum, { lines }) => sum + lines.length, 0)
     if (entries > 0) this.#log.error({ entries }, 'entries of the audit log are lost: neither the disk nor the database took them')
     await this.#folder[Symbol.asyncDispose]()
   }
 
   #lose(): undefined {
-    if (++this.#lost === 1) this.#log.error({}, 'the audit log loses entries: its journal is full, or closed')
+    if (++this.#lost === 1) this.#log.error({}, 'the audit log loses entries: its buffer is full, or closed')
   }
 
   #count(segment: Segment, bytes: number): void {
@@ -199,7 +199,7 @@ export class Journal implements AsyncDisposable {
   #failed(err: unknown): void {
     const now = performance.now()
     if (now - this.#failedAt > QUIET_MS)
-      this.#log.error({ err }, 'the journal of the audit log cannot be written; entries go to the database directly, and answers wait for that')
+      this.#log.error({ err }, 'the buffer of the audit log cannot be written; entries go to the database directly, and answers wait for that')
     this.#failedAt = now
   }
 }

@@ -1,5 +1,5 @@
 // The telemetry of the session as it happens: gives each event its number and time, and keeps the last ones for readers. It never waits for a reader.
-import { Bell } from '../../base/bell.ts'
+import { Notifier } from '../../base/notifier.ts'
 import { EVENT_ID, EVENT_JSON } from '../../http/sse.ts'
 import {
   CDP_CATEGORIES,
@@ -40,8 +40,8 @@ interface Rate {
   length: number
 }
 
-/** How a journal differs in tests. */
-export interface JournalOptions extends Partial<KeptLimits> {
+/** How an event buffer differs in tests. */
+export interface EventBufferOptions extends Partial<KeptLimits> {
   eventsASecond?: number
   lengthASecond?: number
   ownEventsASecond?: number
@@ -54,8 +54,8 @@ const BY_PAGES: readonly EventType[] = ['monitor_init_failed', 'monitor_events_l
 /** Whether no page can make it happen. */
 const isOwnEvent = (type: EventType): boolean => !FROM_PAGES.includes(TYPES[type]) && !BY_PAGES.includes(type)
 
-export class Journal implements Telemetry {
-  readonly #bell = new Bell()
+export class EventBuffer implements Telemetry {
+  readonly #notifier = new Notifier()
   readonly #kept: KeptEvents
   readonly #clock: () => number
   readonly #listeners = new Set<(captured: TelemetryFit) => unknown>()
@@ -76,7 +76,7 @@ export class Journal implements Telemetry {
   readonly #closing = new AbortController()
   #callers = 0
 
-  constructor({ eventsASecond, lengthASecond, ownEventsASecond, now = steadyClock(), ...kept }: JournalOptions = {}) {
+  constructor({ eventsASecond, lengthASecond, ownEventsASecond, now = steadyClock(), ...kept }: EventBufferOptions = {}) {
     this.#kept = new KeptEvents({ ...KEPT, ...kept })
     this.#rates = {
       pages: { events: eventsASecond ?? A_SECOND.events, length: lengthASecond ?? A_SECOND.length },
@@ -203,11 +203,11 @@ export class Journal implements Telemetry {
     this.#isRinging = true
     setImmediate(() => {
       this.#isRinging = false
-      this.#bell.ring()
+      this.#notifier.notify()
     })
   }
 
-  /** The kept events after `seq`, and each new one, until the journal is closed or `signal` aborts. `idle` is called before each wait. */
+  /** The kept events after `seq`, and each new one, until the buffer is closed or `signal` aborts. `idle` is called before each wait. */
   async *read(seq: number, signal: AbortSignal): AsyncGenerator<Kept> {
     while (!signal.aborted) {
       const next = this.#kept.next(seq)
@@ -215,7 +215,7 @@ export class Journal implements Telemetry {
         seq = next.seq
         yield next
       } else if (this.#isClosed) return
-      else await this.#bell.heard(signal)
+      else await this.#notifier.next(signal)
     }
   }
 
@@ -230,14 +230,14 @@ export class Journal implements Telemetry {
     return last === 0 ? undefined : { text, last }
   }
 
-  /** Resolves at the next event, when someone wakes its readers, or when the journal is closed. @throws the signal's reason */
+  /** Resolves at the next event, when someone wakes its readers, or when the buffer is closed. @throws the signal's reason */
   changed(signal: AbortSignal): Promise<void> {
-    return this.#bell.heard(signal)
+    return this.#notifier.next(signal)
   }
 
   /** Wakes everyone who waits, though there is nothing new. */
   wake(): void {
-    this.#bell.ring()
+    this.#notifier.notify()
   }
 
   /** Aborts when there will be no more events. */
@@ -261,7 +261,7 @@ export class Journal implements Telemetry {
     }
     let skipped = 0
     let told = performance.now()
-    const timer = setInterval(() => this.#bell.ring(), SKIPPED_MS).unref()
+    const timer = setInterval(() => this.#notifier.notify(), SKIPPED_MS).unref()
     try {
       for (let seq = after; !signal.aborted;) {
         const next = this.#kept.next(seq)
@@ -280,7 +280,7 @@ export class Journal implements Telemetry {
           skipped = 0
           told = performance.now()
         } else if (!next && this.#isClosed) return
-        else if (!next) await this.#bell.heard(signal)
+        else if (!next) await this.#notifier.next(signal)
       }
     } finally {
       clearInterval(timer)
@@ -292,7 +292,7 @@ export class Journal implements Telemetry {
     this.#tellLost()
     this.#isClosed = true
     this.#closing.abort()
-    this.#bell.ring()
+    this.#notifier.notify()
   }
 }
 

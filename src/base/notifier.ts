@@ -1,8 +1,8 @@
-// Waits for the next change of something. Many callers may wait; the one that makes a change rings once for all of them.
+// Waits for the next change of something. Many callers may wait; the one that makes a change notifies all of them at once.
 import { addAbortListener } from 'node:events'
 
-export class Bell {
-  /** Not reactions to one promise: those of waiters that have left would stay until the next ring, which may never come. */
+export class Notifier {
+  /** Not reactions to one promise: those of waiters that have left would stay until the next notification, which may never come. */
   readonly #waiters = new Set<() => void>()
 
   /** How many wait. */
@@ -11,17 +11,17 @@ export class Bell {
   }
 
   /** Wakes every present waiter. */
-  ring(): void {
+  notify(): void {
     const present = [...this.#waiters]
     this.#waiters.clear()
     for (const wake of present) wake()
   }
 
   /**
-   * Resolves at the next ring, or rejects with the signal's reason. Do not await anything between the check and this call: a ring in between
+   * Resolves at the next notification, or rejects with the signal's reason. Do not await anything between the check and this call: a notification in between
    * would be missed.
    */
-  heard(signal: AbortSignal): Promise<void> {
+  next(signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const leave = () => {
       this.#waiters.delete(wake)

@@ -1,4 +1,4 @@
-// Writing the audit log: what is in the journal and when, with a database or a disk that takes entries late, never, or at times.
+// Writing the audit log: what is in the buffer and when, with a database or a disk that takes entries late, never, or at times.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,10 +8,10 @@ import type { Log } from '../../../base/log.ts'
 import { sleep, until } from '../../../base/wait.ts'
 import { PENDING, type AuditEntry } from '../../../http/audit.ts'
 import { scratchDir } from '../../../../test/support/scratch.ts'
-import { MAX_BYTES } from './journal.ts'
+import { MAX_BYTES } from './buffer.ts'
 import type { AuditRow } from './lines.ts'
 import { rowOf } from './rows.ts'
-import { auditTrail } from './trail.ts'
+import { openAuditLog } from './audit-log.ts'
 
 let dir: string
 beforeEach(() => {
@@ -67,22 +67,22 @@ function logged(): { log: Log; lines: { message: string; fields: object }[]; mes
 async function start(to = table()) {
   const { log, lines, messages } = logged()
   const replica = newId()
-  const trail = await auditTrail({ dir, replica, store: to.store, log, signal: AbortSignal.timeout(60_000) })
+  const auditLog = await openAuditLog({ dir, replica, store: to.store, log, signal: AbortSignal.timeout(60_000) })
   const change = (path: string, status?: number) => {
-    const { stored, end } = trail.begin(entry(path))
+    const { stored, end } = auditLog.begin(entry(path))
     if (status !== undefined) end(status, 5)
     return { stored, end }
   }
-  return { trail, change, to, lines, messages, own: join(dir, `${replica}.${replica}`), [Symbol.asyncDispose]: () => trail[Symbol.asyncDispose]() }
+  return { auditLog, change, to, lines, messages, own: join(dir, `${replica}.${replica}`), [Symbol.asyncDispose]: () => auditLog[Symbol.asyncDispose]() }
 }
 
-/** Every file of the journals. */
+/** Every file of the buffers. */
 const files = (): string[] =>
   readdirSync(dir, { recursive: true, withFileTypes: true })
     .filter((found) => found.isFile())
     .map(({ parentPath, name }) => join(parentPath, name))
     .sort()
-const journalled = (): string =>
+const buffered = (): string =>
   files()
     .map((file) => readFileSync(file, 'utf8'))
     .join('')
@@ -95,15 +95,15 @@ function left(...contents: string[]): void {
 }
 const line = (path: string, status = 200): string => `${JSON.stringify({ ...rowOf(entry(path)), status })}\n`
 
-test('an entry is in the journal when its request begins, its result when it is answered, and nobody else may read them', async () => {
+test('an entry is in the buffer when its request begins, its result when it is answered, and nobody else may read them', async () => {
   await using it = await start()
   const { stored, end } = it.change('change')
   expect(stored).toBeUndefined()
-  expect(JSON.parse(journalled())).toMatchObject({ path: 'change', status: PENDING })
+  expect(JSON.parse(buffered())).toMatchObject({ path: 'change', status: PENDING })
   end(201, 7)
-  it.trail.note(read('read'))
+  it.auditLog.note(read('read'))
   expect(
-    journalled()
+    buffered()
       .split('\n')
       .filter(Boolean)
       .map((text) => JSON.parse(text) as AuditRow)
@@ -112,11 +112,11 @@ test('an entry is in the journal when its request begins, its result when it is 
   expect([it.to.state.tries, files().map((file) => statSync(file).mode & 0o777), statSync(it.own).mode & 0o777]).toEqual([0, [0o600], 0o700])
 })
 
-test('what the journal has is in the table within a second, and then in no file', async () => {
+test('what the buffer has is in the table within a second, and then in no file', async () => {
   await using it = await start()
   it.change('1', 201)
   const slow = it.change('2')
-  it.trail.note(read('3'))
+  it.auditLog.note(read('3'))
   await expect.poll(() => it.to.has, { timeout: 1_000 }).toEqual(['1 201', '2 0', '3 200'])
   await expect.poll(files, { timeout: 1_000 }).toEqual([])
   slow.end(500, 5)
@@ -128,9 +128,9 @@ test('who waits for the table finds everything that was noted before, also what 
   await using it = await start()
   for (let i = 0; i < 20; i++) {
     it.change(`${i}`, 200)
-    const others = [it.trail.flush(), it.trail.flush()]
+    const others = [it.auditLog.flush(), it.auditLog.flush()]
     it.change(`${i} late`, 200)
-    await it.trail.flush()
+    await it.auditLog.flush()
     expect(it.to.has).toHaveLength(2 * (i + 1))
     await Promise.all(others)
   }
@@ -139,8 +139,8 @@ test('who waits for the table finds everything that was noted before, also what 
 test('a stop stores what is left, and leaves nothing behind', async () => {
   const it = await start()
   it.change('change', 200)
-  it.trail.note(read('read'))
-  await it.trail[Symbol.asyncDispose]()
+  it.auditLog.note(read('read'))
+  await it.auditLog[Symbol.asyncDispose]()
   expect([it.to.has, readdirSync(dir), it.lines]).toEqual([['change 200', 'read 200'], [], []])
 })
 
@@ -185,7 +185,7 @@ test('a file that cannot be read stays where it is and does not hold back others
   mkdirSync(join(dir, folder!, '00000002.jsonl'))
   await using it = await start()
   it.change('own', 200)
-  await it.trail.flush()
+  await it.auditLog.flush()
   expect(it.to.has).toEqual(['before 200', 'after 200', 'own 200'])
   expect(it.messages()).toContain('a file of the audit log cannot be read; it stays for the next start')
   expect(readdirSync(dir, { recursive: true })).toContainEqual(expect.stringMatching(/00000002.jsonl$/))
@@ -214,8 +214,8 @@ test('a database that hangs holds a start for five seconds, and after a stop not
   const it = await start(to)
   expect(performance.now() - began).toBeLessThan(6_000)
   it.change('own', 200)
-  await it.trail[Symbol.asyncDispose]()
-  expect(it.messages().at(-1)).toBe('entries of the audit log stay in its journal until the next start')
+  await it.auditLog[Symbol.asyncDispose]()
+  expect(it.messages().at(-1)).toBe('entries of the audit log stay in its buffer until the next start')
   to.hung.reject(new Error('the pool has ended'))
   await sleep(1_000)
   expect(to.state.tries).toBe(1)
@@ -238,7 +238,7 @@ test('while the database is away, no answer waits, few files are made, and nothi
   const paths = Array.from({ length: 30 }, (_, i) => `${i}`)
   for (const path of paths) {
     expect(it.change(path, 200).stored).toBeUndefined()
-    await it.trail.flush()
+    await it.auditLog.flush()
   }
   expect(files().length).toBeLessThanOrEqual(2)
   await until('a retry', 2_000, () => it.to.state.tries > 31)
@@ -255,12 +255,12 @@ test('of a database that is away for long, the first 64 MiB are kept with all th
   const userAgent = 'y'.repeat(512)
   let made = first.length
   while (!it.messages().some((message) => message.includes('loses entries')) && made < 100_000) {
-    it.trail.note({ ...read(`${made++} ${long}`), userAgent })
+    it.auditLog.note({ ...read(`${made++} ${long}`), userAgent })
     if (made % 1_000 === 0) await sleep(0)
   }
-  for (let i = 0; i < 99; i++) it.trail.note(read(long))
+  for (let i = 0; i < 99; i++) it.auditLog.note(read(long))
   for (const { end } of first) end(204, 5)
-  // At least as many as were kept in memory before there was a journal.
+  // At least as many as were kept in memory before there was a buffer.
   expect(made).toBeGreaterThan(20_000)
   const sizes = files().map((file) => statSync(file).size)
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(MAX_BYTES + 10_000)
@@ -269,7 +269,7 @@ test('of a database that is away for long, the first 64 MiB are kept with all th
   await until('all to be stored', 30_000, () => it.to.has.length === made - 1)
   await expect.poll(() => it.to.has.slice(0, 30)).toEqual(first.map((_, i) => `first ${i} 204`))
   expect(it.lines.at(-1)).toEqual({ message: 'the audit log is stored again', fields: { lost: 100 } })
-  await it.trail[Symbol.asyncDispose]()
+  await it.auditLog[Symbol.asyncDispose]()
   expect(files()).toEqual([])
 })
 
@@ -283,13 +283,13 @@ test('what the disk does not take is stored before its answer, a failing disk is
     await stored
     expect(it.to.has).toHaveLength(i + 1)
   }
-  it.trail.note(read('read'))
-  await it.trail.flush()
+  it.auditLog.note(read('read'))
+  await it.auditLog.flush()
   expect(it.to.has.slice(4)).toEqual(['4 201', 'read 200'])
-  expect(it.messages()).toEqual(['the journal of the audit log cannot be written; entries go to the database directly, and answers wait for that'])
+  expect(it.messages()).toEqual(['the buffer of the audit log cannot be written; entries go to the database directly, and answers wait for that'])
   rmSync(it.own)
   expect(it.change('last', 200).stored).toBeUndefined()
-  expect(journalled()).toContain('last')
+  expect(buffered()).toContain('last')
 })
 
 test('on a full disk every change is stored whole', async ({ skip }) => {
@@ -305,9 +305,9 @@ test('on a full disk every change is stored whole', async ({ skip }) => {
     // Until it was full, nobody had to wait.
     expect(stored.slice(0, 10).concat(stored.slice(-10)).map(Boolean)).toEqual([...Array(10).fill(false), ...Array(10).fill(true)])
     for (const one of stored) await one
-    await it.trail.flush()
+    await it.auditLog.flush()
     expect(it.to.has).toEqual(paths.map((path) => `${path} 200`))
-    expect(it.messages()).toContain('the journal of the audit log cannot be written; entries go to the database directly, and answers wait for that')
+    expect(it.messages()).toContain('the buffer of the audit log cannot be written; entries go to the database directly, and answers wait for that')
   } finally {
     execFileSync('umount', ['--lazy', dir])
   }
@@ -323,6 +323,6 @@ test('neither a disk nor a database that takes anything holds an answer for more
   expect(performance.now() - began).toBeGreaterThan(1_900)
   expect(it.change('second').stored).toBeUndefined()
   rmSync(it.own)
-  await it.trail[Symbol.asyncDispose]()
+  await it.auditLog[Symbol.asyncDispose]()
   expect(it.lines.at(-1)).toMatchObject({ message: expect.stringContaining('are lost'), fields: { entries: 2 } })
 })
