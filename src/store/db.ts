@@ -5,7 +5,9 @@ import { Migrator, type Migration } from 'kysely/migration'
 import pg from 'pg'
 import type { Log } from '../base/log.ts'
 import { abortable, within } from '../base/wait.ts'
-import { KEEP_ALIVE, Pool, type StoreState } from './pool.ts'
+import { KEEP_ALIVE, Pool, type DbAddress, type StoreState } from './pool.ts'
+
+export type { DbAddress } from './pool.ts'
 import { MIGRATIONS, migrationNames, standingOf } from './schema.ts'
 import type { Tables } from './tables.ts'
 
@@ -23,9 +25,6 @@ const UPGRADE_MS = 3600_000
 
 /** The connection pool of each database. */
 const pools = new WeakMap<Db, Pool>()
-
-/** Where Postgres is: a connection string, or a socket's folder. */
-export type DbAddress = { connectionString: string } | { host: string; port?: number; ssl?: false; user: string; database: string }
 
 /** Connects and brings the schema up to date. The caller ends it with `db.destroy()`. */
 export async function openDb(address: DbAddress, log: Log): Promise<Db> {

@@ -5,7 +5,9 @@ import pg from 'pg'
 import type { Log } from '../base/log.ts'
 import { Unavailable } from '../base/unavailable.ts'
 import { WaitTimeout, within } from '../base/wait.ts'
-import type { DbAddress } from './db.ts'
+
+/** Where Postgres is: a connection string, or a socket's folder. */
+export type DbAddress = { connectionString: string } | { host: string; port?: number; ssl?: false; user: string; database: string }
 
 /** Most connections of one control plane. Queries are short, so few connections serve many callers. */
 const POOL_SIZE = 10

@@ -1,6 +1,6 @@
 // The tables of credentials and logins as types. The migrations explain the columns.
 import type { ColumnType, Generated } from 'kysely'
-import type { DefaultTime, Json, Time } from './tables.ts'
+import type { DefaultTime, Json, Time } from './columns.ts'
 
 /** How codes are made of a credential's TOTP secret. */
 export interface TotpSettings {

@@ -1,6 +1,6 @@
 // The tables of people and their sign-ins as types. The migrations explain the columns.
 import type { ColumnType, Generated } from 'kysely'
-import type { DefaultTime, Time } from './tables.ts'
+import type { DefaultTime, Time } from './columns.ts'
 
 export interface PeopleTables {
   people: {

@@ -1,11 +1,8 @@
 // The tables as types. The migrations explain the columns.
-import type { ColumnType, Generated, JSONColumnType } from 'kysely'
+import type { ColumnType, Generated } from 'kysely'
+import type { DefaultTime, Json, Time } from './columns.ts'
 import type { LoginTables } from './tables-logins.ts'
 import type { PeopleTables } from './tables-people.ts'
-
-export type Json<T extends object | null> = JSONColumnType<T, string, string>
-export type Time = ColumnType<Date, Date | string, Date | string>
-export type DefaultTime = ColumnType<Date, Date | string | undefined, Date | string>
 
 /** How the save of a session's profile has ended. */
 export interface ProfileEnd {

@@ -1,7 +1,8 @@
 // The rows of the template group. In the product, a migration of src/store/migrations makes the table, and src/store/tables.ts has its type.
 import { sql, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../src/store/db.ts'
-import type { DefaultTime, Tables } from '../../src/store/tables.ts'
+import type { DefaultTime } from '../../src/store/columns.ts'
+import type { Tables } from '../../src/store/tables.ts'
 import type { Note } from './contract.ts'
 
 declare module '../../src/store/tables.ts' {

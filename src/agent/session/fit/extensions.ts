@@ -1,5 +1,5 @@
 // Extensions that are unpacked in the session. Chromium loads them while it runs, and has lost them after a restart.
-import type { FitParts } from './steps.ts'
+import type { FitParts } from './parts.ts'
 import type { Step } from './step.ts'
 
 export const extensions = ({ loader }: Pick<FitParts, 'loader'>): Step => ({

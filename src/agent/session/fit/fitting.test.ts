@@ -7,7 +7,8 @@ import type { CdpSession } from '../../chromium/cdp.ts'
 import type { ChromiumRun } from '../../chromium/process.ts'
 import { Fit } from '../contract.ts'
 import { makeFitting, type Fitting } from './fitting.ts'
-import { fitSteps, type FitParts } from './steps.ts'
+import type { FitParts } from './parts.ts'
+import { fitSteps } from './steps.ts'
 import { atOnce, type Step } from './step.ts'
 
 /** Parts that do what they are told and note it. */

@@ -1,5 +1,5 @@
 // Full screen: the page fills the screen, without tabs and address bar. And the size of a new session's page, full screen or not.
-import type { FitParts } from './steps.ts'
+import type { FitParts } from './parts.ts'
 import { atOnce, type Check, type Step } from './step.ts'
 
 /** Tries of a window that does not change, or leaves full screen again. Both were seen on busy machines only. */

@@ -1,6 +1,6 @@
 // Managed policies. Chromium is restarted for them: it reads many only at its start, so that a live reload would honour some and not others. They are
 // in a file, which it reads again at each start.
-import type { FitParts } from './steps.ts'
+import type { FitParts } from './parts.ts'
 import type { Step } from './step.ts'
 
 export const policy = ({ browser, writePolicy }: Pick<FitParts, 'browser' | 'writePolicy'>): Step => ({

@@ -1,5 +1,5 @@
 // The proxy of the browser. Chromium is told by a file, which it also reads at each start.
-import type { FitParts } from './steps.ts'
+import type { FitParts } from './parts.ts'
 import { atOnce, type Step } from './step.ts'
 
 export const proxy = ({ proxy: browserProxy }: Pick<FitParts, 'proxy'>): Step => ({

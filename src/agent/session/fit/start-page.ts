@@ -1,7 +1,7 @@
 // The start page, opened as if typed by a user; without one, a page in full screen gets the focus. After a crash Chromium restores
 // the pages that it has saved.
 import { within } from '../../../base/wait.ts'
-import type { FitParts } from './steps.ts'
+import type { FitParts } from './parts.ts'
 import { atOnce, type Check, type Step } from './step.ts'
 
 /** Chromium reports within milliseconds that it has begun to load an address. */

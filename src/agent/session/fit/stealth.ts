@@ -1,6 +1,6 @@
 // What hides a program's browser and cannot be on for every session: Chromium is restarted with what a person's has. Its flags and a file keep it over later
 // restarts.
-import type { FitParts } from './steps.ts'
+import type { FitParts } from './parts.ts'
 import type { Step } from './step.ts'
 
 export const stealth = ({ browser, writePopupPolicy }: Pick<FitParts, 'browser' | 'writePopupPolicy'>): Step => ({

@@ -1,5 +1,5 @@
 // The time zone that pages see. It is in a file, which Chromium reads again at each start.
-import type { FitParts } from './steps.ts'
+import type { FitParts } from './parts.ts'
 import type { Step } from './step.ts'
 
 export const timeZone = ({ setTimeZone }: Pick<FitParts, 'setTimeZone'>): Step => ({

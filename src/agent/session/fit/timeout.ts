@@ -1,5 +1,5 @@
 // The session's timeout: how long the instance may run without a service that watches it. The agent itself keeps it.
-import type { FitParts } from './steps.ts'
+import type { FitParts } from './parts.ts'
 import type { Step } from './step.ts'
 
 export const timeout = ({ lease }: Pick<FitParts, 'lease'>): Step => ({

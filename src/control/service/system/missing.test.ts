@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { PACKAGE_DIR } from '../../../base/paths.ts'
 import { contracts } from '../../modules.ts'
-import { SESSION_PATH } from '../../sessions/browsers/instance-apis.ts'
+import { SESSION_PATH } from '../../sessions/browsers/contract.ts'
 import { missingFrom, SDK } from './missing.ts'
 
 const missing = missingFrom(contracts)

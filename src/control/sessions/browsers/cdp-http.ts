@@ -5,8 +5,7 @@ import type { Endpoint } from '../../../http/endpoint.ts'
 import { fault } from '../../../http/fault.ts'
 import { known, sessionOf, type Handlers, type Principal } from '../../../http/route.ts'
 import type { Browsers } from './browsers.ts'
-import { cdpHttp } from './contract.ts'
-import { SESSION_PATH } from './instance-apis.ts'
+import { cdpHttp, SESSION_PATH } from './contract.ts'
 
 /** Chromium answers in milliseconds, and after a restart within seconds. */
 const ASK_MS = 20_000

@@ -8,6 +8,12 @@ import { refuseStart } from '../network/contract.ts'
 import { MAX_POLICY_BYTES, OPTIONS } from './options/contract.ts'
 import { createShape, Region, replyShape, updateShape } from './options/option/contract.ts'
 
+/**
+ * The prefix of sessions' `base_url`: this and a session's id. No route of the API itself may lie below it: clients send no key to URLs that
+ * begin with their `base_url`.
+ */
+export const SESSION_PATH = '/browser/session'
+
 const group = 'Browsers'
 
 export const Name = z

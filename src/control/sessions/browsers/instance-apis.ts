@@ -14,15 +14,10 @@ import { splitUrl } from '../../../http/body.ts'
 import { routeId } from '../../../http/mount.ts'
 import { sessionOf, type Contract, type Principal } from '../../../http/route.ts'
 import type { Browsers } from './browsers.ts'
+import { SESSION_PATH } from './contract.ts'
 
 /** Time that the hop to the agent may add to a call's own limit. */
 const HOP_MS = 5_000
-
-/**
- * The prefix of sessions' `base_url`: this and a session's id. No route of the API itself may lie below it: clients send no key to URLs that
- * begin with their `base_url`.
- */
-export const SESSION_PATH = '/browser/session'
 
 /** Every agent tool that callers may use, below its browser, by id or name. A new tool is added by one word here. */
 export const instanceApis: Contract = Object.assign(

@@ -1,9 +1,8 @@
 // The states of a browser and the moves between them.
 import { sql } from 'kysely'
 import { lifecycle } from '../../../base/lifecycle.ts'
-import { firstMover, mover, type MoveLog } from '../../../store/moves.ts'
+import { mover, type MoveLog } from '../../../store/moves.ts'
 import type { EndReason } from './end-step.ts'
-import type { BrowserRow } from './rows.ts'
 
 export const browserLifecycle = lifecycle({
   starting: ['warm', 'running', 'stopping', 'failed'], // an instance is being booted
@@ -17,11 +16,10 @@ export const browserLifecycle = lifecycle({
 export type BrowserState = (typeof browserLifecycle)['states'][number]
 
 const log: MoveLog = { table: 'browser_events', columns: { browser_id: sql`t.id` } }
-const moving = { table: 'browsers', lifecycle: browserLifecycle, log } as const
+/** For movers of browsers: these, and the one of rows.ts. */
+export const moving = { table: 'browsers', lifecycle: browserLifecycle, log } as const
 
 export const moveBrowser = mover(moving)
-/** Moves one of several browsers, and returns its row. */
-export const moveFirstBrowser = firstMover<BrowserRow, BrowserState>(moving)
 
 /** The columns that a move to `stopping`, `failed` or `deleted` sets. For callers, a session is deleted from the first of them on. */
 export const ended = (reason: EndReason) => ({ end_reason: reason, deleted_at: sql`coalesce(deleted_at, now())` })

@@ -2,8 +2,8 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import type { Db } from '../../../store/db.ts'
 import type { StoredTelemetry } from '../telemetry/contract.ts'
-import { ended, moveBrowser, moveFirstBrowser } from './lifecycle.ts'
-import { owned, type BrowserOptions, type BrowserRow, type Ownership, type Watched } from './rows.ts'
+import { ended, moveBrowser } from './lifecycle.ts'
+import { moveFirstBrowser, owned, type BrowserOptions, type BrowserRow, type Ownership, type Watched } from './rows.ts'
 
 /** What a browser of a pool goes back to when its caller gives it back. */
 export interface Baseline {

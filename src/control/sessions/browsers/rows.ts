@@ -3,9 +3,10 @@ import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
+import { firstMover } from '../../../store/moves.ts'
 import { holds } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
-import { ended, moveFirstBrowser, type BrowserState } from './lifecycle.ts'
+import { ended, moving, type BrowserState } from './lifecycle.ts'
 import type { OPTIONS } from './options/contract.ts'
 import type { Booted, StoredOptions } from './options/option/contract.ts'
 import type { StoredEndpoint } from '../../../http/stored-endpoint.ts'
@@ -32,6 +33,9 @@ export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpo
   endpoint: StoredEndpoint | null
   state: BrowserState
 }
+
+/** Moves one of several browsers, and returns its row. */
+export const moveFirstBrowser = firstMover<BrowserRow, BrowserState>(moving)
 
 /** The columns of a row that belongs to a caller's session. */
 export const owned = ({ project, name, tags, options, timeoutSeconds, authFlowId }: Ownership) => ({

@@ -32,7 +32,7 @@ import {
   type ProfileRow,
   type VersionRow,
 } from './rows.ts'
-import type { Saves } from './saves.ts'
+import { removeObjects, UNPACKED, type Saves } from './saves.ts'
 
 /** How long a create waits for a save into the profile that it names. Most take less than a second. */
 const SAVED_MS = 30_000
@@ -40,8 +40,6 @@ const SAVED_LOOK_MS = 50
 const SAVED_RETRY_SECONDS = 5
 /** Limit on loading a profile into a browser. One of 50 MB takes half a second. */
 const LOAD_MS = 60_000
-/** What an archive may hold, in sizes of the largest archive. The databases of a browser shrink to a third or less. */
-export const UNPACKED = 8
 
 interface ProfilesSettings {
   db: Db
@@ -262,12 +260,6 @@ function unpacked(content: Readable, maxBytes: number): Readable {
   const limit = (source: AsyncIterable<Uint8Array>) => measured(source, maxBytes, new AbortController().signal).chunks
   // The error of any of them ends the answer, whose length is not announced: its reader sees that it is incomplete.
   return pipeline(content, createZstdDecompress(), limit, () => {}) as unknown as Readable
-}
-
-/** Removes objects that no row names any more. What does not work now is left to the sweep. */
-export async function removeObjects(objects: Objects, keys: readonly string[], log: Log): Promise<void> {
-  for (const key of keys)
-    await objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the object of a version could not be removed; the sweep of objects does it'))
 }
 
 const naming = ({ id, name }: ProfileRow) => ({ id, called: name ?? id })

@@ -12,7 +12,6 @@ import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import { TooLarge, type Objects } from '../../../store/objects.ts'
 import type { EndingSession, EndStep } from '../browsers/end-step.ts'
-import { removeObjects, UNPACKED } from './profiles.ts'
 import { commitVersion, markUnsaved, sessionRow, sessionsToSave, STEP, versionKey, type SessionRow } from './rows.ts'
 
 /** Limit on one attempt to save. A gigabyte at 4 MB/s takes as long. */
@@ -31,6 +30,9 @@ const MAX_ATTEMPTS = 3
 const AT_ONCE = 16
 /** How each archive begins (zstd). */
 const MAGIC = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
+
+/** What an archive may hold, in sizes of the largest archive. The databases of a browser shrink to a third or less. */
+export const UNPACKED = 8
 
 interface SavesSettings {
   db: Db
@@ -238,4 +240,10 @@ async function archiveOf(endpoint: Endpoint, signal: AbortSignal): Promise<Archi
       response.destroy()
     },
   }
+}
+
+/** Removes objects that no row names any more. What does not work now is left to the sweep. */
+export async function removeObjects(objects: Objects, keys: readonly string[], log: Log): Promise<void> {
+  for (const key of keys)
+    await objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the object of a version could not be removed; the sweep of objects does it'))
 }

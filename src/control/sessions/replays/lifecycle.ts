@@ -1,8 +1,7 @@
 // The states of a replay and the moves between them.
 import { sql } from 'kysely'
 import { lifecycle } from '../../../base/lifecycle.ts'
-import { firstMover, mover, type MoveLog } from '../../../store/moves.ts'
-import type { ReplayRow } from './rows.ts'
+import { mover, type MoveLog } from '../../../store/moves.ts'
 
 export const replayLifecycle = lifecycle({
   starting: ['recording'], // its agent has been asked, and nobody has been told of it; if that fails, the row is removed
@@ -13,8 +12,7 @@ export const replayLifecycle = lifecycle({
 export type ReplayState = (typeof replayLifecycle)['states'][number]
 
 const log: MoveLog = { table: 'replay_events', columns: { replay_id: sql`t.id` } }
-const moving = { table: 'replays', lifecycle: replayLifecycle, log } as const
+/** For movers of replays: this one, and the one of rows.ts. */
+export const moving = { table: 'replays', lifecycle: replayLifecycle, log } as const
 
 export const moveReplay = mover(moving)
-/** Moves one of several replays, and returns its row. */
-export const moveFirstReplay = firstMover<ReplayRow, ReplayState>(moving)

@@ -4,11 +4,15 @@ import { sql, type Selectable, type SqlBool } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
+import { firstMover } from '../../../store/moves.ts'
 import type { ObjectOwner } from '../../../store/sweep.ts'
 import type { Tables } from '../../../store/tables.ts'
-import { moveFirstReplay, moveReplay, type ReplayState } from './lifecycle.ts'
+import { moveReplay, moving, type ReplayState } from './lifecycle.ts'
 
 export type ReplayRow = Omit<Selectable<Tables['replays']>, 'state'> & { state: ReplayState }
+
+/** Moves one of several replays, and returns its row. */
+const moveFirstReplay = firstMover<ReplayRow, ReplayState>(moving)
 
 export interface NewReplay {
   id: string

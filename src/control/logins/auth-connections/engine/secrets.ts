@@ -1,7 +1,17 @@
 // The values of one flow, in the memory of its worker only: of a stored credential, of a provider, and what a person has typed. Which value a field takes.
 import type { FieldRole, Interpretation } from './interpretation.ts'
 import { IDENTIFIERS, kindOf, Scrubber } from './scrub.ts'
-import type { ItemPlaces } from './values.ts'
+
+/** `plain`: pages without TLS. `all`: its authorities sign for any site. */
+export type ProxyReads = 'nothing' | 'plain' | 'all'
+
+/** Where the item of a provider may be typed, in a connection whose caller has a right to it only there. */
+export interface ItemPlaces {
+  /** Patterns of the hosts that it is meant for, besides the connection's domain. */
+  hosts: readonly string[]
+  /** What the proxy of the browser, which the caller has chosen, can read of the pages. */
+  proxyReads: ProxyReads
+}
 
 /** What a TOTP secret is to this file: something with a period. */
 export interface Totp {

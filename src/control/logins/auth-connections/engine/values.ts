@@ -5,8 +5,8 @@ import { browserOf } from '../wanted-browser.ts'
 import type { Fill } from './decision.ts'
 import { allowedHosts, isAllowedHost } from './hosts.ts'
 import type { Memory } from './memory.ts'
-import type { SecretResolver, StoredValues, Totp } from './secrets.ts'
-import { FlowFailure, type Connection, type Flow, type ProxyReads, type Tools } from './work.ts'
+import type { ItemPlaces, SecretResolver, StoredValues, Totp } from './secrets.ts'
+import { FlowFailure, type Connection, type Flow, type Tools } from './work.ts'
 
 /** A code that ends sooner may have ended when the site checks it. */
 const LEAST_CODE_MS = 4000
@@ -35,14 +35,6 @@ export async function storedValues(connection: Connection, flow: Flow, tools: To
     if (code === 'provider_unavailable' || code === 'credential_not_found') throw new FlowFailure(code, message)
     throw error
   }
-}
-
-/** Where the item of a provider may be typed, in a connection whose caller has a right to it only there. */
-export interface ItemPlaces {
-  /** Patterns of the hosts that it is meant for, besides the connection's domain. */
-  hosts: readonly string[]
-  /** What the proxy of the browser, which the caller has chosen, can read of the pages. */
-  proxyReads: ProxyReads
 }
 
 /**

@@ -7,7 +7,7 @@ import type { Flows } from '../flows.ts'
 import type { ConnectionRow } from '../rows.ts'
 import type { LoginBrowsers } from './browser.ts'
 import type { Interpretation, PageContext } from './interpretation.ts'
-import type { StoredValues, Totp } from './secrets.ts'
+import type { ProxyReads, StoredValues, Totp } from './secrets.ts'
 
 export type Flow = Pick<
   FlowRow,
@@ -49,9 +49,6 @@ type OfRows =
   | 'finish'
   | 'heard'
   | 'expireDue'
-
-/** `plain`: pages without TLS. `all`: its authorities sign for any site. */
-export type ProxyReads = 'nothing' | 'plain' | 'all'
 
 /** What the engine uses of the rows of flows. Of flows and connections it reads some columns only, so that tests can stand in for them. */
 export interface FlowRows extends Pick<Flows, OfRows> {
