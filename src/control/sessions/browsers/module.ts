@@ -14,7 +14,7 @@ import { aliases } from '../../service/system/missing.ts'
 import { extensions } from '../extensions/module.ts'
 import { profiles } from '../profiles/module.ts'
 import { proxies } from '../proxies/module.ts'
-import { proxyNaming, timeZoneOfSession, waysOfSession } from '../proxies/references.ts'
+import { proxyNaming, timeZoneOfSession, routingOfSession } from '../proxies/references.ts'
 import { openTimeZones } from '../proxies/time-zones.ts'
 import { telemetry } from '../telemetry/module.ts'
 import { watchActivity, type Activity } from './activity.ts'
@@ -158,7 +158,7 @@ async function openSessionProxies(house: House): Promise<SessionProxies> {
       uses: house.of(watched).standby,
       leases,
       directWays: driver.directWays,
-      waysOf: waysOfSession(all),
+      routingOf: routingOfSession(all),
       timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(all, await openTimeZones(config.geoipFile)),
       find: (id) => keptBrowser(db, scope, id),
       apiHosts: () => apiHosts(config.publicUrl),

@@ -54,7 +54,7 @@ async function agentAlone() {
   }
 }
 
-const waysBy = (upstream: Upstream | undefined) => upstream && { upstream, routes: [] }
+const routingBy = (upstream: Upstream | undefined) => upstream && { upstream, routes: [] }
 
 /** A service that knows the rows of all. */
 function service(rows: Map<string, Upstream | undefined>, directWays?: DirectWays) {
@@ -64,7 +64,7 @@ function service(rows: Map<string, Upstream | undefined>, directWays?: DirectWay
     leases: alone('this one'),
     forwarder,
     directWays,
-    waysOf: async ({ id }) => waysBy(rows.get(id)),
+    routingOf: async ({ id }) => routingBy(rows.get(id)),
     find: async (id) => (rows.has(id) ? ({ id } as BrowserRow) : undefined),
     apiHosts: () => ['api.test:80'],
     log: silentLog,
@@ -113,7 +113,7 @@ test('with stealth the agent is told the time zone at the proxy, and its first o
     leases: alone('this one'),
     forwarder,
     directWays: undefined,
-    waysOf: async ({ id }) => waysBy(rows.get(id)),
+    routingOf: async ({ id }) => routingBy(rows.get(id)),
     timeZoneOf: async ({ id }) => zones.get(id),
     find: async () => undefined,
     apiHosts: () => [],
@@ -221,7 +221,7 @@ test('a session that is taken over while the database does not answer gets its p
     leases: alone('this one'),
     forwarder,
     directWays: undefined,
-    waysOf: async () => undefined,
+    routingOf: async () => undefined,
     find,
     apiHosts: () => [],
     againMs: 1,
@@ -243,7 +243,7 @@ test('a list of hosts is no matter of an agent that does not answer; with other 
       leases,
       forwarder,
       directWays: undefined,
-      waysOf: async ({ options }) => ({ ...waysBy(through(proxy))!, allowedHosts: options.network!.allowed_hosts! }),
+      routingOf: async ({ options }) => ({ ...routingBy(through(proxy))!, allowedHosts: options.network!.allowed_hosts! }),
       find: async () => row,
       apiHosts: () => [],
       log: silentLog,
