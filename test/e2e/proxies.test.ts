@@ -40,7 +40,7 @@ const proxies = makeSessionProxies({
   leases: alone('this one'),
   forwarder,
   directWays: undefined,
-  waysOf: async ({ id }) => {
+  routingOf: async ({ id }) => {
     const upstream = chosen.get(id)
     return upstream && { upstream, routes: [] }
   },
