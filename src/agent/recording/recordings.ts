@@ -96,7 +96,7 @@ export function openRecordings(
       return recording.status
     },
     status: (id) => find(id).status,
-    read: (id, from, signal) => find(id).spool.read(from, BYTES_AT_ONCE, signal),
+    read: (id, from, signal) => find(id).buffer.read(from, BYTES_AT_ONCE, signal),
     async stop(id) {
       const recording = find(id)
       await recording.stop('stopped')
