@@ -231,7 +231,7 @@ describe('a pool that is deleted', () => {
   test('while a browser is made for it ends that one, also when it was the only pool', async () => {
     const pool = await insertPool(2)
     const gate = Promise.withResolvers<void>()
-    const { fleet } = makePoolFleet({ dress: () => gate.promise })
+    const { fleet } = makePoolFleet({ configure: () => gate.promise })
     fleet.refill()
     await reaches(pool, { starting: 2 })
     await remove(pool, false)
@@ -245,7 +245,7 @@ describe('a pool that is deleted', () => {
   test('tells those who wait, and the boots for them are over before the fleet is', async () => {
     const pool = await insertPool(1)
     const gate = Promise.withResolvers<void>()
-    const { fleet, abandon } = makePoolFleet({ dress: () => gate.promise })
+    const { fleet, abandon } = makePoolFleet({ configure: () => gate.promise })
     const waiting = lend(fleet, pool)
     waiting.catch(() => {})
     await until('its boot', NOTICE_MS, async () => (await states(pool)).starting === 1)

@@ -12,7 +12,7 @@ export interface PoolBoot {
   ownership: PoolOwnership
   spec: Pick<InstanceSpec, 'viewport' | 'maxScreen'>
   /** Gives a booted browser, by its row, all that its sessions want. @throws when it does not take that */
-  dress(row: BrowserRow, signal: AbortSignal): Promise<void>
+  configure(row: BrowserRow, signal: AbortSignal): Promise<void>
 }
 
 /** The browser of a pool could not be made. The cause says why; what of it callers may know is said by whoever answers them. */
