@@ -11,7 +11,7 @@ import type { OnCrash } from '../telemetry/crashes.ts'
 import { DiskBuffer } from './disk-buffer.ts'
 
 /** What a recording has from its session. */
-export interface RecordingTold {
+export interface RecordingHooks {
   /** Called when an encoder has ended by itself. */
   onCrash: OnCrash
   /** Microseconds since 1970, on the clock that the session's telemetry has. */
@@ -64,7 +64,7 @@ export class Recording implements Viewer, AsyncDisposable {
   #end: { reason: EndOfRecording; at: number } | undefined
   #hasEnded = false
 
-  constructor(camera: Camera, spec: RecordingSpec, dir: string, sound: Sound | undefined, log: Log, { onCrash, clock }: RecordingTold) {
+  constructor(camera: Camera, spec: RecordingSpec, dir: string, sound: Sound | undefined, log: Log, { onCrash, clock }: RecordingHooks) {
     this.#startedClock = clock()
     this.#started = performance.now()
     this.#camera = camera

@@ -90,7 +90,7 @@ export function makeFitter({ fleet, endpoints, profiles, sessionProxies, telemet
     const agent = at(row).endpoint
     const limit = AbortSignal.any([signal, AbortSignal.timeout(ms)])
     const tell = (body: Fit) => call(agent, session.fitSession, { body }, { signal: limit })
-    if (wanted.proxy) await sessionProxies.fitted(row, agent, (told) => tell({ ...wanted, ...told }), limit)
+    if (wanted.proxy) await sessionProxies.fitted(row, agent, (proxy) => tell({ ...wanted, ...proxy }), limit)
     else await tell(wanted)
     if (wanted.telemetry) telemetry.noted({ id: row.id, isOn: wanted.telemetry.categories.length > 0 })
   }

@@ -20,7 +20,7 @@ import { telemetry } from '../telemetry/module.ts'
 import { watchActivity, type Activity } from './activity.ts'
 import { makeBrowsers, type Browsers } from './browsers.ts'
 import { cdpHttpEverywhere, cdpHttpHandlers } from './cdp-http.ts'
-import { closingText, dismissOwn, heardClosing } from './closings.ts'
+import { closingText, dismissOwn, onClosing } from './closings.ts'
 import { browsers as contract, cdpHttp } from './contract.ts'
 import type { EndReason } from './end-step.ts'
 import { meterWarmPool, showBrowsers } from './figures.ts'
@@ -238,6 +238,6 @@ function mountBrowsers(house: House, browsers: Browsers, fleet: Fleet): void {
 /** Looks after what other replicas tell of. */
 function hearReplicas(house: House, fleet: Fleet, openSockets: OpenSockets, calls: OpenCalls): void {
   const { registry } = house.of(watched)
-  house.use({ [Symbol.dispose]: house.notifier.on('look', (text) => fleet.heard(text)) })
-  house.use({ [Symbol.dispose]: house.notifier.on('closing', (text) => heardClosing(text, openSockets, calls, registry)) })
+  house.use({ [Symbol.dispose]: house.notifier.on('look', (text) => fleet.onNotice(text)) })
+  house.use({ [Symbol.dispose]: house.notifier.on('closing', (text) => onClosing(text, openSockets, calls, registry)) })
 }

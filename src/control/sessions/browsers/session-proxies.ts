@@ -47,12 +47,12 @@ interface SessionProxiesSettings {
 }
 
 /** What an agent is told of its session's proxy. */
-export type ProxyTold = Required<Pick<Fit, 'proxy'>> & Pick<Fit, 'time_zone'>
+export type SessionProxyFit = Required<Pick<Fit, 'proxy'>> & Pick<Fit, 'time_zone'>
 
 /** Disposing ends the attempts of {@link SessionProxies.restore}. */
 export interface SessionProxies extends Disposable {
   /** Runs `fit` with what the agent has to be told for the proxy of the session's row; its links are there by then. One call at a time for each session. @throws 503; what `fit` throws */
-  fitted(row: BrowserRow, agent: Endpoint, fit: (told: ProxyTold) => Promise<void>, signal: AbortSignal): Promise<void>
+  fitted(row: BrowserRow, agent: Endpoint, fit: (wanted: SessionProxyFit) => Promise<void>, signal: AbortSignal): Promise<void>
   /**
    * Has the list of allowed hosts that the session's row has now take effect. It is the forwarder's matter: what the browser does, or a client of it, neither delays this nor
    * makes it fail. With other replicas, the agent is told to take this one's links. @throws 503
@@ -104,7 +104,7 @@ export function makeSessionProxies({ againMs = RESTORE_AGAIN_MS, ...settings }: 
   }
 
   /** Sends the session's traffic by the routing of its row. */
-  async function prepare(row: BrowserRow, agent: Endpoint, signal: AbortSignal): Promise<ProxyTold> {
+  async function prepare(row: BrowserRow, agent: Endpoint, signal: AbortSignal): Promise<SessionProxyFit> {
     const zone = await zoneFor(row, agent, signal)
     const sent = await lists.run(row.id, () => send(row, agent, signal), signal)
     if (!sent) return { proxy: { on: false }, ...zone }
@@ -118,8 +118,8 @@ export function makeSessionProxies({ againMs = RESTORE_AGAIN_MS, ...settings }: 
   }
 
   /** Turns the browser, and closes or opens what leads around its proxy. */
-  async function turn(id: string, told: ProxyTold, fit: (told: ProxyTold) => Promise<void>): Promise<void> {
-    const [endDirect] = await Promise.all([told.proxy.on ? directWays?.close(id) : directWays?.open(id), fit(told)])
+  async function turn(id: string, wanted: SessionProxyFit, fit: (wanted: SessionProxyFit) => Promise<void>): Promise<void> {
+    const [endDirect] = await Promise.all([wanted.proxy.on ? directWays?.close(id) : directWays?.open(id), fit(wanted)])
     await endDirect?.()
   }
 
@@ -128,8 +128,8 @@ export function makeSessionProxies({ againMs = RESTORE_AGAIN_MS, ...settings }: 
     const work = async () => {
       const row = await find(id)
       if (!row) return
-      const told = await prepare(row, agent, signal)
-      await turn(id, told, (body) => call(agent, session.fitSession, { body }, { signal }))
+      const wanted = await prepare(row, agent, signal)
+      await turn(id, wanted, (body) => call(agent, session.fitSession, { body }, { signal }))
     }
     await turns.run(id, work, signal)
   }

@@ -47,7 +47,7 @@ type OfRows =
   | 'keepAddress'
   | 'openTyped'
   | 'finish'
-  | 'heard'
+  | 'next'
   | 'expireDue'
 
 /** `plain`: pages without TLS. `all`: its authorities sign for any site. */

@@ -123,7 +123,7 @@ describe('a caller who comes at the same moment as', () => {
 
 describe('a browser that is given back at the same moment as', () => {
   test('it is deleted is ended, and replaced', async () => {
-    const { fleet, pool, told } = await filled(1)
+    const { fleet, pool, received } = await filled(1)
     for (let round = 0; round < ROUNDS; round++) {
       const id = (await lend(fleet, pool))!
       let isBack: boolean | undefined
@@ -132,7 +132,7 @@ describe('a browser that is given back at the same moment as', () => {
         async () => (isBack = await giveBack(fleet, pool, id)),
         () => fleet.end(id, 'deleted'),
       )
-      expect([round, isBack, (await row(id)).state, told.filter(([one]) => one === id).length]).toEqual([round, isBack, 'deleted', 1])
+      expect([round, isBack, (await row(id)).state, received.filter(([one]) => one === id).length]).toEqual([round, isBack, 'deleted', 1])
       await reaches(pool, { warm: 1 })
     }
   })

@@ -68,7 +68,7 @@ export class PoolShare {
   }
 
   /** What the database says now. */
-  told(count: PoolCount, now: number): void {
+  update(count: PoolCount, now: number): void {
     this.#refill(now)
     // Those beyond a size that has become smaller are not made anew.
     const surplus = Math.max(0, this.#count.there - count.size)
