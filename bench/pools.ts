@@ -29,8 +29,8 @@ export async function measurePools(bench: Bench, service: Service): Promise<Row[
     using unpacked = ownFolder()
     await makeProfile(service, NAME, PROFILE_MB, pages.inside('small'), unpacked.path, signal)
   }
-  const dress = { profile: { name: NAME }, extensions: [{ name: NAME }], proxy_id: proxyId }
-  rows.push(...(await oneByOne(bench, service, 'pool_dressed', `one with a profile of ${PROFILE_MB} MB, an extension and a proxy`, dress)))
+  const options = { profile: { name: NAME }, extensions: [{ name: NAME }], proxy_id: proxyId }
+  rows.push(...(await oneByOne(bench, service, 'pool_dressed', `one with a profile of ${PROFILE_MB} MB, an extension and a proxy`, options)))
   return [...rows, ...(await measureQueue(bench, service))]
 }
 

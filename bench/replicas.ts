@@ -5,8 +5,8 @@ import { loadavg } from 'node:os'
 import { join } from 'node:path'
 import { sleep } from '../src/base/wait.ts'
 import { newKey } from '../src/control/access/keys.ts'
-import { callers, cdpLine, onSchedule, type Callers, type Kept } from '../test/support/farm/callers.ts'
-import { FARM_REPLICA, startFarm } from '../test/support/farm/farm.ts'
+import { callers, cdpLine, onSchedule, type Callers, type Kept } from '../test/support/fake-host/callers.ts'
+import { FAKE_HOST_REPLICA, startFakeHost } from '../test/support/fake-host/fake-host.ts'
 import { replicaProcess, share, type ReplicaProcess } from '../test/support/replicas.ts'
 import type { Bench } from './bench.ts'
 import { row, timed, type Row } from './figures.ts'
@@ -74,10 +74,10 @@ export async function measureReplicas(bench: Bench): Promise<Row[]> {
 async function startMany(): Promise<Many> {
   await using scope = new AsyncDisposableStack()
   const key = newKey()
-  const shared = scope.use(await share({ COB_MAX_BROWSERS: '10000', COB_WARM_BROWSERS: '10', COB_WARM_BROWSERS_MAX: '20', COB_FARM_TLS: '1' }))
-  scope.use(await startFarm(shared.paths.root))
-  const replicas = await Promise.all(Array.from({ length: REPLICAS }, () => replicaProcess(shared, key, [FARM_REPLICA])))
-  // What they leave ends with the farm and the database.
+  const shared = scope.use(await share({ COB_MAX_BROWSERS: '10000', COB_WARM_BROWSERS: '10', COB_WARM_BROWSERS_MAX: '20', COB_FAKE_HOST_TLS: '1' }))
+  scope.use(await startFakeHost(shared.paths.root))
+  const replicas = await Promise.all(Array.from({ length: REPLICAS }, () => replicaProcess(shared, key, [FAKE_HOST_REPLICA])))
+  // What they leave ends with the fake host and the database.
   scope.defer(async () => void (await Promise.all(replicas.map((replica) => replica.kill()))))
   for (const replica of replicas) await replica.start()
   const server = Number(readFileSync(join(shared.paths.postgres, 'postmaster.pid'), 'utf8').split('\n')[0])

@@ -76,19 +76,19 @@ describe('modules', () => {
   })
 
   test('begin in their order, and end in the opposite one', async () => {
-    const told: string[] = []
+    const received: string[] = []
     const one = (name: string) =>
       defineModule({
         name,
         open(house) {
-          house.fill(phases.start, () => void told.push(`start ${name}`))
-          house.fill(phases.stop, () => void told.push(`stop ${name}`))
+          house.fill(phases.start, () => void received.push(`start ${name}`))
+          house.fill(phases.stop, () => void received.push(`stop ${name}`))
         },
       })
     const house = opening({ signal: AbortSignal.timeout(60_000) } as Foundation, {} as Serving, [one('a'), one('b')], new AsyncDisposableStack())
     await house.openAll()
     await house.run(phases.start)
     await house.run(phases.stop)
-    expect(told).toEqual(['start a', 'start b', 'stop b', 'stop a'])
+    expect(received).toEqual(['start a', 'start b', 'stop b', 'stop a'])
   })
 })

@@ -4,7 +4,7 @@ import '../base/own-program.ts'
 import { flushCompileCache } from 'node:module'
 import { setImmediate } from 'node:timers/promises'
 import { takeKeys } from '../base/access.ts'
-import { openLease } from '../base/lease.ts'
+import { openWatchdog } from '../base/watchdog.ts'
 import { makeLog } from '../base/log.ts'
 import { sleep } from '../base/wait.ts'
 import { EXTENSIONS_DIR } from './extensions/contract.ts'
@@ -164,7 +164,7 @@ const server = await serveAgent(
     profile: openProfile(keeper, passwords),
     eventBuffer,
     secrets,
-    lease: openLease(spec.graceSeconds * 1000, () => void end('no service has come back', 0)),
+    watchdog: openWatchdog(spec.graceSeconds * 1000, () => void end('no service has come back', 0)),
     ready: up.then(() => {}),
   },
   keys,

@@ -2,7 +2,7 @@
 import type { IncomingMessage, Server } from 'node:http'
 import { takeCredential, type ServerKeys } from '../base/access.ts'
 import { STRANGERS } from '../base/anonymous.ts'
-import type { Lease } from '../base/lease.ts'
+import type { Watchdog } from '../base/watchdog.ts'
 import type { Log } from '../base/log.ts'
 import { fault } from '../http/fault.ts'
 import { mount, routeId } from '../http/mount.ts'
@@ -90,7 +90,7 @@ export interface Workplace {
   /** What its events must not hold. */
   secrets: Pick<Secrets, 'forget'>
   /** Ends the instance when no service has watched it for too long. */
-  lease: Lease
+  watchdog: Watchdog
   /** Settles when the browser has started for the first time. */
   ready: Promise<void>
 }
@@ -118,7 +118,7 @@ export async function serveAgent(
     profile,
     eventBuffer,
     secrets,
-    lease,
+    watchdog,
     ready,
   }: Workplace,
   keys: ServerKeys | undefined,
@@ -154,7 +154,7 @@ export async function serveAgent(
       proxy,
       setTimeZone,
       loader,
-      lease,
+      watchdog,
       inputQueue,
       eventBuffer,
       secrets,
@@ -170,7 +170,7 @@ export async function serveAgent(
     download: () => keeper.isDownloading,
     recovery: () => keeper.isRecovering,
   }
-  mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease, activities, clients))
+  mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, watchdog, activities, clients))
   const ofClients = Object.values<Contract>({
     computer,
     curlContract,

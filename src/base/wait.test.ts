@@ -86,7 +86,7 @@ test('a wait that has ended removes its listener from the signal', async () => {
   await resultWithin(LONG_MS, Promise.resolve(), caller.signal)
   await sleep(0, caller.signal)
   expect(getEventListeners(caller.signal, 'abort')).toEqual([])
-  const heard = once(caller.signal, 'abort')
+  const received = once(caller.signal, 'abort')
   caller.abort()
-  await heard
+  await received
 })

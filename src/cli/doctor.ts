@@ -39,7 +39,7 @@ export async function doctor(config: Config, { endOrphans }: { endOrphans: boole
   ]
   for (const { name, problem, fatal } of checks)
     process.stdout.write(`${problem === undefined ? 'ok     ' : fatal ? 'MISSING' : 'note   '} ${name}${problem === undefined ? '' : `: ${problem}`}\n`)
-  for (const orphan of findOrphans(config.abandonedGraceSeconds)) process.stdout.write(`note    ${await told(orphan, endOrphans)}\n`)
+  for (const orphan of findOrphans(config.abandonedGraceSeconds)) process.stdout.write(`note    ${await reportOn(orphan, endOrphans)}\n`)
   return checks.some(({ problem, fatal }) => fatal && problem !== undefined) ? 1 : 0
 }
 
@@ -107,7 +107,7 @@ async function localChecks(config: Config): Promise<Check[]> {
 }
 
 /** The report on a sandbox that belongs to no service, after it has been ended if that was asked for. */
-async function told({ id, dataDir, why, users, end }: Orphan, isToEnd: boolean): Promise<string> {
+async function reportOn({ id, dataDir, why, users, end }: Orphan, isToEnd: boolean): Promise<string> {
   const what = `sandbox ${id} of ${dataDir}${users.length > 0 ? `, processes of user id ${users.join(', ')}` : ', processes of another user'}: ${why}`
   if (!isToEnd) return `${what} (cob doctor --end-orphans ends it)`
   return end().then(

@@ -1,4 +1,4 @@
-// One connection of a browser to its proxy: what it asks for is asked from the proxy that is the way to its host, or from the site itself when that is reached directly. Never both.
+// One connection of a browser to its proxy: what it asks for is asked from the proxy that is the route to its host, or from the site itself when that is reached directly. Never both.
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { join } from '../base/join.ts'
@@ -9,7 +9,7 @@ import { listed } from '../http/endpoint.ts'
 import { limitPieces } from '../base/pieces.ts'
 import { authority, basicAuth, connectTo, dial, dialDirect, type DialOptions, type Target } from './upstream.ts'
 import { UpstreamError } from './upstream-error.ts'
-import { wayTo, type Way, type Ways } from './ways.ts'
+import { routeTo, type Route, type Routing } from './routing.ts'
 
 /** Limit on the head of a request and of a site's answer. Chromium accepts answers of up to 256 KiB. */
 export const MAX_HEAD_BYTES = 256 * 1024
@@ -18,7 +18,7 @@ export const MAX_HEAD_BYTES = 256 * 1024
 const MAX_EARLY_PIECES = 16
 
 /** Answers a CONNECT request: a tunnel to a target, or 502; 403 when the session may not reach it. */
-export async function forwardTunnel({ url = '' }: IncomingMessage, client: Duplex, head: Buffer, ways: Ways, options: DialOptions): Promise<void> {
+export async function forwardTunnel({ url = '' }: IncomingMessage, client: Duplex, head: Buffer, routing: Routing, options: DialOptions): Promise<void> {
   const target = targetOf(url)
   // What is no address of a target comes from no browser.
   if (!target) return void client.destroy()
@@ -31,7 +31,7 @@ export async function forwardTunnel({ url = '' }: IncomingMessage, client: Duple
   }
   client.on('data', onData).once('end', leave).once('close', leave)
   try {
-    const tunnel = await open(wayTo(target.host, ways), target, { ...options, signal: AbortSignal.any([options.signal, gone.signal]) })
+    const tunnel = await open(routeTo(target.host, routing), target, { ...options, signal: AbortSignal.any([options.signal, gone.signal]) })
     client.off('data', onData)
     if (gone.signal.aborted) return void tunnel.destroy()
     client.write('HTTP/1.1 200 OK\r\n\r\n')
@@ -47,12 +47,12 @@ export async function forwardTunnel({ url = '' }: IncomingMessage, client: Duple
 }
 
 /** Answers a request in absolute form, as browsers send it for `http` URLs. */
-export async function forwardRequest(incoming: IncomingMessage, reply: ServerResponse, ways: Ways, options: DialOptions): Promise<void> {
+export async function forwardRequest(incoming: IncomingMessage, reply: ServerResponse, routing: Routing, options: DialOptions): Promise<void> {
   const url = URL.parse(incoming.url ?? '')
   // A page looks for open ports by requests in origin form. The port must look closed to it.
   if (url?.protocol !== 'http:') return void incoming.socket.destroy()
   try {
-    await exchange(incoming, reply, url, ways, options)
+    await exchange(incoming, reply, url, routing, options)
   } catch (error) {
     if (reply.headersSent || options.signal.aborted) return void incoming.socket.destroy()
     const { status, headers, text } = failure(error)
@@ -60,15 +60,15 @@ export async function forwardRequest(incoming: IncomingMessage, reply: ServerRes
   }
 }
 
-async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: URL, ways: Ways, options: DialOptions): Promise<void> {
+async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: URL, routing: Routing, options: DialOptions): Promise<void> {
   const target = targetOfUrl(url)
-  const way = wayTo(target.host, ways)
+  const route = routeTo(target.host, routing)
   // A proxy that takes requests, and does not only connect.
-  const proxy = typeof way === 'object' && way.protocol !== 'socks5' && target.host !== PROBE_HOST ? way : undefined
+  const proxy = typeof route === 'object' && route.protocol !== 'socks5' && target.host !== PROBE_HOST ? route : undefined
   const gone = new AbortController()
   reply.once('close', () => gone.abort(new Error('the browser has left')))
   const signal = AbortSignal.any([options.signal, gone.signal])
-  const socket = await (proxy ? connectTo(proxy, { ...options, signal }) : open(way, target, { ...options, signal }))
+  const socket = await (proxy ? connectTo(proxy, { ...options, signal }) : open(route, target, { ...options, signal }))
   const authorization = proxy && basicAuth(proxy)
   const headers = [
     'Host',
@@ -110,10 +110,10 @@ async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: U
 }
 
 /** A connection to a target. @throws UpstreamError */
-async function open(way: Way, target: Target, options: DialOptions): Promise<Duplex> {
+async function open(route: Route, target: Target, options: DialOptions): Promise<Duplex> {
   if (target.host === PROBE_HOST) throw new UpstreamError('refused', 'this address is closed to sessions')
-  if (way === 'denied') throw new UpstreamError('network_policy_denied', 'this session may not reach this host: it is not one of its allowed_hosts')
-  if (way !== 'direct') return dial(way, target, options)
+  if (route === 'denied') throw new UpstreamError('network_policy_denied', 'this session may not reach this host: it is not one of its allowed_hosts')
+  if (route !== 'direct') return dial(route, target, options)
   return dialDirect(target, options).catch((cause: unknown) => {
     throw new UpstreamError('unreachable', 'the host cannot be reached', { cause })
   })

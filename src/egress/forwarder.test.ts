@@ -14,7 +14,7 @@ import { pathTo } from '../http/route.ts'
 import { completeHandshake, mountUpgrades } from '../http/upgrade.ts'
 import { makeForwarder, type Forwarder } from './forwarder.ts'
 import type { Upstream } from './upstream.ts'
-import type { Ways } from './ways.ts'
+import type { Routing } from './routing.ts'
 
 const LOGIN = { username: 'ann', password: 'canary' }
 const NAMES = { 'site.test': '127.0.0.1' }
@@ -66,14 +66,14 @@ async function agentOf(id = newId(), linkMs?: number) {
     id,
     listener,
     endpoint,
-    async use(upstream: Partial<Upstream>, by = forwarder, more: Partial<Ways> = {}) {
+    async use(upstream: Partial<Upstream>, by = forwarder, more: Partial<Routing> = {}) {
       const key = newId()
       const exit = {
         id,
         agent: endpoint,
         key,
         path: pathTo(SOCKETS.links, { key }),
-        ways: { upstream: { protocol: 'http' as const, host: '127.0.0.1', port: 1, bypassHosts: [], ...upstream }, routes: [], ...more },
+        routing: { upstream: { protocol: 'http' as const, host: '127.0.0.1', port: 1, bypassHosts: [], ...upstream }, routes: [], ...more },
       }
       await by.use(exit, signal)
       await listener.open(key)
@@ -293,8 +293,8 @@ test('an agent that takes links and closes them unused is dialled slowly', async
   await using served = await serveSockets(server)
   const id = newId()
   const key = newId()
-  const ways = { upstream: { protocol: 'http' as const, host: '127.0.0.1', port: 1, bypassHosts: [] }, routes: [] }
-  await forwarder.use({ id, agent: { host: '127.0.0.1', port: served.port }, key, path: pathTo(SOCKETS.links, { key }), ways }, signal)
+  const routing = { upstream: { protocol: 'http' as const, host: '127.0.0.1', port: 1, bypassHosts: [] }, routes: [] }
+  await forwarder.use({ id, agent: { host: '127.0.0.1', port: served.port }, key, path: pathTo(SOCKETS.links, { key }), routing }, signal)
   await sleep(2_000)
   forwarder.forget(id)
   expect(dials).toBeGreaterThan(8)
@@ -330,8 +330,8 @@ describe('a list of allowed hosts', () => {
     await using agent = await agentOf()
     const key = newId()
     const upstream = { protocol: 'http' as const, host: '127.0.0.1', port: proxy.port, bypassHosts: [] }
-    const ways = { routes: [{ hosts: ['site.test'], upstream }], allowedHosts: ['site.test', 'host.cob.internal'] }
-    await forwarder.use({ id: agent.id, agent: agent.endpoint, key, path: pathTo(SOCKETS.links, { key }), ways }, signal)
+    const routing = { routes: [{ hosts: ['site.test'], upstream }], allowedHosts: ['site.test', 'host.cob.internal'] }
+    await forwarder.use({ id: agent.id, agent: agent.endpoint, key, path: pathTo(SOCKETS.links, { key }), routing }, signal)
     await agent.listener.open(key)
     expect(await answerTo(agent, get('/by-route', 'Connection: close'))).toMatch(/^HTTP\/1.1 200 /)
     expect(await answerTo(agent, get('/direct', 'Connection: close').replaceAll('site.test', 'host.cob.internal'))).toMatch(/^HTTP\/1.1 200 /)

@@ -6,7 +6,7 @@ import type { Log } from '../base/log.ts'
 import { PACKAGE_DIR } from '../base/paths.ts'
 import { within } from '../base/wait.ts'
 import type { Exit, FromForwarder, ToForwarder } from './messages.ts'
-import type { Ways } from './ways.ts'
+import type { Routing } from './routing.ts'
 
 /** Starting it and dialling the first link takes 0.1-0.3 s. */
 const USE_MS = 10_000
@@ -21,7 +21,7 @@ const END_MS = 2_000
 const AGAIN_MS = 100
 
 export interface Forwarder extends AsyncDisposable {
-  /** Sends a session's traffic by these ways from now on; its earlier connections end. Resolves when its agent has a link. */
+  /** Sends a session's traffic by this routing from now on; its earlier connections end. Resolves when its agent has a link. */
   use(exit: Exit, signal: AbortSignal): Promise<void>
   /** What a session uses, if its agent has had a link for it. */
   used(id: string): Exit | undefined
@@ -29,7 +29,7 @@ export interface Forwarder extends AsyncDisposable {
    * Lets a session reach these hosts only, absent: all. Resolves when that holds, with whether traffic of the session goes through here at all; connections to what may still be
    * reached stay.
    */
-  allow(id: string, hosts: Ways['allowedHosts'], signal: AbortSignal): Promise<boolean>
+  allow(id: string, hosts: Routing['allowedHosts'], signal: AbortSignal): Promise<boolean>
   /** Ends the session's connections and links; with `path`: only if they are those. */
   forget(id: string, path?: string): void
   /** The program's process, if it runs. */
@@ -103,7 +103,7 @@ export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostL
     async allow(id, hosts, signal) {
       const known = exits.get(id)
       if (!known) return false
-      known.exit = { ...known.exit, ways: { ...known.exit.ways, allowedHosts: hosts } }
+      known.exit = { ...known.exit, routing: { ...known.exit.routing, allowedHosts: hosts } }
       // One that has ended sends nothing, and the next one begins with this list.
       if (!child?.connected) return true
       const { promise, resolve } = Promise.withResolvers<void>()

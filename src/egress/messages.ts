@@ -1,6 +1,6 @@
 // What the service and its forwarder tell each other over their pipe.
 import type { Endpoint } from '../http/endpoint.ts'
-import type { Ways } from './ways.ts'
+import type { Routing } from './routing.ts'
 
 /** The way of one session to the internet. */
 export interface Exit {
@@ -12,14 +12,14 @@ export interface Exit {
   key: string
   /** The path of its links there, with the key. */
   path: string
-  ways: Ways
+  routing: Routing
 }
 
 /** To the forwarder. `use` replaces what the session had; `allow` changes the list of hosts, and leaves connections to those that may still be reached. */
 export type ToForwarder =
   | { type: 'begin'; allowHostLoopback: boolean; logLevel: string }
   | { type: 'use'; exit: Exit }
-  | { type: 'allow'; id: string; path: string; hosts: Ways['allowedHosts']; call: number }
+  | { type: 'allow'; id: string; path: string; hosts: Routing['allowedHosts']; call: number }
   | { type: 'forget'; id: string; path?: string }
 
 /** From the forwarder: an agent has a link of an exit; an agent takes links of another key now; the list of this call holds. */

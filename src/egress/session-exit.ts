@@ -8,7 +8,7 @@ import { UpgradeRefused, upgradeTo } from '../http/endpoint.ts'
 import { forwardRequest, forwardTunnel, hostOf, MAX_HEAD_BYTES } from './forward.ts'
 import type { Exit } from './messages.ts'
 import type { DialOptions } from './upstream.ts'
-import { wayTo, type Ways } from './ways.ts'
+import { routeTo, type Routing } from './routing.ts'
 
 /** Links without a connection. A page opens six connections to a site at once. */
 const SPARE = 8
@@ -39,7 +39,7 @@ export class SessionExit implements Disposable {
   readonly #links = new Set<Duplex>()
   /** The hosts of the browser's tunnels and of its requests that go on. */
   readonly #hosts = new Map<Duplex | ServerResponse, string>()
-  #ways: Ways
+  #routing: Routing
   readonly #ready = Promise.withResolvers<void>()
   readonly #onReplaced: () => void
   readonly #dials = new Bucket(DIALS)
@@ -48,17 +48,17 @@ export class SessionExit implements Disposable {
 
   constructor(exit: Exit, reach: DialOptions['reach'], onReplaced: () => void) {
     this.exit = exit
-    this.#ways = exit.ways
+    this.#routing = exit.routing
     this.#onReplaced = onReplaced
     const options = { reach, signal: this.#stop.signal }
     const server = createServer({ maxHeaderSize: MAX_HEAD_BYTES, headersTimeout: HEAD_MS, requestTimeout: 0, keepAliveTimeout: IDLE_MS })
     server.on('request', (incoming, reply) => {
       this.#note(reply, incoming)
-      void forwardRequest(incoming, reply, this.#ways, options)
+      void forwardRequest(incoming, reply, this.#routing, options)
     })
     server.on('connect', (incoming, socket, head) => {
       this.#note(socket, incoming)
-      void forwardTunnel(incoming, socket, head, this.#ways, options)
+      void forwardTunnel(incoming, socket, head, this.#routing, options)
     })
     server.on('clientError', (_error, socket) => socket.destroy())
     this.#server = server
@@ -66,10 +66,10 @@ export class SessionExit implements Disposable {
   }
 
   /** From now on these hosts may be reached, absent: all. What goes on with others ends. */
-  allow(hosts: Ways['allowedHosts']): void {
-    const ways: Ways = { ...this.#ways, allowedHosts: hosts }
-    this.#ways = ways
-    for (const [exchange, host] of this.#hosts) if (wayTo(host, ways) === 'denied') exchange.destroy()
+  allow(hosts: Routing['allowedHosts']): void {
+    const routing: Routing = { ...this.#routing, allowedHosts: hosts }
+    this.#routing = routing
+    for (const [exchange, host] of this.#hosts) if (routeTo(host, routing) === 'denied') exchange.destroy()
   }
 
   /** One connection may have several requests at once, to different hosts. */

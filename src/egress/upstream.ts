@@ -16,7 +16,7 @@ export interface Upstream {
   password?: string
   /** Certificates in PEM of authorities, besides those that Node knows: of an `https` proxy, and of one that signs answers of sites itself. */
   ca?: string
-  /** Names and patterns, see ways.ts. */
+  /** Names and patterns, see routing.ts. */
   bypassHosts: string[]
 }
 

@@ -359,7 +359,7 @@ describe('lines', () => {
     const refuse = () => {
       throw new Error('too much')
     }
-    await expect(all(server.endpoint, { heard: refuse })).rejects.toThrow('too much')
+    await expect(all(server.endpoint, { onBytes: refuse })).rejects.toThrow('too much')
   })
 
   test('that a reader leaves end their request', async () => {

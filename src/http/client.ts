@@ -110,7 +110,7 @@ interface LinesOptions {
   /** Limit on the values of the lines that come at once. */
   maxValues: number
   /** Called with the number of bytes that have come, before they are parsed. It may throw. */
-  heard?: (bytes: number) => void
+  onBytes?: (bytes: number) => void
 }
 
 /**
@@ -150,10 +150,10 @@ async function* linesOf<R extends With<'lines'>>(route: R, response: IncomingMes
 }
 
 /** The lines of an answer as they come. */
-async function* textsOf(route: Route, response: IncomingMessage, { signal, maxLineBytes, maxValues, heard }: LinesOptions): AsyncGenerator<string[], void> {
+async function* textsOf(route: Route, response: IncomingMessage, { signal, maxLineBytes, maxValues, onBytes }: LinesOptions): AsyncGenerator<string[], void> {
   let text = new Gathered()
   for await (const chunk of pieces(route, response, signal)) {
-    heard?.(chunk.length)
+    onBytes?.(chunk.length)
     text.add(chunk)
     if (chunk.includes(LINE_BREAK)) {
       const { bytes } = text

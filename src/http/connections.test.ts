@@ -12,9 +12,9 @@ test('callers never get the file descriptors that instances and the database nee
 })
 
 test('a limit of file descriptors that is too low is reported with a sufficient one', () => {
-  const told = descriptorProblem(256, 70)
-  expect(told).toMatch(/^256 open files are allowed/)
-  const enough = Number(/allow (\d+)/.exec(told!)![1])
+  const received = descriptorProblem(256, 70)
+  expect(received).toMatch(/^256 open files are allowed/)
+  const enough = Number(/allow (\d+)/.exec(received!)![1])
   expect([descriptorProblem(enough, 70), descriptorProblem(enough - 1, 70)]).toEqual([undefined, expect.any(String)])
   expect(descriptorLimit()).toBeGreaterThan(0)
 })

@@ -150,9 +150,9 @@ describe('a caller', () => {
     const leaving = new AbortController()
     const answer = call('GET', '/held', { signal: leaving.signal }).catch((error: Error) => error.name)
     const signal = await held.promise
-    const told = once(signal, 'abort')
+    const received = once(signal, 'abort')
     leaving.abort()
-    await within('the handler to be told', LEAVE_MS, told)
+    await within('the handler to be told', LEAVE_MS, received)
     expect(signal.reason).toMatchObject({ code: 'client_closed_request' })
     expect(await answer).toBe('AbortError')
   })

@@ -95,14 +95,14 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
     test('an instance that another control plane watches is let go without ending it; its end is not heard of then', async () => {
       const instance = await driver.start(specOf(), signal)
       const [other, third] = [(await adoptAll(another()))[0]!, (await adoptAll(another()))[0]!]
-      let heard = false
-      void instance.exited.then(() => (heard = true))
+      let received = false
+      void instance.exited.then(() => (received = true))
       instance.unwatch()
       expect((await picture(other)).status).toBe(200)
       expect((await picture(instance)).status).toBe(200)
       await other[Symbol.asyncDispose]()
       await within('the end of the instance', EXIT_MS, Promise.all([other.exited, third.exited]))
-      expect(heard).toBe(false)
+      expect(received).toBe(false)
       expect(leftOf(paths, instance.id)).toEqual([])
       // Who has let one go can watch it again, and end it.
       const again = await driver.start(specOf(), signal)

@@ -35,14 +35,14 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal, onCra
   const ready = Promise.withResolvers<AgentVersion>()
   ready.promise.catch(() => {})
   const hang = new AbortController()
-  const heard = () => hang.abort(new Error(`the agent said nothing for ${SILENCE_MS} ms`))
-  let timer = setTimeout(heard, SILENCE_MS)
+  const hangs = () => hang.abort(new Error(`the agent said nothing for ${SILENCE_MS} ms`))
+  let timer = setTimeout(hangs, SILENCE_MS)
   let givenUp: string | undefined
   let windowAt = performance.now()
   let bytes = 0
   const count = (more: number) => {
     clearTimeout(timer)
-    timer = setTimeout(heard, SILENCE_MS)
+    timer = setTimeout(hangs, SILENCE_MS)
     if (performance.now() - windowAt > WINDOW_MS) {
       windowAt = performance.now()
       bytes = 0
@@ -52,7 +52,7 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal, onCra
     if (bytes > MAX_BYTES) throw new Error(`the agent said more than ${MAX_BYTES} bytes within ${WINDOW_MS} ms`)
   }
   const watch = async () => {
-    const options = { signal: AbortSignal.any([signal, hang.signal]), maxLineBytes: MAX_BYTES, maxValues: MAX_BYTES, heard: count }
+    const options = { signal: AbortSignal.any([signal, hang.signal]), maxLineBytes: MAX_BYTES, maxValues: MAX_BYTES, onBytes: count }
     for await (const events of await openLines(agent, session.watchSession, {}, options)) for (const event of events) hear(event)
   }
   const hear = ({ event, detail: said, version, capabilities }: AgentEvent) => {

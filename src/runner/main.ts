@@ -3,7 +3,7 @@
 import '../base/own-program.ts'
 import { readFileSync } from 'node:fs'
 import { takeKeys } from '../base/access.ts'
-import { openLease } from '../base/lease.ts'
+import { openWatchdog } from '../base/watchdog.ts'
 import { letAppStart } from './command.ts'
 import type { RunnerSpec } from './contract.ts'
 import { Events } from './events.ts'
@@ -23,7 +23,7 @@ if (import.meta.main) {
     work,
     events,
     spec.port === undefined ? { fd: 0 } : { port: spec.port },
-    openLease((spec.graceSeconds ?? Infinity) * 1000, () => process.exit(0)),
+    openWatchdog((spec.graceSeconds ?? Infinity) * 1000, () => process.exit(0)),
     keys,
   )
 }

@@ -20,7 +20,7 @@ export async function probe(
   const program = isPython ? join(paths.app, VENV, 'bin/python') : process.execPath
   const loader = join(import.meta.dirname, isPython ? 'loader.py' : 'loader.mjs')
   let report: Report | undefined
-  let told: Promise<void> | undefined
+  let reading: Promise<void> | undefined
   const { code, late } = await tools.run(program, [loader, 'build', paths.app, paths.spec], {
     what: `importing ${manifest.entrypoint}`,
     cwd: join(paths.app, CODE),
@@ -28,10 +28,10 @@ export async function probe(
     app: true,
     env: { NODE_COMPILE_CACHE: join(paths.app, COMPILE_CACHE), PYTHONUNBUFFERED: '1' },
     reports: (pipe) => {
-      told = readReports(pipe, (heard) => (report ??= heard))
+      reading = readReports(pipe, (value) => (report ??= value))
     },
   })
-  await told
+  await reading
   if (late && !report)
     throw new BuildFailed(`importing the app took longer than ${IMPORT_MS / 1000} s; does it wait for something, or work, outside of its actions?`)
   if (report?.type === 'failed') throw new BuildFailed(report.reason)

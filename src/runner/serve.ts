@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import { takeCredential, type ServerKeys } from '../base/access.ts'
-import type { Lease } from '../base/lease.ts'
+import type { Watchdog } from '../base/watchdog.ts'
 import type { Ready, Run } from './contract.ts'
 import type { Events } from './events.ts'
 import { callOf, MAX_BODY_BYTES } from './limits.ts'
@@ -37,12 +37,18 @@ export class Refused extends Error {
 }
 
 /** Serves `work` on a listening socket, or at a port of all addresses. With `keys` it speaks TLS, answers nobody without their credential, and limits the connections without it. */
-export async function serve(work: Work, events: Events, at: { fd: number } | { port: number }, lease: Lease, keys: ServerKeys | undefined): Promise<void> {
+export async function serve(
+  work: Work,
+  events: Events,
+  at: { fd: number } | { port: number },
+  watchdog: Watchdog,
+  keys: ServerKeys | undefined,
+): Promise<void> {
   let known: (socket: object) => void = () => {}
   const handler = (request: IncomingMessage, response: ServerResponse) => {
     if (keys && !takeCredential(request, keys)) return json(response.setHeader('connection', 'close'), 401, { message: 'the credential is missing or wrong' })
     known(request.socket)
-    answer(work, events, lease, request, response).catch((error: unknown) => {
+    answer(work, events, watchdog, request, response).catch((error: unknown) => {
       if (response.headersSent) return response.destroy()
       const [status, message] = error instanceof Refused ? [error.status, error.message] : [500, String((error as Error).message)]
       // Do not read the rest of a refused body.
@@ -63,11 +69,11 @@ export async function serve(work: Work, events: Events, at: { fd: number } | { p
   server.listen(at)
 }
 
-async function answer(work: Work, events: Events, lease: Lease, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(work: Work, events: Events, watchdog: Watchdog, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? '/', 'http://runner')
   switch (callOf(request.method, url.pathname)) {
     case 'watch':
-      return watch(response, lease)
+      return watch(response, watchdog)
     case 'ready':
       return json(response, 200, await work.ready)
     case 'events':
@@ -80,7 +86,7 @@ async function answer(work: Work, events: Events, lease: Lease, request: Incomin
       {
         const run = JSON.parse(await read(request)) as Run
         await work.run(run)
-        lease.allow(run.timeoutSeconds * 1000)
+        watchdog.allow(run.timeoutSeconds * 1000)
       }
       return nothing(response, 202)
     case 'sendArchive':
@@ -99,8 +105,8 @@ async function answer(work: Work, events: Events, lease: Lease, request: Incomin
   }
 }
 
-function watch(response: ServerResponse, lease: Lease): void {
-  const leave = lease.watch()
+function watch(response: ServerResponse, watchdog: Watchdog): void {
+  const leave = watchdog.watch()
   response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write('{"event":"ready"}\n')
   const timer = setInterval(() => response.write('{"event":"heartbeat"}\n'), HEARTBEAT_MS)
   response.on('close', () => {

@@ -1,12 +1,12 @@
 // Many sessions over three replicas behind a balancer that sends each connection to the next one, while replicas are killed at random. The instances are
-// fake, and outlive the replicas (test/support/farm).
+// fake, and outlive the replicas (test/support/fake-host).
 import { setTimeout as wait } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import { newKey } from '../../src/control/access/keys.ts'
-import { startBalancer, type Balancer } from '../support/farm/balancer.ts'
-import { callers, cdpLine, onSchedule, type Callers, type Kept } from '../support/farm/callers.ts'
-import { FARM_REPLICA, startFarm, type Farm } from '../support/farm/farm.ts'
+import { startBalancer, type Balancer } from '../support/fake-host/balancer.ts'
+import { callers, cdpLine, onSchedule, type Callers, type Kept } from '../support/fake-host/callers.ts'
+import { FAKE_HOST_REPLICA, startFakeHost, type FakeHost } from '../support/fake-host/fake-host.ts'
 import { processesNow } from '../support/leaks.ts'
 import { amount } from '../support/long.ts'
 import { endReplicas, replicaProcess, share, takenOver, type ReplicaProcess, type Shared } from '../support/replicas.ts'
@@ -25,14 +25,14 @@ const SETTLED_MS = 60_000
 const before = processesNow()
 const key = newKey()
 let shared: Shared
-let farm: Farm
+let fakeHost: FakeHost
 let replicas: ReplicaProcess[]
 let balancer: Balancer | undefined
 let balanced: Callers
 beforeAll(async () => {
-  shared = await share({ COB_MAX_BROWSERS: '5000', COB_WARM_BROWSERS: '4', COB_WARM_BROWSERS_MAX: '10', COB_FARM_TLS: '1' })
-  farm = await startFarm(shared.paths.root)
-  replicas = await Promise.all(Array.from({ length: REPLICAS }, () => replicaProcess(shared, key, [FARM_REPLICA])))
+  shared = await share({ COB_MAX_BROWSERS: '5000', COB_WARM_BROWSERS: '4', COB_WARM_BROWSERS_MAX: '10', COB_FAKE_HOST_TLS: '1' })
+  fakeHost = await startFakeHost(shared.paths.root)
+  replicas = await Promise.all(Array.from({ length: REPLICAS }, () => replicaProcess(shared, key, [FAKE_HOST_REPLICA])))
   await Promise.all(replicas.map((replica) => replica.start()))
   balancer = await startBalancer(replicas.map(({ url }) => Number(new URL(url).port)))
   balanced = callers([balancer.url], key, { fresh: true })
@@ -41,7 +41,7 @@ afterAll(async () => {
   // A start that failed has not made these, and the rest has to be ended all the same.
   balanced?.[Symbol.dispose]()
   await balancer?.[Symbol.asyncDispose]()
-  expect(await endReplicas(shared, replicas, key, before, [FARM_REPLICA], farm)).toEqual([])
+  expect(await endReplicas(shared, replicas, key, before, [FAKE_HOST_REPLICA], fakeHost)).toEqual([])
 }, 240_000)
 
 const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000)
@@ -153,7 +153,7 @@ test(
         'rows and instances to be the same',
         SETTLED_MS,
         async () => {
-          const [now, running] = [await rows(), await farm.running()]
+          const [now, running] = [await rows(), await fakeHost.running()]
           const ids = now.map(({ id }) => id)
           return now.every(({ state }) => ['running', 'warm'].includes(state)) && ids.toSorted().join() === running.toSorted().join() && now
         },

@@ -27,15 +27,15 @@ const create = async () => (await cloud.client.browsers.create({ telemetry: EVER
 const numbers = (count: number) => Array.from({ length: count }, (_, at) => `line ${at}`)
 const lines = async (id: string) => texts(await allOf(cloud.fetch, id, 'since=1h&limit=100&type=console_log')).filter((text) => text.startsWith('line '))
 
-/** Has the session tell of an event every few milliseconds, until it is stopped or its agent has gone. Returns how many there were; `toldAt`: when each was told. */
-function talk(id: string): { count: () => number; toldAt: readonly number[]; stop: () => Promise<number> } {
+/** Has the session tell of an event every few milliseconds, until it is stopped or its agent has gone. Returns how many there were; `sentAt`: when each was sent. */
+function talk(id: string): { count: () => number; sentAt: readonly number[]; stop: () => Promise<number> } {
   let count = 0
   let isOver = false
-  const toldAt: number[] = []
+  const sentAt: number[] = []
   const talking = (async () => {
     while (!isOver) {
       await say(paths, id, count, 1)
-      toldAt.push(performance.now())
+      sentAt.push(performance.now())
       count++
       await sleep(3)
     }
@@ -43,7 +43,7 @@ function talk(id: string): { count: () => number; toldAt: readonly number[]; sto
   talking.catch(() => {})
   return {
     count: () => count,
-    toldAt,
+    sentAt,
     async stop() {
       isOver = true
       await talking
@@ -72,17 +72,17 @@ test('a service that is killed again and again has every event in the archive on
 })
 
 /** The session has ended: it has all lines from the first on, but for those of the last moment before it was killed, and says that these may be missing. */
-async function lacksTheLastMoment(id: string, { toldAt }: ReturnType<typeof talk>, killedAt: number): Promise<void> {
+async function lacksTheLastMoment(id: string, { sentAt }: ReturnType<typeof talk>, killedAt: number): Promise<void> {
   await until(
     'the end of the session',
     STORED_MS,
     async () => (await cloud.query<{ state: string }>('select state from browsers where id = $1', [id]))[0]!.state === 'deleted',
   )
-  const told = await lines(id)
-  expect(told).toEqual(numbers(told.length))
-  const missing = toldAt[told.length]
+  const received = await lines(id)
+  expect(received).toEqual(numbers(received.length))
+  const missing = sentAt[received.length]
   const age = missing === undefined ? 0 : killedAt - missing
-  console.log(`of ${toldAt.length} lines ${told.length} are stored; the oldest that is missing was told ${Math.round(age)} ms before the kill`)
+  console.log(`of ${sentAt.length} lines ${received.length} are stored; the oldest that is missing was sent ${Math.round(age)} ms before the kill`)
   expect(age).toBeLessThan(LOST_MS + NOTED_MS)
   expect((await allOf(cloud.fetch, id)).at(-1)!.event).toMatchObject({ type: 'monitor_events_lost', data: { reason: 'instance_ended' } })
 }

@@ -48,9 +48,9 @@ afterAll(async () => {
 
 test('DevTools show every request of the session with its status, the redirect, and the bodies', async () => {
   await using watched = await watchedSession(cloud, ['network'], { headless: true })
-  const { session, told } = watched
+  const { session, received } = watched
   await session.page.goto(`http://host.cob.internal:${(site.address() as AddressInfo).port}/shop`)
-  await told.next('network_loading_failed', ({ data }) => String(data.url).endsWith('/cut'))
+  await received.next('network_loading_failed', ({ data }) => String(data.url).endsWith('/cut'))
   // A response is told of when its body has been fetched, which may be after a later request has failed.
   const har = await until('all requests in the archive', SEEN_MS, async () => {
     const answer = await cloud.fetch(`/browsers/${session.id}/har`)

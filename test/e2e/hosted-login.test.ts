@@ -148,10 +148,10 @@ describe('a person', () => {
     login.play(asks('i1', { fields, discovered_fields: [twin] }))
     await heading(page, 'Log in to shop.example')
     await page.locator('select').waitFor()
-    const told = await page
+    const received = await page
       .locator('form input')
       .evaluateAll((inputs) => inputs.map((input) => ['type', 'autocomplete', 'inputmode'].map((name) => input.getAttribute(name))))
-    expect(told).toEqual([
+    expect(received).toEqual([
       ['text', 'username', 'email'],
       ['password', 'current-password', null],
       ['text', 'one-time-code', null],

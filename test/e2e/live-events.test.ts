@@ -153,8 +153,8 @@ test('the live view with its list passes the accessibility check: beside the pic
 test('of thousands of events the newest are kept, and few lines are in the document', async () => {
   const page = await person.look(view())
   await toggle(page).click()
-  for (let told = 0; told < KEPT + 500; told += AT_ONCE)
-    await Promise.all(Array.from({ length: AT_ONCE }, (_, index) => tell('console_log', { text: `line ${told + index}` })))
+  for (let sent = 0; sent < KEPT + 500; sent += AT_ONCE)
+    await Promise.all(Array.from({ length: AT_ONCE }, (_, index) => tell('console_log', { text: `line ${sent + index}` })))
   // In one second an agent takes 4,000 at most.
   await sleep(1_000)
   await tell('console_log', { text: 'the last line' })

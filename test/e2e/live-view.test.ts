@@ -199,8 +199,8 @@ describe('a read-only live view', () => {
     await cloud.client.browsers.computer.writeClipboard(session.id, { text: 'untouched' })
     const { x, y } = await where(session.page, '#paint')
     const socket = new WebSocket(`${watch.replace('http', 'ws')}/socket?readOnly=false`)
-    const told: string[] = []
-    socket.on('message', (data, isBinary) => !isBinary && told.push(String(data as Buffer)))
+    const received: string[] = []
+    socket.on('message', (data, isBinary) => !isBinary && received.push(String(data as Buffer)))
     await once(socket, 'open')
     const word = (...bytes: number[]) => socket.send(Buffer.from(bytes))
     socket.send(Buffer.from('RFB 003.008\n'))
@@ -223,7 +223,7 @@ describe('a read-only live view', () => {
     expect((await heard()).filter(({ key }) => key !== undefined).map(({ key }) => key)).toEqual(['z', 'z'])
     expect((await cloud.client.browsers.computer.readClipboard(session.id)).text).toBe('untouched too')
     // It also does not receive what others copy.
-    expect(told.join()).not.toMatch(/untouched|clipboard/)
+    expect(received.join()).not.toMatch(/untouched|clipboard/)
     socket.terminate()
   })
 

@@ -21,7 +21,7 @@ let cloud: Cloud
 let site: LoginSite
 let id: string
 let login: ReturnType<typeof loginsOf>
-let told: TelemetryEvents
+let received: TelemetryEvents
 beforeAll(async () => {
   // The calls go past the service, which would take the session for one that nothing uses.
   cloud = await shareCloud({ COB_STANDBY_AFTER_SECONDS: '0' })
@@ -32,13 +32,13 @@ beforeAll(async () => {
     telemetry: capturing('interaction', 'network', 'console', 'page', 'screenshot', 'control'),
   }
   id = (await cloud.client.browsers.create(options as object)).session_id
-  told = await readTelemetry(cloud, id)
+  received = await readTelemetry(cloud, id)
   login = loginsOf(await endpointOf(cloud, id))
   // The same machine by its address is another site, so its frames have a process of their own.
   foreign = /^[\d.]+/.exec((await runInside(cloud, id, `getent ahostsv4 ${OWN}`)).output)![0]
 }, 90_000)
 afterAll(async () => {
-  await told[Symbol.asyncDispose]()
+  await received[Symbol.asyncDispose]()
   await cloud.client.browsers.deleteByID(id)
   await site[Symbol.asyncDispose]()
   await cloud[Symbol.asyncDispose]()
@@ -294,12 +294,12 @@ test('nothing that was typed is in any event, and neither clicks nor keys of a l
   const model = await opened('told')
   await login.act([fill(model, 'user', 'jane.canary@example.test'), fill(model, 'pin', '73519'), click(model, 'go')])
   await login.settle()
-  await told.next('page_navigation_settled', ({ data }) => String(data.url).includes('/told-next'))
-  await told.next('console_log')
-  const all = JSON.stringify(told.all)
+  await received.next('page_navigation_settled', ({ data }) => String(data.url).includes('/told-next'))
+  await received.next('console_log')
+  const all = JSON.stringify(received.all)
   for (const value of [SECRET, encodeURIComponent(SECRET), 'jane.canary', '73519', '194053']) expect(all).not.toContain(value)
-  expect([...told.of('interaction_click'), ...told.of('interaction_key')]).toEqual([])
-  expect(told.all.filter(({ source }) => /Login/.test(source.event ?? ''))).toEqual([])
+  expect([...received.of('interaction_click'), ...received.of('interaction_key')]).toEqual([])
+  expect(received.all.filter(({ source }) => /Login/.test(source.event ?? ''))).toEqual([])
 })
 
 test('a popup of the page is read while it is there, then its opener again', async () => {

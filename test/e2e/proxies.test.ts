@@ -9,7 +9,7 @@ import { WebSocketServer } from 'ws'
 import { session } from '../../src/agent/session/contract.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { sleep } from '../../src/base/wait.ts'
-import { makeSessionProxies, type ProxyTold } from '../../src/control/sessions/browsers/session-proxies.ts'
+import { makeSessionProxies, type SessionProxyFit } from '../../src/control/sessions/browsers/session-proxies.ts'
 import type { BrowserRow } from '../../src/control/sessions/browsers/rows.ts'
 import { makeForwarder } from '../../src/egress/forwarder.ts'
 import type { Upstream } from '../../src/egress/upstream.ts'
@@ -40,7 +40,7 @@ const proxies = makeSessionProxies({
   leases: alone('this one'),
   forwarder,
   directWays: undefined,
-  waysOf: async ({ id }) => {
+  routingOf: async ({ id }) => {
     const upstream = chosen.get(id)
     return upstream && { upstream, routes: [] }
   },
@@ -106,7 +106,7 @@ async function through({ id, agent }: Opened, upstream: Partial<Upstream> | unde
   else chosen.delete(id)
   const signal = AbortSignal.timeout(30_000)
   const began = performance.now()
-  const fit = (body: ProxyTold) => call(agent, session.fitSession, { body }, { signal })
+  const fit = (body: SessionProxyFit) => call(agent, session.fitSession, { body }, { signal })
   await proxies.fitted({ id } as BrowserRow, agent, fit, signal)
   return performance.now() - began
 }

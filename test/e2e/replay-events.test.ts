@@ -8,7 +8,7 @@ import { call } from '../../src/http/client.ts'
 import { endpointOf } from '../support/agents.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { colours, near } from '../support/films.ts'
-import { keepEvents, type Told } from '../support/kept-events.ts'
+import { keepEvents, type Received } from '../support/kept-events.ts'
 import { invitePerson, type Person } from '../support/person.ts'
 import { CORNER, SMALL, testReplays, type TestReplays } from '../support/replays.ts'
 import { openSession } from '../support/session.ts'
@@ -60,7 +60,7 @@ beforeAll(async () => {
   // Both were read in the same moment, from two clocks of one machine.
   expect(Math.abs(began / 1000 - Date.parse(replay.started_at!))).toBeLessThan(FRAME_MS)
   const at = (seconds: number) => Math.round(began + seconds * 1e6)
-  const told: Told[] = [
+  const received: Received[] = [
     ['cdp_connect', at(0.2)],
     ['page_navigation', at(0.5), { url: `https://shop.test/?token=${SECRET}` }],
     [
@@ -71,7 +71,7 @@ beforeAll(async () => {
     ['interaction_click', at(2), { text: 'Add to cart', selector: '#add', x: 10, y: 20 }],
     ['api_call', at(2.5), { operation_id: 'clickMouse', status: 200, duration_ms: 12 }],
     ['monitor_events_lost', at(3), { count: 214, reason: 'too_many' }],
-    ...HOSTILE.map((text, index): Told => [
+    ...HOSTILE.map((text, index): Received => [
       'console_log',
       at(3.5 + index / 100),
       { text, url: 'javascript:hacked=1', [text.slice(0, 60)]: text, args: [text] },
@@ -80,7 +80,7 @@ beforeAll(async () => {
     ['page_crashed', at(4.5), { url: 'https://shop.test/pay' }],
     ['system_oom_kill', at(5), { process_name: 'chromium', rss_kb: 1_000_000, pid: 3 }],
   ]
-  await keepEvents(cloud, sessionId, told)
+  await keepEvents(cloud, sessionId, received)
   view = { full: await link(replay.replay_id, 'full'), brief: replay.replay_view_url! }
 })
 afterAll(async () => {
@@ -287,8 +287,8 @@ test('tens of thousands of events are a list like any other, which goes on when 
   await replays.film(session, replay)
   const [row] = await cloud.query<{ clock: number }>('select clock_started_at::float8 as clock from replays where id = $1', [replay.replay_id])
   const count = AT_ONCE + 1_500
-  const told = Array.from({ length: count }, (_, index): Told => ['console_log', row!.clock + 1 + index * 40, { text: `line ${index + 1}` }])
-  await keepEvents(cloud, session.id, told)
+  const received = Array.from({ length: count }, (_, index): Received => ['console_log', row!.clock + 1 + index * 40, { text: `line ${index + 1}` }])
+  await keepEvents(cloud, session.id, received)
   const { page, problems } = await open(replay.replay_view_url!)
   await page.getByText(`The first ${AT_ONCE} events.`).waitFor()
   const inDocument = () => page.locator('.ev-row').count()

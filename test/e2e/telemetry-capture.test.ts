@@ -33,7 +33,7 @@ test('nobody is attached to pages before a category needs it and after none does
   const { browsers } = cloud.client
   const { session_id: id, cdp_ws_url } = await browsers.create({ telemetry: capturing() } as Create)
   try {
-    await using told = await readTelemetry(cloud, id)
+    await using received = await readTelemetry(cloud, id)
     using cdp = await openCdp(cdp_ws_url, AbortSignal.timeout(60_000))
     const targets = async () => (await cdp.send<{ targetInfos: Target[] }>('Target.getTargets')).targetInfos.filter(({ type }) => type === 'page')
     const [{ targetId }] = (await targets()) as [Target]
@@ -50,19 +50,19 @@ test('nobody is attached to pages before a category needs it and after none does
       await cdp.send('Target.detachFromTarget', { sessionId })
     }
     await navigate('before')
-    expect(told.all.filter(({ type }) => type.startsWith('page_'))).toEqual([])
+    expect(received.all.filter(({ type }) => type.startsWith('page_'))).toEqual([])
 
     await update({ browser: { page: { enabled: true } } })
     expect(await isAttached()).toEqual([true])
     await navigate('during')
-    await told.next('page_load', ({ data }) => data.url === pages.url('during'))
+    await received.next('page_load', ({ data }) => data.url === pages.url('during'))
 
     // Another category, without a break in the first one.
     await update({ browser: { interaction: { enabled: true } } })
     await cloud.client.browsers.computer.clickMouse(id, { x: 500, y: 500 })
-    const click = await told.next('interaction_click')
+    const click = await received.next('interaction_click')
     await navigate('again')
-    const load = await told.next('page_load', ({ data }) => data.url === pages.url('again'))
+    const load = await received.next('page_load', ({ data }) => data.url === pages.url('again'))
     expect([click.data.nav_seq, load.data.nav_seq]).toEqual([2, 3])
     expect(click.data.session_id).toBe(load.data.session_id)
 
@@ -71,18 +71,18 @@ test('nobody is attached to pages before a category needs it and after none does
     await update({ browser: { console: { enabled: false } } })
     for (const [number, next] of ['same', 'next'].entries()) {
       await cloud.client.browsers.computer.clickMouse(id, { x: 500, y: 500 })
-      await until('the click', 10_000, () => told.of('interaction_click').length === 2 + number)
+      await until('the click', 10_000, () => received.of('interaction_click').length === 2 + number)
       await navigate(next)
     }
 
     await update({ browser: { page: { enabled: false }, interaction: { enabled: false } } })
     expect(await isAttached()).toEqual([false])
-    const last = told.all.length
+    const last = received.all.length
     await navigate('after')
     await cloud.client.browsers.computer.clickMouse(id, { x: 500, y: 500 })
-    expect(told.all.slice(last).filter(({ type }) => /^(page|interaction|monitor)_/.test(type))).toEqual([])
+    expect(received.all.slice(last).filter(({ type }) => /^(page|interaction|monitor)_/.test(type))).toEqual([])
     expect((await targets()).map((target) => target.targetId)).toEqual([targetId])
-    expect(told.all.filter(({ type }) => type.startsWith('monitor_'))).toEqual([])
+    expect(received.all.filter(({ type }) => type.startsWith('monitor_'))).toEqual([])
   } finally {
     await browsers.deleteByID(id)
   }
@@ -90,16 +90,16 @@ test('nobody is attached to pages before a category needs it and after none does
 
 test('tabs and popups that anyone opens are watched from their first document, each once', async () => {
   await using made = await watchedSession(cloud, ['page', 'interaction'])
-  const { session, told } = made
+  const { session, received } = made
   const { page } = session
   await page.goto(pages.url('opener'))
   const popup = page.waitForEvent('popup')
   await page.evaluate(`void window.open(${JSON.stringify(pages.url('popup'))})`)
   await (await popup).waitForLoadState()
-  const { data: opened } = await told.next('page_tab_opened')
-  const { data: loaded } = await told.next('page_load', ({ data }) => data.url === pages.url('popup'))
+  const { data: opened } = await received.next('page_tab_opened')
+  const { data: loaded } = await received.next('page_load', ({ data }) => data.url === pages.url('popup'))
   expect(opened).toMatchObject({ target_id: loaded.target_id, target_type: 'page', url: expect.any(String) })
-  expect(opened.opener_id).toBe((await told.next('page_load', ({ data }) => data.url === pages.url('opener'))).data.target_id)
+  expect(opened.opener_id).toBe((await received.next('page_load', ({ data }) => data.url === pages.url('opener'))).data.target_id)
   expect(opened).not.toHaveProperty('session_id')
 
   const names = Array.from({ length: 20 }, (_, number) => `tab-${number}`)
@@ -109,17 +109,17 @@ test('tabs and popups that anyone opens are watched from their first document, e
       await tab.goto(pages.url(name))
     }),
   )
-  for (const name of names) await told.next('page_load', ({ data }) => data.url === pages.url(name))
-  const loads = told.of('page_load').map(({ data }) => data.url)
+  for (const name of names) await received.next('page_load', ({ data }) => data.url === pages.url(name))
+  const loads = received.of('page_load').map(({ data }) => data.url)
   expect(loads.toSorted()).toEqual(['opener', 'popup', ...names].map((name) => pages.url(name)).toSorted())
-  expect(told.of('page_tab_opened').length).toBe(21)
+  expect(received.of('page_tab_opened').length).toBe(21)
   // A person opens one, which shows a page of Chromium's first.
   await cloud.client.browsers.computer.pressKey(session.id, { keys: ['Ctrl+t'] })
-  await until('the new tab', 10_000, () => told.of('page_tab_opened').length === 22)
+  await until('the new tab', 10_000, () => received.of('page_tab_opened').length === 22)
   await cloud.client.browsers.computer.typeText(session.id, { text: `${pages.url('by-hand')}\n` })
-  await told.next('page_load', ({ data }) => data.url === pages.url('by-hand'))
-  expect(told.all.filter(({ type, data }) => type !== 'page_tab_opened' && String(data.url).startsWith('chrome'))).toEqual([])
-  expect(told.of('monitor_init_failed')).toEqual([])
+  await received.next('page_load', ({ data }) => data.url === pages.url('by-hand'))
+  expect(received.all.filter(({ type, data }) => type !== 'page_tab_opened' && String(data.url).startsWith('chrome'))).toEqual([])
+  expect(received.of('monitor_init_failed')).toEqual([])
 })
 
 test.each([[['page']], [['page', 'network', 'console']]])('workers and frames of all kinds run while %j are captured', async (names) => {
@@ -142,23 +142,23 @@ test.each([[['page']], [['page', 'network', 'console']]])('workers and frames of
     }),
   ])`)
   expect(ran).toEqual(['worker', 'worker in a worker', 'shared worker', 'frame'])
-  expect(made.told.of('monitor_init_failed')).toEqual([])
+  expect(made.received.of('monitor_init_failed')).toEqual([])
 })
 
 test('a crash of Chromium is told, and the capture goes on', async () => {
   const { browsers } = cloud.client
   const { session_id: id } = await browsers.create({ telemetry: capturing('page'), start_url: pages.url('before-crash') } as Create)
   try {
-    await using told = await readTelemetry(cloud, id)
-    await told.next('page_load', ({ data }) => data.url === pages.url('before-crash'))
+    await using received = await readTelemetry(cloud, id)
+    await received.next('page_load', ({ data }) => data.url === pages.url('before-crash'))
     await killChromium(cloud, id)
-    expect((await told.next('monitor_disconnected')).data).toEqual({ reason: 'chrome_restarted' })
-    const { data } = await told.next('monitor_reconnected')
+    expect((await received.next('monitor_disconnected')).data).toEqual({ reason: 'chrome_restarted' })
+    const { data } = await received.next('monitor_reconnected')
     expect(data).toEqual({ reconnect_duration_ms: expect.any(Number) })
     await browsers.playwright.execute(id, { code: `await page.goto(${JSON.stringify(pages.url('after-crash'))})` })
-    await told.next('page_load', ({ data: { url } }) => url === pages.url('after-crash'))
-    expect(told.of('monitor_disconnected').length).toBe(1)
-    expect(told.of('monitor_init_failed')).toEqual([])
+    await received.next('page_load', ({ data: { url } }) => url === pages.url('after-crash'))
+    expect(received.of('monitor_disconnected').length).toBe(1)
+    expect(received.of('monitor_init_failed')).toEqual([])
   } finally {
     await browsers.deleteByID(id)
   }
@@ -166,28 +166,28 @@ test('a crash of Chromium is told, and the capture goes on', async () => {
 
 test("a crash of a page's renderer is told", async () => {
   await using made = await watchedSession(cloud, ['page'])
-  const { session, told } = made
+  const { session, received } = made
   await session.page.goto(pages.url('crashing'))
   session.page.goto('chrome://crash').catch(() => {}) // it never answers
-  const { data, source } = await told.next('page_crashed')
+  const { data, source } = await received.next('page_crashed')
   expect(data).toEqual({ target_id: expect.any(String), target_type: 'page', url: pages.url('crashing') })
   expect(source.metadata).toEqual({ target_id: data.target_id, session_id: expect.any(String) })
 })
 
 test('pictures show the page after it has loaded, and none while a password can be read in it', async () => {
   await using made = await watchedSession(cloud, ['screenshot', 'page'])
-  const { session, told } = made
+  const { session, received } = made
   const { page } = session
   await page.goto(pages.url('picture'))
-  const { data } = await told.next('monitor_screenshot')
+  const { data } = await received.next('monitor_screenshot')
   const png = Buffer.from(String(data.png), 'base64')
   expect(png.subarray(1, 4).toString()).toBe('PNG')
   expect(png.readUInt32BE(16)).toBeGreaterThan(400)
   await page.setContent('<input type="password" id="a"><input autocomplete="one-time-code" id="b"><p>Shown</p>')
   const taken = async () => {
-    const before = told.of('monitor_screenshot').length
+    const before = received.of('monitor_screenshot').length
     await page.locator('p').click()
-    return until('a picture', 5_000, () => told.of('monitor_screenshot').length > before).catch(() => false)
+    return until('a picture', 5_000, () => received.of('monitor_screenshot').length > before).catch(() => false)
   }
   await page.locator('#a').fill('dots only')
   expect(await taken()).toBe(true)
@@ -199,14 +199,14 @@ test('pictures show the page after it has loaded, and none while a password can 
 
 test('a page that writes a line of 70 MB, and one that adds and removes a thousand frames, end nothing: later pages are told, and new targets go on', async () => {
   await using made = await watchedSession(cloud, ['page', 'console', 'network', 'interaction'])
-  const { session, told } = made
+  const { session, received } = made
   const { page } = session
   await page.goto(pages.url('hostile'))
   await page.evaluate(() => {
     console.log('x'.repeat(70_000_000))
     for (let count = 0; count < 3; count++) console.log('x'.repeat(3_000_000))
   })
-  expect((await told.next('monitor_events_lost', ({ data }) => data.reason === 'too_large')).data.count).toBeGreaterThan(0)
+  expect((await received.next('monitor_events_lost', ({ data }) => data.reason === 'too_large')).data.count).toBeGreaterThan(0)
   await page.evaluate(`(async () => {
     for (let turn = 0; turn < 10; turn++) {
       const frames = Array.from({ length: 100 }, () => document.body.appendChild(document.createElement('iframe')))
@@ -219,8 +219,8 @@ test('a page that writes a line of 70 MB, and one that adds and removes a thousa
   expect(
     await tab.evaluate(`new Promise((resolve) => { new Worker(URL.createObjectURL(new Blob(['postMessage(1)']))).onmessage = ({ data }) => resolve(data) })`),
   ).toBe(1)
-  await told.next('page_load', ({ data }) => data.url === pages.url('later'))
+  await received.next('page_load', ({ data }) => data.url === pages.url('later'))
   await page.goto(pages.url('after'))
-  await told.next('page_load', ({ data }) => data.url === pages.url('after'))
-  expect(told.of('monitor_disconnected')).toEqual([])
+  await received.next('page_load', ({ data }) => data.url === pages.url('after'))
+  expect(received.of('monitor_disconnected')).toEqual([])
 })

@@ -8,7 +8,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { agentOf } from '../support/inside.ts'
 import { watchMemory } from '../support/memory.ts'
 import { shareCloud } from '../support/shelf.ts'
-import { readTelemetry, watchedSession, type Told } from '../support/telemetry.ts'
+import { readTelemetry, watchedSession, type Received } from '../support/telemetry.ts'
 
 /** For a page that floods two busy cores. */
 const FLOOD_MS = 60_000
@@ -57,26 +57,26 @@ beforeAll(async () => {
 afterAll(() => ended.disposeAsync())
 
 const at = (path: string) => site + path
-const is = (path: string) => (event: Told) => event.data.url === at(path)
+const is = (path: string) => (event: Received) => event.data.url === at(path)
 
 test('10,000 lines a second, 500 requests at once, 200 MB of answers and downloads, and 50 tabs: what is lost is told, the session answers, and memory is bounded', async () => {
   await using made = await watchedSession(cloud, ['network', 'console', 'page', 'interaction'])
-  const { session, told } = made
+  const { session, received } = made
   await session.page.goto(at('/empty'))
   using memory = watchMemory([agentOf(cloud, session.id), cloud.pid()])
 
   const flood = `{ window.lines = 0; const flood = setInterval(() => { for (let i = 0; i < 100; i++) console.log('line ' + lines++, { lines }) }, 10); setTimeout(() => clearInterval(flood), 3000) }`
   await session.page.evaluate(flood)
-  await told.next('monitor_events_lost', ({ data }) => data.reason === 'console')
+  await received.next('monitor_events_lost', ({ data }) => data.reason === 'console')
   const { success } = await cloud.client.browsers.playwright.execute(session.id, { code: 'return await page.title()' })
   expect(success).toBe(true)
   await sleep(3000)
   // An error is told all the same.
   await session.page.evaluate(`console.error('after the flood')`)
-  const after = await told.next('console_error', ({ data }) => data.text === 'after the flood')
+  const after = await received.next('console_error', ({ data }) => data.text === 'after the flood')
   const written = await session.page.evaluate<number>('lines')
-  const lines = told.of('console_log')
-  const losses = told.of('monitor_events_lost').filter(({ data }) => data.reason === 'console')
+  const lines = received.of('console_log')
+  const losses = received.of('monitor_events_lost').filter(({ data }) => data.reason === 'console')
   const lost = losses.reduce((sum, { data }) => sum + (data.count as number), 0)
   const seconds = Math.ceil((after.ts - lines[0]!.ts) / 1_000_000)
   expect(lines.length).toBeGreaterThanOrEqual(LINES)
@@ -90,15 +90,15 @@ test('10,000 lines a second, 500 requests at once, 200 MB of answers and downloa
   await until(
     'the answers',
     FLOOD_MS,
-    () => told.of('network_response').filter(({ data }) => (data.url as string).startsWith(at('/secret?n='))).length === 500,
+    () => received.of('network_response').filter(({ data }) => (data.url as string).startsWith(at('/secret?n='))).length === 500,
     { everyMs: 50 },
   )
 
   await session.page.evaluate(`fetch('/big').then(async (r) => { for await (const piece of r.body); })`)
-  const big = await told.next('network_response', is('/big'))
+  const big = await received.next('network_response', is('/big'))
   expect([big.data.status, big.data.body, big.truncated]).toEqual([200, undefined, true])
   await session.page.evaluate(`{ const a = document.createElement('a'); a.href = '/download'; a.click() }`)
-  await told.next('network_request', is('/download'))
+  await received.next('network_request', is('/download'))
   await until(`${2 * BIG} MB`, FLOOD_MS, () => taken.includes('/big') && taken.includes('/download'), { everyMs: 50 })
 
   const tabs = await Promise.all(Array.from({ length: 50 }, () => session.browser.contexts()[0]!.newPage()))
@@ -108,7 +108,7 @@ test('10,000 lines a second, 500 requests at once, 200 MB of answers and downloa
     FLOOD_MS,
     () =>
       new Set(
-        told
+        received
           .of('network_response')
           .map(({ data }) => data.url)
           .filter((url) => (url as string).startsWith(at('/empty?tab='))),

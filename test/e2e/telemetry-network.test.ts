@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Cloud } from '../support/cloud.ts'
 import { shareCloud } from '../support/shelf.ts'
-import { watchedSession, type Told } from '../support/telemetry.ts'
+import { watchedSession, type Received } from '../support/telemetry.ts'
 
 const CANARY = `cAnArY${randomUUID().slice(0, 8)}`
 
@@ -92,19 +92,19 @@ beforeAll(async () => {
 afterAll(() => ended.disposeAsync())
 
 const at = (path: string) => site + path
-const is = (path: string) => (event: Told) => event.data.url === at(path)
+const is = (path: string) => (event: Received) => event.data.url === at(path)
 
 describe('requests', () => {
   test('a request and its answer are told with all that the API names', async () => {
     await using made = await watchedSession(cloud, ['network'])
-    const { session, told } = made
+    const { session, received } = made
     await session.page.goto(at('/empty'))
     const body = JSON.stringify({ user: 'kim', n: 1 })
     await session.page.evaluate(
       `fetch('/json', { method: 'POST', headers: { 'content-type': 'application/json', 'x-own': 'yes' }, body: '${body}' }).then((r) => r.text())`,
     )
-    const request = await told.next('network_request', is('/json'))
-    const response = await told.next('network_response', is('/json'))
+    const request = await received.next('network_request', is('/json'))
+    const response = await received.next('network_response', is('/json'))
     const target = { target_id: expect.any(String), target_type: 'page', session_id: expect.any(String) }
     const context = { ...target, frame_id: request.data.target_id, loader_id: expect.any(String), nav_seq: expect.any(Number), url: at('/json') }
     expect(request).toMatchObject({ category: 'network', source: { kind: 'cdp', event: 'Network.requestWillBeSent' } })
@@ -132,24 +132,24 @@ describe('requests', () => {
     })
     expect(response).toMatchObject({ truncated: true, source: { kind: 'cdp', event: 'Network.loadingFinished' } })
     expect(response.seq).toBeGreaterThan(request.seq)
-    const document = await told.next('network_response', is('/empty'))
+    const document = await received.next('network_response', is('/empty'))
     expect(document.data).toMatchObject({ resource_type: 'Document', status: 200, body: PAGES['/empty'] })
     expect(document.truncated).toBeUndefined()
     // The page has nothing more to load.
-    const idle = await told.next('network_idle', ({ seq }) => seq > response.seq)
+    const idle = await received.next('network_idle', ({ seq }) => seq > response.seq)
     expect(idle.data).toEqual({ ...target, frame_id: request.data.target_id, loader_id: expect.any(String), nav_seq: expect.any(Number), url: at('/empty') })
     expect(idle.ts - response.ts).toBeGreaterThan(400_000)
   })
 
   test('bodies are cut to 8 KB of JSON, XML and forms, and 4 KB of other text; binary and very long ones are left out, and so are long posts', async () => {
     await using made = await watchedSession(cloud, ['network'])
-    const { session, told } = made
+    const { session, received } = made
     await session.page.goto(at('/empty'))
     const get = (path: string, as = 'arrayBuffer') => session.page.evaluate(`fetch('${path}').then((r) => r.${as}()).then(() => {})`)
     for (const path of ['/xml', '/form', '/text', '/image', '/long', '/nothing']) await get(path)
     await get('/text?blob', 'blob')
     const lengthOf = async (path: string) => {
-      const { data, truncated } = await told.next('network_response', is(path))
+      const { data, truncated } = await received.next('network_response', is(path))
       return [data.body === undefined ? undefined : Buffer.byteLength(data.body as string), truncated]
     }
     expect(await lengthOf('/xml')).toEqual([8192, true])
@@ -165,7 +165,7 @@ describe('requests', () => {
     await post('/posted-long', `'z'.repeat(500_000)`)
     await post('/posted-bytes', 'new Uint8Array([0, 255, 254, 1])')
     const posted = async (path: string) => {
-      const { data, truncated } = await told.next('network_request', is(path))
+      const { data, truncated } = await received.next('network_request', is(path))
       return [(data.post_data as string | undefined)?.length, truncated]
     }
     expect(await posted('/posted')).toEqual([8192, true])
@@ -175,12 +175,12 @@ describe('requests', () => {
 
   test('each hop of a redirect has its request and its answer', async () => {
     await using made = await watchedSession(cloud, ['network'])
-    const { session, told } = made
+    const { session, received } = made
     await session.page.goto(at('/empty'))
     await session.page.evaluate(`fetch('/hop').then((r) => r.text())`)
-    await told.next('network_response', is('/json'))
-    const [{ data: first }] = [await told.next('network_request', is('/hop'))]
-    const steps = told.all.filter(({ data }) => data.request_id === first.request_id)
+    await received.next('network_response', is('/json'))
+    const [{ data: first }] = [await received.next('network_request', is('/hop'))]
+    const steps = received.all.filter(({ data }) => data.request_id === first.request_id)
     expect(steps.map(({ type, data }) => [type, data.url, data.status, data.redirect_url])).toEqual([
       ['network_request', at('/hop'), undefined, undefined],
       ['network_response', at('/hop'), 302, undefined],
@@ -194,61 +194,61 @@ describe('requests', () => {
 
   test('a request that fails is told with its reason, and one that its page has given up as canceled', async () => {
     await using made = await watchedSession(cloud, ['network'])
-    const { session, told } = made
+    const { session, received } = made
     await session.page.goto(at('/empty'))
     await session.page.evaluate(`fetch('/hang-up').catch(() => {})`)
-    const failed = await told.next('network_loading_failed', is('/hang-up'))
+    const failed = await received.next('network_loading_failed', is('/hang-up'))
     expect(failed.data).toMatchObject({ error_text: 'net::ERR_EMPTY_RESPONSE', canceled: false, resource_type: 'Fetch', frame_id: failed.data.target_id })
     await session.page.evaluate(`{ const c = new AbortController(); fetch('/never', { signal: c.signal }).catch(() => {}); setTimeout(() => c.abort(), 100) }`)
-    const canceled = await told.next('network_loading_failed', is('/never'))
+    const canceled = await received.next('network_loading_failed', is('/never'))
     expect(canceled.data).toMatchObject({ error_text: 'net::ERR_ABORTED', canceled: true })
-    const request = await told.next('network_request', is('/never'))
+    const request = await received.next('network_request', is('/never'))
     expect(canceled.data.request_id).toBe(request.data.request_id)
   })
 
   test('what frames in other processes and workers ask for is told, and so are sockets and event streams, whose end nobody waits for', async () => {
     await using made = await watchedSession(cloud, ['network', 'console'])
-    const { session, told } = made
+    const { session, received } = made
     await session.page.goto(at('/kinds'))
     for (const [path, type] of [
       ['/text?frame', 'iframe'],
       ['/text?worker', 'worker'],
       ['/text?shared', 'shared_worker'],
     ] as const) {
-      expect((await told.next('network_request', is(path))).data).toMatchObject({ target_type: type, method: 'GET', resource_type: 'Fetch' })
-      if (type !== 'iframe') expect((await told.next('network_response', is(path))).data).toMatchObject({ target_type: type, status: 200 })
+      expect((await received.next('network_request', is(path))).data).toMatchObject({ target_type: type, method: 'GET', resource_type: 'Fetch' })
+      if (type !== 'iframe') expect((await received.next('network_response', is(path))).data).toMatchObject({ target_type: type, status: 200 })
     }
     for (const [line, type] of [
       ['in a frame', 'iframe'],
       ['in a worker', 'worker'],
       ['in a shared worker', 'shared_worker'],
     ])
-      expect((await told.next('console_log', ({ data }) => data.text === line)).data.target_type).toBe(type)
+      expect((await received.next('console_log', ({ data }) => data.text === line)).data.target_type).toBe(type)
     // Asked for in the page, answered in the process that they are for.
     for (const path of ['/frame', '/worker.js', '/shared.js']) {
-      const request = await told.next('network_request', is(path))
-      expect((await told.next('network_response', is(path))).data).toMatchObject({ request_id: request.data.request_id, status: 200 })
+      const request = await received.next('network_request', is(path))
+      expect((await received.next('network_response', is(path))).data).toMatchObject({ request_id: request.data.request_id, status: 200 })
     }
-    const socket = await told.next('network_response', ({ data }) => data.resource_type === 'WebSocket')
+    const socket = await received.next('network_response', ({ data }) => data.resource_type === 'WebSocket')
     expect(socket.data).toMatchObject({ status: 101, method: 'GET', url: `${site.replace('http', 'ws')}/socket?token=[redacted]` })
-    const opened = await told.next('network_request', ({ data }) => data.request_id === socket.data.request_id)
+    const opened = await received.next('network_request', ({ data }) => data.request_id === socket.data.request_id)
     expect(opened.data).toMatchObject({ resource_type: 'WebSocket', url: socket.data.url })
-    const stream = await told.next('network_response', is('/events'))
+    const stream = await received.next('network_response', is('/events'))
     expect(stream.data).toMatchObject({ resource_type: 'EventSource', mime_type: 'text/event-stream', status: 200 })
     expect(stream.data).not.toHaveProperty('body')
-    expect((await told.next('network_idle')).data).toMatchObject({ url: at('/kinds'), target_type: 'page' })
+    expect((await received.next('network_idle')).data).toMatchObject({ url: at('/kinds'), target_type: 'page' })
   })
 
   test('what the session does not reach, because its proxy or its list of hosts forbids it, is a proxy error', async () => {
     await using made = await watchedSession(cloud, ['network'], { network: { allowed_hosts: ['allowed.test'] } })
-    const { session, told } = made
+    const { session, received } = made
     await session.page.goto('http://forbidden.test/path').catch(() => {})
-    const { data } = await told.next('proxy_error')
+    const { data } = await received.next('proxy_error')
     expect(data).toMatchObject({ code: 'network_policy_denied', status: 403, method: 'GET', resource_type: 'Document', url: 'http://forbidden.test/path' })
-    expect((await told.next('network_response', ({ data: { request_id } }) => request_id === data.request_id)).data.status).toBe(403)
+    expect((await received.next('network_response', ({ data: { request_id } }) => request_id === data.request_id)).data.status).toBe(403)
     // Chromium does not tell what the proxy has answered to it.
     await session.page.goto('https://forbidden.test/path').catch(() => {})
-    const tunnel = await told.next('proxy_error', ({ data: { url } }) => url === 'https://forbidden.test/path')
+    const tunnel = await received.next('proxy_error', ({ data: { url } }) => url === 'https://forbidden.test/path')
     expect(tunnel.data).toMatchObject({ code: 'unknown', raw_code: 'err_tunnel_connection_failed', status: 502 })
   })
 })
@@ -256,9 +256,9 @@ describe('requests', () => {
 describe('the console', () => {
   test('calls are told with their arguments as texts, and exceptions with where they were thrown', async () => {
     await using made = await watchedSession(cloud, ['console'])
-    const { session, told } = made
+    const { session, received } = made
     await session.page.goto(at('/console'))
-    const log = await told.next('console_log')
+    const log = await received.next('console_log')
     expect(log).toMatchObject({ source: { kind: 'cdp', event: 'Runtime.consoleAPICalled' }, category: 'console' })
     expect(log.data).toMatchObject({
       level: 'warning',
@@ -269,35 +269,35 @@ describe('the console', () => {
     })
     const frame = { functionName: '', scriptId: expect.any(String), url: at('/console'), lineNumber: expect.any(Number), columnNumber: expect.any(Number) }
     expect(log.data.stack_trace).toMatchObject({ callFrames: [frame] })
-    const error = await told.next('console_error', ({ source }) => source.event === 'Runtime.consoleAPICalled')
+    const error = await received.next('console_error', ({ source }) => source.event === 'Runtime.consoleAPICalled')
     expect(error.data).toMatchObject({ level: 'error', text: 'bad', args: ['bad', expect.stringContaining('Error: why')] })
-    const thrown = await told.next('console_error', ({ data }) => data.text === 'Uncaught TypeError: boom')
+    const thrown = await received.next('console_error', ({ data }) => data.text === 'Uncaught TypeError: boom')
     expect(thrown.data).toMatchObject({ line: expect.any(Number), column: expect.any(Number), stack_trace: { callFrames: [{ functionName: 'late' }] } })
     expect(thrown.data).not.toHaveProperty('level')
-    await told.next('console_error', ({ data }) => data.text === 'Uncaught (in promise) RangeError: later')
-    const long = await told.next('console_log', ({ data }) => data.level === 'info')
+    await received.next('console_error', ({ data }) => data.text === 'Uncaught (in promise) RangeError: later')
+    const long = await received.next('console_log', ({ data }) => data.level === 'info')
     expect([(long.data.text as string).length, long.truncated]).toEqual([4096, true])
   })
 
   test('what was written before it is captured is not told', async () => {
     await using made = await watchedSession(cloud, ['network'])
-    const { session, told } = made
+    const { session, received } = made
     await session.page.goto(at('/empty'))
     await session.page.evaluate(`console.log('before')`)
     await cloud.client.browsers.update(session.id, { telemetry: { browser: { console: { enabled: true } } } } as never)
     await session.page.evaluate(`console.log('after')`)
-    await told.next('console_log', ({ data }) => data.text === 'after')
-    expect(told.of('console_log').map(({ data }) => data.text)).toEqual(['after'])
+    await received.next('console_log', ({ data }) => data.text === 'after')
+    expect(received.of('console_log').map(({ data }) => data.text)).toEqual(['after'])
     await cloud.client.browsers.update(session.id, { telemetry: { browser: { console: { enabled: false } } } } as never)
     await session.page.evaluate(`console.log('too late'); fetch('/json?last').then((r) => r.text())`)
-    await told.next('network_response', is('/json?last'))
-    expect(told.of('console_log')).toHaveLength(1)
+    await received.next('network_response', is('/json?last'))
+    expect(received.of('console_log')).toHaveLength(1)
   })
 })
 
 test('secrets in headers, addresses, bodies, posts and lines of the console never appear', async () => {
   await using made = await watchedSession(cloud, ['network', 'console', 'page'])
-  const { session, told } = made
+  const { session, received } = made
   await session.page.goto(at(`/empty?access_token=${CANARY}#id_token=${CANARY}`))
   await session.page.evaluate(`(async () => {
     const secret = '${CANARY}'
@@ -316,19 +316,19 @@ test('secrets in headers, addresses, bodies, posts and lines of the console neve
     setTimeout(() => { throw new Error('password=' + secret) })
     console.log('done')
   })()`)
-  await told.next('console_error', ({ data }) => data.text === 'Uncaught Error: password=[redacted]')
-  await told.next('network_response', is('/echo?session=[redacted]'))
-  await told.next('console_log', ({ data }) => data.text === 'done')
-  await told.next('network_idle')
-  expect(told.all.filter((event) => JSON.stringify(event).includes(CANARY))).toEqual([])
+  await received.next('console_error', ({ data }) => data.text === 'Uncaught Error: password=[redacted]')
+  await received.next('network_response', is('/echo?session=[redacted]'))
+  await received.next('console_log', ({ data }) => data.text === 'done')
+  await received.next('network_idle')
+  expect(received.all.filter((event) => JSON.stringify(event).includes(CANARY))).toEqual([])
   // What is around them is there.
-  expect((await told.next('network_request', is('/secret'))).data).toMatchObject({
+  expect((await received.next('network_request', is('/secret'))).data).toMatchObject({
     post_data: '{"user":"kim","password":"[redacted]","deep":[{"clientSecret":"[redacted]"}]}',
     headers: expect.objectContaining({ authorization: '[redacted]', 'x-api-key': '[redacted]' }),
   })
-  expect((await told.next('network_response', is('/secret'))).data).toMatchObject({
+  expect((await received.next('network_response', is('/secret'))).data).toMatchObject({
     body: '{"user":"kim","access_token":"[redacted]","nested":{"refreshToken":"[redacted]"}}',
     headers: expect.objectContaining({ 'x-auth-token': '[redacted]' }),
   })
-  expect((await told.next('network_request', is('/form'))).data.post_data).toBe('user=kim&password=[redacted]')
+  expect((await received.next('network_request', is('/form'))).data.post_data).toBe('user=kim&password=[redacted]')
 })

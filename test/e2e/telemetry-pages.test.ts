@@ -22,26 +22,29 @@ const watched = (names: string[], options = {}) => watchedSession(cloud, names, 
 describe('pages', () => {
   test('a navigation is told from its beginning until the page has come to rest, with one context', async () => {
     await using made = await watched(['page'])
-    const { session, told } = made
+    const { session, received } = made
     const url = pages.url('telemetry.html?moves')
     await session.page.goto(url)
-    const settled = await told.next('page_navigation_settled', ({ data }) => data.url === url)
-    const navigation = await told.next('page_navigation', ({ data }) => data.url === url)
+    const settled = await received.next('page_navigation_settled', ({ data }) => data.url === url)
+    const navigation = await received.next('page_navigation', ({ data }) => data.url === url)
     expect(navigation.data).toMatchObject({ target_type: 'page', frame_id: expect.any(String), loader_id: expect.any(String), session_id: expect.any(String) })
     expect(navigation.data).not.toHaveProperty('nav_seq')
     expect(navigation.data).not.toHaveProperty('parent_frame_id')
     const context = settled.data
     expect(context).toMatchObject({ ...navigation.data, nav_seq: expect.any(Number) })
-    expect((await told.next('page_dom_content_loaded', ({ data }) => data.url === url)).data).toMatchObject({ ...context, cdp_timestamp: expect.any(Number) })
-    expect((await told.next('page_load', ({ data }) => data.url === url)).data).toMatchObject({ ...context, cdp_timestamp: expect.any(Number) })
-    expect((await told.next('page_layout_settled', ({ data }) => data.url === url)).data).toEqual(context)
-    expect((await told.next('page_lcp', ({ data }) => data.url === url && data.source_frame_id === context.frame_id)).data).toMatchObject({
+    expect((await received.next('page_dom_content_loaded', ({ data }) => data.url === url)).data).toMatchObject({
+      ...context,
+      cdp_timestamp: expect.any(Number),
+    })
+    expect((await received.next('page_load', ({ data }) => data.url === url)).data).toMatchObject({ ...context, cdp_timestamp: expect.any(Number) })
+    expect((await received.next('page_layout_settled', ({ data }) => data.url === url)).data).toEqual(context)
+    expect((await received.next('page_lcp', ({ data }) => data.url === url && data.source_frame_id === context.frame_id)).data).toMatchObject({
       ...context,
       source_frame_id: context.frame_id,
       time: expect.any(Number),
       lcp_details: { size: expect.any(Number), render_time: expect.any(Number), element_id: 'largest' },
     })
-    const shift = await told.next('page_layout_shift', ({ data }) => data.url === url)
+    const shift = await received.next('page_layout_shift', ({ data }) => data.url === url)
     expect(shift.data).toMatchObject({
       source_frame_id: context.frame_id,
       duration: 0,
@@ -50,39 +53,39 @@ describe('pages', () => {
     // Each shift makes it wait again.
     expect(settled.ts - shift.ts).toBeGreaterThan(900_000)
     // The frame inside.
-    expect((await told.next('page_navigation', ({ data }) => data.url === pages.url('inside'))).data).toMatchObject({ parent_frame_id: context.frame_id })
+    expect((await received.next('page_navigation', ({ data }) => data.url === pages.url('inside'))).data).toMatchObject({ parent_frame_id: context.frame_id })
     await session.page.goto(pages.url('second'))
-    expect((await told.next('page_load', ({ data }) => data.url === pages.url('second'))).data.nav_seq).toBe((context.nav_seq as number) + 1)
-    expect(told.of('monitor_init_failed')).toEqual([])
+    expect((await received.next('page_load', ({ data }) => data.url === pages.url('second'))).data.nav_seq).toBe((context.nav_seq as number) + 1)
+    expect(received.of('monitor_init_failed')).toEqual([])
   })
 })
 
 describe('what users do', () => {
   test('clicks, keys and scrolling are told, and events that a page makes itself are not', async () => {
     await using made = await watched(['interaction'])
-    const { session, told } = made
+    const { session, received } = made
     const { page } = session
     await page.goto(pages.url('telemetry.html'))
     const { computer } = cloud.client.browsers
     const at = await where(page, '#button')
     await computer.clickMouse(session.id, at)
     const box = (await page.locator('#button').boundingBox())!
-    const click = await told.next('interaction_click')
+    const click = await received.next('interaction_click')
     expect(click.data).toMatchObject({ tag: 'BUTTON', selector: '#button', text: 'Press me', url: pages.url('telemetry.html'), target_type: 'page' })
     expect(click.data.x).toBeCloseTo(Math.round(box.x + box.width / 2), -1)
     await page.locator('#plain').click()
     await computer.typeText(session.id, { text: 'ab' })
-    await told.next('interaction_key', ({ data }) => data.key === 'b')
-    expect(told.of('interaction_key').map(({ data }) => [data.key, data.tag, data.selector])).toEqual([
+    await received.next('interaction_key', ({ data }) => data.key === 'b')
+    expect(received.of('interaction_key').map(({ data }) => [data.key, data.tag, data.selector])).toEqual([
       ['a', 'INPUT', '#plain'],
       ['b', 'INPUT', '#plain'],
     ])
     await page.evaluate(`document.querySelector('#button').click(); dispatchEvent(new KeyboardEvent('keydown', { key: 'z' }))`)
     await page.mouse.wheel(0, 300)
-    const scroll = await told.next('interaction_scroll_settled')
+    const scroll = await received.next('interaction_scroll_settled')
     expect(scroll.data).toMatchObject({ from_x: 0, from_y: 0, to_x: 0, to_y: 300, target_selector: 'html' })
-    expect(told.of('interaction_click').length).toBe(2)
-    expect(told.of('interaction_key').length).toBe(2)
+    expect(received.of('interaction_click').length).toBe(2)
+    expect(received.of('interaction_key').length).toBe(2)
   })
 })
 
@@ -113,7 +116,7 @@ async function serveSecrets({ page }: Session): Promise<void> {
 describe('secrets', () => {
   test('what is typed into password-like fields is told nowhere, neither as keys nor as text, whoever types it', async () => {
     await using made = await watched(['page', 'interaction', 'network', 'console'])
-    const { session, told } = made
+    const { session, received } = made
     const { page } = session
     await serveSecrets(session)
     const { computer } = cloud.client.browsers
@@ -142,27 +145,27 @@ describe('secrets', () => {
     // A field in a closed shadow root, which cannot be read: known by its events.
     await page.evaluate(`history.replaceState(null, '', '/?q=' + 'qwJKcanary4' + '&c=9371')`)
     await type('#plain', 'y')
-    await told.next('interaction_key', ({ data }) => data.key === 'y')
+    await received.next('interaction_key', ({ data }) => data.key === 'y')
     // A script fills a form and sends it, without an event.
     await page.evaluate(`document.querySelector('#scripted').value = 'qwJKcanary6'; document.querySelector('#form').submit()`)
-    await told.next('page_navigation', ({ data }) => String(data.url).includes('/after'))
-    await told.next('page_load', ({ data }) => String(data.url).includes('/after'))
+    await received.next('page_navigation', ({ data }) => String(data.url).includes('/after'))
+    await received.next('page_load', ({ data }) => String(data.url).includes('/after'))
 
-    expect(JSON.stringify(told.all)).not.toMatch(/qwJK|canary|c=9371/)
+    expect(JSON.stringify(received.all)).not.toMatch(/qwJK|canary|c=9371/)
     // There were places where they could have been.
-    expect(told.of('console_log').map(({ data }) => data.text)).toEqual([expect.stringMatching(/^typed .+/)])
-    expect(told.of('network_request').filter(({ data }) => String(data.url).includes('/after?')).length).toBe(2)
-    expect(told.of('interaction_key').map(({ data }) => [data.key, data.selector])).toEqual([
+    expect(received.of('console_log').map(({ data }) => data.text)).toEqual([expect.stringMatching(/^typed .+/)])
+    expect(received.of('network_request').filter(({ data }) => String(data.url).includes('/after?')).length).toBe(2)
+    expect(received.of('interaction_key').map(({ data }) => [data.key, data.selector])).toEqual([
       ['x', '#plain'],
       ['y', '#plain'],
     ])
-    const clicks = told.of('interaction_click')
+    const clicks = received.of('interaction_click')
     // A click there is told, and where it was.
     expect(clicks.filter(({ data }) => data.tag === 'INPUT' && data.selector === undefined).length).toBeGreaterThanOrEqual(6)
     expect(clicks.some(({ data }) => data.text === '7')).toBe(false)
     expect(clicks.some(({ data }) => data.tag === 'P' && data.text !== undefined)).toBe(false)
     // Of both frames: one is in a process of its own.
     expect(clicks.filter(({ data }) => data.target_type === 'iframe').length).toBe(1)
-    expect(told.of('monitor_init_failed')).toEqual([])
+    expect(received.of('monitor_init_failed')).toEqual([])
   })
 })

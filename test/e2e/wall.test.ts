@@ -64,9 +64,9 @@ describe('the agent', () => {
     ['kernel', {}],
     ['root', { as_root: true }],
   ])('cannot be taken over by a program of its session that runs as %s', async (_user, more) => {
-    const told = await attempted(ways, more)
-    expect(told).toHaveLength(Object.keys(ways).length)
-    expect(told.filter((line) => line.includes(' done'))).toEqual([])
+    const received = await attempted(ways, more)
+    expect(received).toHaveLength(Object.keys(ways).length)
+    expect(received.filter((line) => line.includes(' done'))).toEqual([])
     // The agent was not affected.
     expect((await run('echo fine')).out).toBe('fine\n')
   })

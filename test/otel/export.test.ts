@@ -125,11 +125,11 @@ test('it takes events of every type, with data of every kind', async () => {
     loader_id: 'l',
   }
   // Of what is captured: the service's own calls are not.
-  const told = EVENT_TYPES.filter((type) => TYPES[type] !== 'platform')
-  await emit(cloud.paths, id, ...told.map((type): [typeof type, typeof data] => [type, data]))
+  const sent = EVENT_TYPES.filter((type) => TYPES[type] !== 'platform')
+  await emit(cloud.paths, id, ...sent.map((type): [typeof type, typeof data] => [type, data]))
   const captured = await until('the archive', SOON_MS, async () => {
     const all = await allOf(cloud.fetch, id)
-    return all.length === told.length && all
+    return all.length === sent.length && all
   })
   await until('all of them', SOON_MS, () => new Set(numbers(id)).size >= captured.length, { everyMs: 100 })
   expect(records(id).map(({ eventName }) => eventName)).toEqual(captured.map(({ event }) => `cob.${event.type}`))

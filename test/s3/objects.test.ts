@@ -111,17 +111,17 @@ test('a service with a bucket keeps its extensions and profiles there, and uses 
   expect(Buffer.from(await (await cloud.fetch('/extensions/noisy')).arrayBuffer()).equals(zip)).toBe(true)
   expect((await cloud.send('POST', '/profiles', { name: 'kept' })).status).toBe(201)
 
-  const dress = { extensions: [{ name: 'noisy' }], profile: { name: 'kept', save_changes: true } }
+  const options = { extensions: [{ name: 'noisy' }], profile: { name: 'kept', save_changes: true } }
   const remember = (id: string, text: string) => cloud.send('POST', `/browsers/${id}/computer/clipboard/write`, { text })
   const remembered = async (id: string) =>
     ((await (await cloud.fetch(`/browsers/${id}/computer/clipboard/read`, { method: 'POST' })).json()) as { text: string }).text
   const end = async (id: string) => expect((await cloud.fetch(`/browsers/${id}?wait=true`, { method: 'DELETE' })).status).toBe(204)
-  const { session_id: first } = await cloud.create(dress)
+  const { session_id: first } = await cloud.create(options)
   expect(readFileSync(join(cloud.paths.instance(first), 'extensions', 'noisy', 'noise')).equals(noise)).toBe(true)
   // Of 3 MiB.
   await remember(first, 'large text')
   await end(first)
-  const { session_id: second } = await cloud.create(dress)
+  const { session_id: second } = await cloud.create(options)
   expect(await remembered(second)).toBe('large text')
   await remember(second, 'written while the store was away')
 
@@ -132,7 +132,7 @@ test('a service with a bucket keeps its extensions and profiles there, and uses 
   expect((await cloud.fetch(`/browsers/${second}`, { method: 'DELETE' })).status).toBe(204)
   proxy.isOpen = true
   const saved = async () => {
-    const response = await cloud.send('POST', '/browsers', dress)
+    const response = await cloud.send('POST', '/browsers', options)
     if (response.status !== 200) return response.status
     const { session_id: third } = (await response.json()) as { session_id: string }
     const text = await remembered(third)

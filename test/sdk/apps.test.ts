@@ -312,8 +312,8 @@ test.each([
   },
   { what: 'no action', files: { 'package.json': PACKAGE({ type: 'module' }), 'index.ts': `export {}` }, reason: /action|app/ },
 ])('a deployment with $what fails with a reason', async ({ files, reason }) => {
-  const { status, reason: told } = await deploy({ files: files as unknown as Record<string, string> })
-  expect([status, told]).toEqual(['failed', expect.stringMatching(reason)])
+  const { status, reason: received } = await deploy({ files: files as unknown as Record<string, string> })
+  expect([status, received]).toEqual(['failed', expect.stringMatching(reason)])
 })
 
 test('an app in Python has sync and async actions, and gets their payloads', async () => {

@@ -161,18 +161,18 @@ test('300 MB are uploaded and downloaded with equal checksums, and neither agent
 describe('watches', () => {
   /** The events of a watch, until `last` has come. */
   const follow = async (watchId: string, last: (path: string, type: string) => boolean, session = id): Promise<string[]> =>
-    toldBy(await fs.watch.events(watchId, { id: session }), last)
+    receivedBy(await fs.watch.events(watchId, { id: session }), last)
 
   /** The same of a stream that is open. */
-  async function toldBy(events: Awaited<ReturnType<typeof fs.watch.events>>, last: (path: string, type: string) => boolean): Promise<string[]> {
-    const told: string[] = []
+  async function receivedBy(events: Awaited<ReturnType<typeof fs.watch.events>>, last: (path: string, type: string) => boolean): Promise<string[]> {
+    const received: string[] = []
     const read = async (): Promise<string[]> => {
       for await (const event of events) {
         conforms('WatchEventsResponse', event)
-        told.push(`${event.type} ${event.path}${event.is_dir ? '/' : ''}`)
-        if (last(event.path, event.type)) return told
+        received.push(`${event.type} ${event.path}${event.is_dir ? '/' : ''}`)
+        if (last(event.path, event.type)) return received
       }
-      return [...told, 'end']
+      return [...received, 'end']
     }
     return within('the last of the events', 20_000, read())
   }
@@ -181,8 +181,8 @@ describe('watches', () => {
     const started = await fs.watch.start(id, { path: HOME, recursive: true })
     conforms('WatchStartResponse', started)
     await fs.writeFile(id, 'x', { path: `${HOME}/seen/deep/down/f` })
-    const told = await follow(started.watch_id!, (path, type) => path.endsWith('/f') && type === 'WRITE')
-    const mine = told.filter((line) => line.includes('/seen'))
+    const received = await follow(started.watch_id!, (path, type) => path.endsWith('/f') && type === 'WRITE')
+    const mine = received.filter((line) => line.includes('/seen'))
     expect(mine).toEqual([
       `CREATE ${HOME}/seen/`,
       `CREATE ${HOME}/seen/deep/`,
@@ -198,10 +198,10 @@ describe('watches', () => {
     await fs.createDirectory(id, { path: '/tmp/watched' })
     const { watch_id } = await fs.watch.start(id, { path: '/tmp/watched' })
     const streams = await Promise.all([1, 2].map(() => fs.watch.events(watch_id!, { id })))
-    const readers = streams.map((events) => toldBy(events, () => false))
+    const readers = streams.map((events) => receivedBy(events, () => false))
     await fs.writeFile(id, 'x', { path: '/tmp/watched/last' })
     await fs.watch.stop(watch_id!, { id })
-    for (const told of await Promise.all(readers)) expect(told).toEqual(['CREATE /tmp/watched/last', 'WRITE /tmp/watched/last', 'end'])
+    for (const received of await Promise.all(readers)) expect(received).toEqual(['CREATE /tmp/watched/last', 'WRITE /tmp/watched/last', 'end'])
     await expect(fs.watch.stop(watch_id!, { id })).rejects.toBeInstanceOf(NotFoundError)
     await expect(fs.watch.events(watch_id!, { id })).rejects.toBeInstanceOf(NotFoundError)
   })
@@ -209,8 +209,8 @@ describe('watches', () => {
   test("end with the session, and so do their readers' streams", async () => {
     const other = (await cloud.client.browsers.create()).session_id
     const { watch_id } = await fs.watch.start(other, { path: HOME })
-    const told = follow(watch_id!, () => false, other).catch(() => ['cut off'])
+    const received = follow(watch_id!, () => false, other).catch(() => ['cut off'])
     await cloud.client.browsers.deleteByID(other)
-    expect((await told).at(-1)).toMatch(/end|cut off/)
+    expect((await received).at(-1)).toMatch(/end|cut off/)
   })
 })

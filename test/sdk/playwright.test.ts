@@ -45,9 +45,9 @@ const workers = () => processesOf(cloud, id).filter(({ command }) => command.inc
 async function crashed(crash: (page: Page) => unknown): Promise<void> {
   const browser = await chromium.connectOverCDP(cdpUrl)
   const page = browser.contexts()[0]!.pages()[0]!
-  const told = page.waitForEvent('crash')
+  const crashed = page.waitForEvent('crash')
   await crash(page)
-  await told
+  await crashed
   await browser.close()
 }
 const crashByCdp = async (page: Page) => {

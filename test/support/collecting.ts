@@ -6,7 +6,7 @@ import { fakeCdp, type FakeCdp } from './fake-cdp.ts'
 export interface Collecting {
   chromium: FakeCdp
   /** What was told so far. */
-  told: (NewEvent & { data: Record<string, unknown> })[]
+  received: (NewEvent & { data: Record<string, unknown> })[]
   types(): string[]
   of(type: string): Record<string, unknown>[]
   /** An event of Chromium's for this target. */
@@ -30,13 +30,13 @@ export async function collecting(
     for (const [method, events] of Object.entries(replayed)) for (const event of events) chromium.emit(method, event, 'session-1')
     return {}
   }
-  const told: Collecting['told'] = []
+  const received: Collecting['received'] = []
   const session = await chromium.cdp.session('TARGET')
   const telemetry: Telemetry = {
     captures: () => true,
     excluded: new Set(),
     floor: 0,
-    emit: (event) => void told.push(structuredClone(event) as Collecting['told'][number]),
+    emit: (event) => void received.push(structuredClone(event) as Collecting['received'][number]),
     now: () => 0,
     onChange: () => () => {},
   }
@@ -45,10 +45,10 @@ export async function collecting(
   const stop = await collector.watch(target, telemetry)
   return {
     chromium,
-    told,
+    received,
     stop,
-    types: () => told.map((event) => event.type),
-    of: (name) => told.filter((event) => event.type === name).map(({ data }) => data),
+    types: () => received.map((event) => event.type),
+    of: (name) => received.filter((event) => event.type === name).map(({ data }) => data),
     emit: (method, params) => chromium.emit(method, params, 'session-1'),
     commands: () => chromium.sent.map(({ method }) => method),
     vanish: () => session.drop(),

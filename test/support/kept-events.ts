@@ -3,9 +3,9 @@ import { TYPES, type Envelope, type EventType } from '../../src/agent/telemetry/
 import { lineOf, pack } from '../../src/control/sessions/telemetry/segments.ts'
 
 /** An event of a test: its type, when it was, in microseconds, and what it has. */
-export type Told = [type: EventType, ts: number, data?: Record<string, unknown>]
+export type Received = [type: EventType, ts: number, data?: Record<string, unknown>]
 
-export const envelope = ([type, ts, data]: Told, seq: number): Envelope => ({
+export const envelope = ([type, ts, data]: Received, seq: number): Envelope => ({
   seq,
   event: { type, category: TYPES[type], ts, source: { kind: 'cdp' }, ...(data && { data }) },
 })
@@ -14,11 +14,11 @@ export const envelope = ([type, ts, data]: Told, seq: number): Envelope => ({
 export async function keepEvents(
   cloud: { query(text: string, values?: unknown[]): Promise<unknown> },
   sessionId: string,
-  told: readonly Told[],
+  received: readonly Received[],
   { first = 1, atOnce = 1_000 }: { first?: number; atOnce?: number } = {},
 ): Promise<void> {
-  for (let from = 0; from < told.length; from += atOnce) {
-    const run = told.slice(from, from + atOnce).map((one, at) => envelope(one, first + from + at))
+  for (let from = 0; from < received.length; from += atOnce) {
+    const run = received.slice(from, from + atOnce).map((one, at) => envelope(one, first + from + at))
     const { session_id, first_seq, last_seq, first_ts, last_ts, events, types, bytes, data } = await pack(sessionId, run.map(lineOf))
     await cloud.query(
       `insert into telemetry_segments (session_id, first_seq, last_seq, first_ts, last_ts, events, types, bytes, data) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,

@@ -246,7 +246,7 @@ export class World {
       if (isOurs) Object.assign(this.row, { state: end.state, end: JSON.parse(JSON.stringify(end)) as FlowEnd, typed: undefined, answer: undefined })
       return isOurs
     },
-    heard: () => {
+    next: () => {
       this.clock.at += 1000
       const { pause, step, answer } = this.row
       const said = pause && !answer ? this.person(pause, step) : undefined

@@ -22,13 +22,13 @@ function slowest(tests: readonly Ran[]): string[] {
     .map(({ file, name, ms }) => `${(ms / 1000).toFixed(1).padStart(6)} s  ${file} > ${name}`)
 }
 
-interface Told {
+interface Reported {
   message: string
 }
 
 /** What of a file failed: itself, a group of its tests (in a hook), a test. A line each: file, name, the first error. */
 function failures(module: TestModule): string[] {
-  const line = (name: string, errors: readonly Told[]) => {
+  const line = (name: string, errors: readonly Reported[]) => {
     const [first] = errors
     return first ? [`   ${[module.relativeModuleId, name].filter(Boolean).join(' > ')}: ${first.message.replaceAll(/\s+/g, ' ').slice(0, SHOWN)}`] : []
   }
@@ -42,7 +42,7 @@ function failures(module: TestModule): string[] {
 }
 
 export default class Summary implements Reporter {
-  onTestRunEnd(modules: readonly TestModule[], unhandled: readonly Told[]): void {
+  onTestRunEnd(modules: readonly TestModule[], unhandled: readonly Reported[]): void {
     print('The slowest tests (without the hooks of their files)', slowest(modules.flatMap((module) => [...module.children.allTests()].map(ran))))
     print('Failed', [...modules.flatMap(failures), ...unhandled.map(({ message }) => `   outside of tests: ${message.slice(0, SHOWN)}`)])
   }

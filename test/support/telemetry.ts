@@ -10,13 +10,13 @@ const TOLD_MS = 20_000
 
 export interface TelemetryEvents extends AsyncDisposable {
   /** All that was told so far, from the first event of the session. */
-  all: Told[]
-  of(type: string): Told[]
+  all: Received[]
+  of(type: string): Received[]
   /** The first event that `matches`. @throws when none comes */
-  next(type: string, matches?: (event: Told) => boolean): Promise<Told>
+  next(type: string, matches?: (event: Received) => boolean): Promise<Received>
 }
 
-export interface Told {
+export interface Received {
   seq: number
   type: string
   ts: number
@@ -30,7 +30,7 @@ export async function readTelemetry(cloud: Cloud, id: string): Promise<Telemetry
   const stop = new AbortController()
   const answer = await cloud.fetch(`/browsers/${id}/telemetry/stream?replay=all`, { signal: stop.signal })
   if (!answer.ok || !answer.body) throw new Error(`the stream answered ${answer.status}: ${await answer.text()}`)
-  const all: Told[] = []
+  const all: Received[] = []
   const wrong: string[] = []
   const check = () => {
     if (wrong.length > 0) throw new Error(`${wrong.length} events are not as the contract has them, the first one: ${wrong[0]}`)
@@ -49,7 +49,7 @@ export async function readTelemetry(cloud: Cloud, id: string): Promise<Telemetry
             wrong.push((error as Error).message)
           }
           const { seq, event } = envelope
-          all.push({ seq, ...event, data: (event.data ?? {}) as Told['data'] } as Told)
+          all.push({ seq, ...event, data: (event.data ?? {}) as Received['data'] } as Received)
         }
     }
   }
@@ -77,14 +77,14 @@ export const capturing = (...names: string[]) => ({ enabled: true, browser: Obje
 
 export interface WatchedSession extends AsyncDisposable {
   session: Session
-  told: TelemetryEvents
+  received: TelemetryEvents
 }
 
 /** A session that captures these categories, and what it tells. */
 export async function watchedSession(cloud: Cloud, names: readonly string[], options: object = {}): Promise<WatchedSession> {
   await using scope = new AsyncDisposableStack()
   const session = scope.use(await openSession(cloud, { ...options, telemetry: capturing(...names) } as Parameters<typeof openSession>[1]))
-  const told = scope.use(await readTelemetry(cloud, session.id))
+  const received = scope.use(await readTelemetry(cloud, session.id))
   const owner = scope.move()
-  return { session, told, [Symbol.asyncDispose]: () => owner.disposeAsync() }
+  return { session, received, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }

@@ -45,9 +45,9 @@ test('an answer above the limit rejects its own command, and is not held in memo
 test('an event above its limit is dropped and told, however often and in however many pieces, and is no exception; the messages after it are read', async () => {
   using top = exceptionsAtTop()
   const { cdp, output, say } = open(5_000, 1_000)
-  const heard: string[] = []
+  const received: string[] = []
   const lost: string[] = []
-  cdp.on('Target.targetDestroyed', ({ targetId }) => heard.push(targetId))
+  cdp.on('Target.targetDestroyed', ({ targetId }) => received.push(targetId))
   cdp.onLostEvent((method) => lost.push(method))
   const event = (targetId: string) => `${JSON.stringify({ method: 'Target.targetDestroyed', params: { targetId } })}\0`
   const room = 1_000 - (event('').length - 1)
@@ -62,7 +62,7 @@ test('an event above its limit is dropped and told, however often and in however
   const answered = cdp.send('Target.createTarget', { url: 'a' })
   say(answer(1, 'x'.repeat(2_000)))
   expect((await answered).targetId).toHaveLength(2_000)
-  expect(heard.map((id) => id.length)).toEqual([room, 'next'.length])
+  expect(received.map((id) => id.length)).toEqual([room, 'next'.length])
   expect(lost).toEqual(Array(3).fill('Target.targetDestroyed'))
   expect(top.thrown).toEqual([])
   output.destroy()

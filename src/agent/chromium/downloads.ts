@@ -18,20 +18,20 @@ const STALLED_MS = 30_000
 
 /** The downloads that go on, by when they were last heard of. */
 export class CurrentDownloads {
-  readonly #heardAt = new Map<string, number>()
+  readonly #receivedAt = new Map<string, number>()
 
-  heard(guid: string): void {
-    this.#heardAt.set(guid, performance.now())
-    if (this.#heardAt.size > MAX_BEGUN) this.over(this.#heardAt.keys().next().value!)
+  received(guid: string): void {
+    this.#receivedAt.set(guid, performance.now())
+    if (this.#receivedAt.size > MAX_BEGUN) this.over(this.#receivedAt.keys().next().value!)
   }
 
   over(guid: string): void {
-    this.#heardAt.delete(guid)
+    this.#receivedAt.delete(guid)
   }
 
   get any(): boolean {
     const since = performance.now() - STALLED_MS
-    return [...this.#heardAt.values()].some((at) => at > since)
+    return [...this.#receivedAt.values()].some((at) => at > since)
   }
 }
 
@@ -42,12 +42,12 @@ export class CurrentDownloads {
 export async function mirrorDownloads(cdp: Cdp, folder: string, current: CurrentDownloads, log: Log): Promise<void> {
   const begun = new Map<string, string>()
   cdp.on('Browser.downloadWillBegin', ({ guid, suggestedFilename }) => {
-    current.heard(guid)
+    current.received(guid)
     begun.set(guid, suggestedFilename)
     if (begun.size > MAX_BEGUN) begun.delete(begun.keys().next().value!)
   })
   cdp.on('Browser.downloadProgress', ({ guid, state, filePath }) => {
-    if (state === 'inProgress') return current.heard(guid)
+    if (state === 'inProgress') return current.received(guid)
     current.over(guid)
     const name = begun.get(guid)
     begun.delete(guid)

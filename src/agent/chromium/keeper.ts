@@ -245,11 +245,11 @@ export class Keeper extends EventEmitter<KeeperEvents> {
    */
   async #closeWhole(run: ChromiumRun): Promise<boolean> {
     await Promise.race([setTimeout(STORED_AFTER_MS, undefined, { signal: this.#signal }).catch(() => {}), run.exited])
-    const untold = (err: unknown) => {
+    const failed = (err: unknown) => {
       this.#log.warn({ err }, 'Chromium did not tell its cookies')
       return undefined
     }
-    const known = await knownCookies(run.pipe).catch(untold)
+    const known = await knownCookies(run.pipe).catch(failed)
     const hasClosed = await run.close(FINISH_MS)
     return hasClosed && (known === undefined || (await this.#hasWritten(known)))
   }

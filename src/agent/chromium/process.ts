@@ -104,17 +104,17 @@ export async function startChromium(
 }
 
 /** A page can make many of them. */
-const LOST_TOLD_EVERY_MS = 1_000
+const LOST_LOGGED_EVERY_MS = 1_000
 
 /** Says in the log that events were too large to be read. */
 function tellLostEvents(pipe: Cdp, log: Log): void {
-  let toldAt = -Infinity
+  let loggedAt = -Infinity
   let events = 0
   pipe.onLostEvent((method) => {
     events++
     const now = performance.now()
-    if (now - toldAt < LOST_TOLD_EVERY_MS) return
-    toldAt = now
+    if (now - loggedAt < LOST_LOGGED_EVERY_MS) return
+    loggedAt = now
     log.warn({ method, events }, 'Chromium sent events that are too large to be read')
     events = 0
   })

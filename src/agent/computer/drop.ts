@@ -5,14 +5,14 @@ import type { HeldInput } from './held-input.ts'
 import type { Point } from './path.ts'
 
 /**
- * How often the pointer's place is told, at least. For each, Chromium asks the page whether it takes the drop, and lets go by the answer to the one before. The first
+ * How often the pointer's place is sent, at least. For each, Chromium asks the page whether it takes the drop, and lets go by the answer to the one before. The first
  * may begin the drag, and the page is asked for good only at the second one on an element; the fourth is for a frame, which is entered before.
  */
-const TOLD = 4
+const MIN_SENT = 4
 /** And at most: a target that moves changes its answer all the time. */
-const TOLD_AT_MOST = 20
+const MAX_SENT = 20
 /** And so long at least: pages move targets aside, or into place, when something is dragged over them. */
-const TOLD_MS = 300
+const MIN_SENT_MS = 300
 /** No more after this long: a page that is busy answers late. */
 const READY_MS = 10_000
 /** What {@link DropTools.settled} waits for ends by itself within 5 s. */
@@ -44,11 +44,11 @@ export function makeDrop({ drags, settled }: DropTools): Drop {
       // A drag begins when the page has handled a movement.
       await handled(signal)
       const start = performance.now()
-      for (let told = 1; drags.isOn && told <= TOLD_AT_MOST && performance.now() < start + READY_MS; told++) {
+      for (let sent = 1; drags.isOn && sent <= MAX_SENT && performance.now() < start + READY_MS; sent++) {
         const { cursors } = drags
         held.input.move(...at)
         await handled(signal)
-        if (told >= TOLD && performance.now() >= start + TOLD_MS && drags.cursors === cursors) return
+        if (sent >= MIN_SENT && performance.now() >= start + MIN_SENT_MS && drags.cursors === cursors) return
       }
     },
     async done(signal) {

@@ -18,7 +18,7 @@ export interface Input {
 }
 
 /** X tells only of these buttons whether they are down. */
-const TOLD_BUTTONS = [1, 2, 3, 4, 5]
+const REPORTED_BUTTONS = [1, 2, 3, 4, 5]
 /** The lowest code of a key. */
 const FIRST_KEY = 8
 
@@ -38,7 +38,7 @@ export function openInput({ x, root, xtest, ask }: XConnection): Input {
       const codes = Array.from({ length: bits.length * 8 - FIRST_KEY }, (_, at) => FIRST_KEY + at)
       return {
         keys: codes.filter((code) => bits[code >> 3]! & (1 << (code & 7))),
-        buttons: TOLD_BUTTONS.filter((number) => keyMask & (1 << (number + 7))),
+        buttons: REPORTED_BUTTONS.filter((number) => keyMask & (1 << (number + 7))),
       }
     },
   }

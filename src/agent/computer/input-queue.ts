@@ -6,7 +6,7 @@ import { HeldInput, type Input } from './held-input.ts'
 import type { Keyboard } from './keyboard.ts'
 
 /** Back and forward, of which X does not tell whether they are down. It ignores the release of a button that is up. */
-const UNTOLD_BUTTONS = [8, 9]
+const UNREPORTED_BUTTONS = [8, 9]
 
 /** An action that has been checked against screen and keyboard, with a known longest duration. */
 export interface Planned {
@@ -86,7 +86,7 @@ export function makeInputQueue(input: Input, keyboard: Keyboard, ready: (signal:
     letGo: (signal) =>
       turns.run(async () => {
         const { keys, buttons } = await input.held()
-        for (const number of [...buttons, ...UNTOLD_BUTTONS]) input.button(number, false)
+        for (const number of [...buttons, ...UNREPORTED_BUTTONS]) input.button(number, false)
         for (const code of keys) input.key(code, false)
         keyboard.setCapsLock(false)
         const left = await input.held()

@@ -33,7 +33,7 @@ export class LiveBody {
   readonly #timer: NodeJS.Timeout
   #length = 0
   /** Bytes that arrived before Chromium was asked to report their content. */
-  #untold = 0
+  #pending = 0
   /** Pieces that arrive before Chromium has reported those bytes. */
   #early: Buffer[] | undefined = []
   #ended = false
@@ -60,7 +60,7 @@ export class LiveBody {
       }
     }
     const onData = ({ data, dataLength }: Protocol.Network.DataReceivedEvent) => {
-      if (data === undefined) this.#untold += dataLength
+      if (data === undefined) this.#pending += dataLength
       else this.#add(Buffer.from(data, 'base64'))
     }
     const onFailed = ({ errorText }: Protocol.Network.LoadingFailedEvent) =>
@@ -83,7 +83,7 @@ export class LiveBody {
         const early = this.#early ?? []
         this.#early = undefined
         const beginning = Buffer.from(bufferedData, 'base64')
-        if (beginning.length < this.#untold) this.body.destroy(fault.badGateway('the beginning of the answer was lost'))
+        if (beginning.length < this.#pending) this.body.destroy(fault.badGateway('the beginning of the answer was lost'))
         for (const piece of [beginning, ...early]) this.#add(piece)
         if (this.#ended) this.body.push(null)
       },

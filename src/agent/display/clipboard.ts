@@ -70,7 +70,7 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
   })
 
   /** Sends a request and waits for the first event that `answers` it. */
-  async function heard(answers: (event: XEvent) => boolean, ask: () => void, signal: AbortSignal): Promise<XEvent> {
+  async function received(answers: (event: XEvent) => boolean, ask: () => void, signal: AbortSignal): Promise<XEvent> {
     const { promise, resolve } = Promise.withResolvers<XEvent>()
     const listener = (event: XEvent) => answers(event) && resolve(event)
     listeners.add(listener)
@@ -88,7 +88,7 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
     x.DeleteProperty(window, property)
     // An owner that has nothing names no property; one that answers a request that has timed out names another.
     const names = (event: XEvent) => event.property === property || event.property === 0
-    const answer = await heard(
+    const answer = await received(
       (event) => event.name === 'SelectionNotify' && event.subtype === undefined && event.requestor === window && event.target === target && names(event),
       () => x.ConvertSelection(window, clipboard, target, property, 0),
       signal,
@@ -140,7 +140,7 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
       turns.run(async () => {
         next = text
         const ours = (event: XEvent) => changedHands(event) && event.owner === window
-        await heard(ours, () => x.SetSelectionOwner(window, clipboard, 0), signal)
+        await received(ours, () => x.SetSelectionOwner(window, clipboard, 0), signal)
       }, signal),
     async changed(since, until) {
       const left = until - performance.now()

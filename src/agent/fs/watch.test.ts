@@ -29,35 +29,35 @@ const say = (event: WatchEvent, root: string): string =>
 /** Watches a folder; `told` are its events so far, with paths relative to it. */
 async function watch(root: string, recursive: boolean) {
   const id = await watches.start(root, recursive, signal)
-  const told: string[] = []
+  const received: string[] = []
   const events: WatchEvent[] = []
   const ended = (async () => {
     for await (const event of watches.events(id, signal)) {
-      told.push(say(event, root))
+      received.push(say(event, root))
       events.push(event)
     }
   })()
-  return { id, told, events, ended }
+  return { id, received, events, ended }
 }
 
 /** Makes a change and waits until its event arrives. */
-async function settled({ told }: { told: string[] }, root: string): Promise<string[]> {
+async function settled({ received }: { received: string[] }, root: string): Promise<string[]> {
   const name = `end-${Math.random()}`
   // Events of a directory's first scan may come a moment after those of later changes.
-  for (let before = -1; before !== told.length; await new Promise((resolve) => setTimeout(resolve, 60))) before = told.length
+  for (let before = -1; before !== received.length; await new Promise((resolve) => setTimeout(resolve, 60))) before = received.length
   // On a busy machine they come after a marker as well: then another marker is needed.
   let markers = 0
   const isMarker = (line: string | undefined) => line?.startsWith(`CREATE ${name}-`) === true
   await expect
     .poll(
       () => {
-        if (markers === 0 || (told.some(isMarker) && !isMarker(told.at(-1)))) mkdirSync(join(root, `${name}-${markers++}`))
-        return told.filter(isMarker).length === markers && isMarker(told.at(-1))
+        if (markers === 0 || (received.some(isMarker) && !isMarker(received.at(-1)))) mkdirSync(join(root, `${name}-${markers++}`))
+        return received.filter(isMarker).length === markers && isMarker(received.at(-1))
       },
       { timeout: 10_000 },
     )
     .toBe(true)
-  return told.splice(0).filter((line) => !isMarker(line))
+  return received.splice(0).filter((line) => !isMarker(line))
 }
 
 describe('a watch', () => {
@@ -95,12 +95,12 @@ describe('a watch', () => {
       writeFileSync(join(dir.path, `r${i}/a/b/c/f`), 'x')
       if (i % 2) renameSync(join(dir.path, `r${i}`), join(dir.path, `s${i}`))
     }
-    const told = await settled(watched, dir.path)
+    const received = await settled(watched, dir.path)
     for (let i = 0; i < 20; i++) {
       const root = i % 2 ? `s${i}` : `r${i}`
       for (const path of ['/', '/a/', '/a/b/', '/a/b/c/', '/a/b/c/f'])
         expect(
-          told.filter((line) => line === `CREATE ${root}${path}`),
+          received.filter((line) => line === `CREATE ${root}${path}`),
           root + path,
         ).toHaveLength(1)
     }
@@ -135,7 +135,7 @@ describe('a watch', () => {
     const watched = await watch(dir.path, true)
     await writeFile(join(dir.path, 'd/f'), undefined, Readable.from([Buffer.alloc(1_000_000)]), signal)
     // Both could come before the new folder is watched: they would then be one file that is there.
-    await expect.poll(() => watched.told, { timeout: 10_000 }).toContain('WRITE d/f')
+    await expect.poll(() => watched.received, { timeout: 10_000 }).toContain('WRITE d/f')
     await writeFile(join(dir.path, 'd/f'), undefined, Readable.from([Buffer.alloc(10)]), signal)
     expect(await settled(watched, dir.path)).toEqual(['CREATE d/', 'CREATE d/f', 'WRITE d/f', 'CREATE d/f', 'WRITE d/f'])
   })
@@ -149,8 +149,8 @@ describe('a watch', () => {
       renameSync(at('a'), at('b'))
       renameSync(at('b'), at('a'))
     }
-    const told = await settled(watched, dir.path)
-    expect(told.filter((line) => line === 'RENAME b/')).toHaveLength(3_000)
+    const received = await settled(watched, dir.path)
+    expect(received.filter((line) => line === 'RENAME b/')).toHaveLength(3_000)
     writeFileSync(at('a/inner/f'), 'x')
     expect(await settled(watched, dir.path)).toEqual(['CREATE a/inner/f', 'WRITE a/inner/f'])
   })
@@ -164,16 +164,16 @@ describe('a watch', () => {
     mkdirSync(join(dir.path, 'unheard/of'), { recursive: true })
     rmSync(join(dir.path, 'f0'))
     process.kill(helper!, 'SIGCONT')
-    await expect.poll(() => watched.told.filter((line) => line === 'overflow').length, { timeout: 20_000 }).toBeGreaterThan(0)
+    await expect.poll(() => watched.received.filter((line) => line === 'overflow').length, { timeout: 20_000 }).toBeGreaterThan(0)
     // It may be created before its folder is watched. Then another gap event comes, and a client that lists again finds it.
-    const before = watched.told.length
+    const before = watched.received.length
     writeFileSync(join(dir.path, 'unheard/of/f'), '')
-    const hasWord = () => watched.told.slice(before).some((line) => line === 'overflow' || line === 'CREATE unheard/of/f')
+    const hasWord = () => watched.received.slice(before).some((line) => line === 'overflow' || line === 'CREATE unheard/of/f')
     await expect.poll(hasWord, { timeout: 20_000 }).toBe(true)
     let count = 0
     const isFollowed = () => {
       writeFileSync(join(dir.path, `unheard/of/g${count++}`), '')
-      return watched.told.some((line) => line.startsWith('CREATE unheard/of/g'))
+      return watched.received.some((line) => line.startsWith('CREATE unheard/of/g'))
     }
     await expect.poll(isFollowed, { timeout: 20_000 }).toBe(true)
   })
@@ -261,7 +261,7 @@ function perform(steps: readonly Step[], root: string, outside: string): void {
 }
 
 /** The tree that the events describe, starting with `names`. */
-function told(events: readonly WatchEvent[], root: string, names: Iterable<string>): string[] {
+function received(events: readonly WatchEvent[], root: string, names: Iterable<string>): string[] {
   const there = new Set(names)
   for (const event of events) {
     if ('event' in event) throw new Error(event.error.message)
@@ -291,7 +291,7 @@ test.each(['before anyone looks', 'while we look'])(
         const root = dirname(join(dir.path, 'x'))
         await settled(watched, dir.path)
         const actual = Object.keys(treeOf(dir.path)).sort()
-        expect(told(watched.events, root, names)).toEqual(actual)
+        expect(received(watched.events, root, names)).toEqual(actual)
         await watches.stop(watched.id)
       }),
       { numRuns: Number(process.env.FC_RUNS ?? 10), interruptAfterTimeLimit: 100_000 },

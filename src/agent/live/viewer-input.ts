@@ -103,11 +103,11 @@ export class ViewerInput {
     const { signal } = this.#left
     try {
       while (this.#waiting.length > 0 && !signal.aborted) {
-        let told = false
-        const impatient = setTimeout(() => this.#settings.onWaiting((told = true)), PATIENCE_MS)
+        let sent = false
+        const impatient = setTimeout(() => this.#settings.onWaiting((sent = true)), PATIENCE_MS)
         const begin = () => {
           clearTimeout(impatient)
-          if (told) this.#settings.onWaiting((told = false))
+          if (sent) this.#settings.onWaiting((sent = false))
         }
         await this.#settings.inputQueue.turn(() => (begin(), this.#gesture(signal)), signal).finally(begin)
       }

@@ -15,7 +15,7 @@ const MAX_BUFFERED = 512 * 1024
 export const MAX_TEXT = 8_000_000
 
 /** Messages to a viewer's page. */
-export type Told =
+export type Sent =
   | { type: 'hello'; control: boolean }
   | { type: 'viewers'; count: number }
   | { type: 'waiting'; waiting: boolean }
@@ -29,7 +29,7 @@ export const PICTURE_ENDED = 1012
 const NOT_UNDERSTOOD = 1002
 
 export interface Viewer {
-  tell(what: Told): void
+  tell(what: Sent): void
   isThere(): Promise<boolean>
   /** Resolves when it has left. */
   ended: Promise<void>
@@ -101,13 +101,13 @@ export function joinViewer(client: WebSocket, picture: Socket, input: ViewerInpu
     for (const done of onPong.splice(0)) done()
     onEnd()
   })
-  const send = (what: Told, onSent?: () => void) => {
+  const send = (what: Sent, onSent?: () => void) => {
     if (client.readyState === client.OPEN) client.send(JSON.stringify(what), onSent)
   }
   // One copied text at a time, which may have megabytes. A viewer that is slow gets the last one.
   let copying = false
-  let late: Told | undefined
-  const tellCopied = (what: Told) => {
+  let late: Sent | undefined
+  const tellCopied = (what: Sent) => {
     if (copying) {
       late = what
       return

@@ -41,6 +41,6 @@ async function storedIn(tab: Tab, hosts: readonly string[]): Promise<string[]> {
   const frames = (await tab.frames()).filter(({ url }) => URL.canParse(url) && isAllowedHost(new URL(url).hostname, hosts))
   const asked = frames.map(async (frame) => ((await (await tab.world(frame)).call('stored', [])) === true ? [new URL(frame.url).hostname.slice(0, 253)] : []))
   // A frame that hangs, or goes, is not known to have any.
-  const told = await Promise.allSettled(asked)
-  return [...new Set(told.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])))].slice(0, 200)
+  const received = await Promise.allSettled(asked)
+  return [...new Set(received.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])))].slice(0, 200)
 }

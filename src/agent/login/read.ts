@@ -259,10 +259,10 @@ export async function pulseOf(tab: Tab): Promise<{ text: string; body: string; i
   const own = await ask(top)
   const pulses = [own, ...(await Promise.all(asked))]
   // Frames without fields are advertisements, counters and the like, which change as they please.
-  const told = pulses.map((pulse, index) => {
+  const texts = pulses.map((pulse, index) => {
     if (!pulse || (index > 0 && !pulse.hasFields)) return ''
     const document = index === 0 ? '' : `${states[index]!.id} ${states[index]!.loader} `
     return `${document}${pulse.fields} ${pulse.alerts} ${pulse.rest}`
   })
-  return { text: [...told, `${tab.dialogs.length}`].filter((one) => one !== '').join('|'), body: own.body, isParsed: own.isParsed }
+  return { text: [...texts, `${tab.dialogs.length}`].filter((one) => one !== '').join('|'), body: own.body, isParsed: own.isParsed }
 }

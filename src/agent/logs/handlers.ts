@@ -25,9 +25,9 @@ export function openLogs(programs: Programs): Logs {
   }
 }
 
-async function* events<T>(lines: AsyncIterable<T>, told: (line: T) => { message: string; at: Date }): AsyncGenerator<LogEvent> {
+async function* events<T>(lines: AsyncIterable<T>, messageOf: (line: T) => { message: string; at: Date }): AsyncGenerator<LogEvent> {
   for await (const line of lines) {
-    const { message, at } = told(line)
+    const { message, at } = messageOf(line)
     yield { event: 'log', message, timestamp: at.toISOString() }
   }
 }

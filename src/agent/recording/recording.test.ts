@@ -63,13 +63,13 @@ function paintedScreen(width: number, height: number) {
 }
 
 const silent = { server: () => Promise.reject(new Error('there is no sound here')) }
-const told = { clock: () => Date.now() * 1000, onCrash: () => {} }
+const hooks = { clock: () => Date.now() * 1000, onCrash: () => {} }
 const spec = (more: object = {}) => ({ id: newId(), framerate: 10, audio: false, ...more })
 const middle = { x: 100, y: 60 }
 
 test('pictures have the times at which the screen changed, and the file so far plays without the rest', async () => {
   const painted = paintedScreen(320, 200)
-  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, told)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, hooks)
   painted.paint(255, 0, 0)
   const asked = spec()
   const status = await recordings.start(asked)
@@ -111,7 +111,7 @@ async function* untilBroken(stream: AsyncIterable<Buffer>) {
 
 test('a still screen is recorded now and then, a moving one at most at the frame rate', async () => {
   const painted = paintedScreen(320, 200)
-  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, told)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, hooks)
   const still = spec()
   await recordings.start(still)
   await sleep(3_000)
@@ -129,7 +129,7 @@ test('a still screen is recorded now and then, a moving one at most at the frame
 
 test('a recording continues after a resize, in its first size; odd sizes are padded', async () => {
   const painted = paintedScreen(321, 201)
-  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, told)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, hooks)
   painted.paint(255, 0, 0)
   const asked = spec({ framerate: 20 })
   await recordings.start(asked)
@@ -148,7 +148,7 @@ test('a recording continues after a resize, in its first size; odd sizes are pad
 
 test('a recording ends by itself after its longest duration', async () => {
   const painted = paintedScreen(64, 64)
-  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, told)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, hooks)
   const asked = spec({ maxDurationMs: 1_000 })
   await recordings.start(asked)
   const film = keep(join(dir, 'short.mp4'), await finished(await recordings.read(asked.id, 0, AbortSignal.timeout(5_000))))
@@ -158,7 +158,7 @@ test('a recording ends by itself after its longest duration', async () => {
 
 test('a recording gets no longer than its longest duration when the machine is busy at its end', async () => {
   const painted = paintedScreen(64, 64)
-  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, told)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, hooks)
   const asked = spec({ maxDurationMs: 1_000 })
   await recordings.start(asked)
   const timer = setInterval(() => painted.paint(Math.random() * 255, 0, 0), 5)
@@ -172,7 +172,7 @@ test('a recording gets no longer than its longest duration when the machine is b
 
 test('three recordings at once share their pictures; the ninth is refused', async () => {
   const painted = paintedScreen(64, 64)
-  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, told)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, hooks)
   const three = [spec(), spec(), spec()]
   await Promise.all(three.map((one) => recordings.start(one)))
   const before = painted.copies()
@@ -195,7 +195,7 @@ test('a full disk ends a recording; everything written before stays intact', asy
   }
   try {
     const painted = paintedScreen(640, 480)
-    await using recordings = openRecordings(noisy(painted.screen), silent, small, silentLog, told)
+    await using recordings = openRecordings(noisy(painted.screen), silent, small, silentLog, hooks)
     const asked = spec({ framerate: 20 })
     await recordings.start(asked)
     const timer = setInterval(() => painted.paint(0, 0, 0), 20)
@@ -236,7 +236,7 @@ test('a recording that is dropped while its sound is opened never begins, and on
     opening.push(Promise.withResolvers())
     return opening.at(-1)!.promise
   }
-  await using recordings = openRecordings(painted.screen, { server: async () => 'unix:/none' }, dir, silentLog, told, soundOf)
+  await using recordings = openRecordings(painted.screen, { server: async () => 'unix:/none' }, dir, silentLog, hooks, soundOf)
   const asked = spec({ audio: true })
   const starts = [recordings.start(asked), recordings.start(asked)]
   const refused = starts.map((start) => expect(start).rejects.toMatchObject({ code: 'unavailable' }))

@@ -8,10 +8,10 @@ import type { Packet } from './flv.ts'
 import { AUDIO_ID, fileHead, fragment, stillThere, VIDEO_ID, type Sample } from './fragments.ts'
 import type { Sound } from './sound.ts'
 import type { OnCrash } from '../telemetry/crashes.ts'
-import { Spool } from './spool.ts'
+import { DiskBuffer } from './disk-buffer.ts'
 
 /** What a recording has from its session. */
-export interface RecordingTold {
+export interface RecordingHooks {
   /** Called when an encoder has ended by itself. */
   onCrash: OnCrash
   /** Microseconds since 1970, on the clock that the session's telemetry has. */
@@ -30,7 +30,7 @@ const MAX_ENCODER_DEATHS = 3
 const TIMER_EARLY_MS = 2
 
 export class Recording implements Viewer, AsyncDisposable {
-  readonly spool: Spool
+  readonly buffer: DiskBuffer
   /** Resolves when the first picture is encoded. @throws the reason when that fails */
   readonly begun: Promise<void>
   readonly #camera: Camera
@@ -64,7 +64,7 @@ export class Recording implements Viewer, AsyncDisposable {
   #end: { reason: EndOfRecording; at: number } | undefined
   #hasEnded = false
 
-  constructor(camera: Camera, spec: RecordingSpec, dir: string, sound: Sound | undefined, log: Log, { onCrash, clock }: RecordingTold) {
+  constructor(camera: Camera, spec: RecordingSpec, dir: string, sound: Sound | undefined, log: Log, { onCrash, clock }: RecordingHooks) {
     this.#startedClock = clock()
     this.#started = performance.now()
     this.#camera = camera
@@ -74,7 +74,7 @@ export class Recording implements Viewer, AsyncDisposable {
     this.#sound = sound
     this.#interval = 1000 / spec.framerate
     this.#longest = spec.maxDurationMs ?? Infinity
-    this.spool = new Spool(dir, BYTES_AT_ONCE)
+    this.buffer = new DiskBuffer(dir, BYTES_AT_ONCE)
     this.begun = this.#begin.promise
     this.begun.catch(() => {})
     camera.add(this)
@@ -87,7 +87,7 @@ export class Recording implements Viewer, AsyncDisposable {
       startedAt: this.#startedWall,
       startedClock: this.#startedClock,
       durationMs: Math.round(this.#end?.at ?? this.#now()),
-      bytes: this.spool.length,
+      bytes: this.buffer.length,
       ...(this.#hasEnded && { ended: this.#end!.reason }),
     }
   }
@@ -125,7 +125,7 @@ export class Recording implements Viewer, AsyncDisposable {
       for (const timer of this.#timers) clearTimeout(timer)
       await this.#finish().catch((err: unknown) => this.#log.warn({ err, recording: this.#spec.id }, 'the end of a recording could not be written'))
       this.#begin.reject(new Error(`the recording ended before it began: ${reason}`))
-      this.spool.close()
+      this.buffer.close()
       this.#hasEnded = true
       this.#ended.resolve()
     }
@@ -134,7 +134,7 @@ export class Recording implements Viewer, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop('stopped')
-    await this.spool[Symbol.asyncDispose]()
+    await this.buffer[Symbol.asyncDispose]()
   }
 
   #now(): number {
@@ -218,7 +218,7 @@ export class Recording implements Viewer, AsyncDisposable {
     try {
       // On a busy machine this may run before a timer that is due since longer ends the recording.
       await this.#write(Math.min(Math.round(this.#now()), this.#longest))
-      if (this.spool.length > MAX_BYTES) void this.stop('too_large')
+      if (this.buffer.length > MAX_BYTES) void this.stop('too_large')
     } catch (err) {
       this.#log.warn({ err, recording: this.#spec.id }, 'the disk is too full for a recording')
       void this.stop('disk_full')
@@ -239,7 +239,7 @@ export class Recording implements Viewer, AsyncDisposable {
         parts.push(fragment(++this.#sequence, [{ id: VIDEO_ID, samples: video }, { id: AUDIO_ID, samples: audio }])) // prettier-ignore
       if (video.length === 0 && until > this.#writtenUntil && this.#sequence > 0) parts.push(stillThere(until))
       this.#writtenUntil = Math.max(this.#writtenUntil, until)
-      if (parts.length > 0) await this.spool.append(Buffer.concat(parts))
+      if (parts.length > 0) await this.buffer.append(Buffer.concat(parts))
     })
   }
 }

@@ -6,7 +6,7 @@ import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/screen.ts'
 import { Camera } from './camera.ts'
 import { BYTES_AT_ONCE, type RecordingSpec, type RecordingStatus } from './contract.ts'
-import { Recording, type RecordingTold } from './recording.ts'
+import { Recording, type RecordingHooks } from './recording.ts'
 import { openSound, type Sound } from './sound.ts'
 import type { Speakers } from './speakers.ts'
 
@@ -31,7 +31,7 @@ export function openRecordings(
   speakers: Pick<Speakers, 'server'>,
   dir: string,
   log: Log,
-  told: RecordingTold,
+  hooks: RecordingHooks,
   soundOf = openSound,
 ): Recordings {
   const all = new Map<string, Recording>()
@@ -61,7 +61,7 @@ export function openRecordings(
         await sound?.close()
         throw fault.unavailable('the recording was dropped before it began')
       }
-      const recording = new Recording(camera, spec, dir, sound, log, told)
+      const recording = new Recording(camera, spec, dir, sound, log, hooks)
       all.set(spec.id, recording)
       return recording
     }
@@ -96,7 +96,7 @@ export function openRecordings(
       return recording.status
     },
     status: (id) => find(id).status,
-    read: (id, from, signal) => find(id).spool.read(from, BYTES_AT_ONCE, signal),
+    read: (id, from, signal) => find(id).buffer.read(from, BYTES_AT_ONCE, signal),
     async stop(id) {
       const recording = find(id)
       await recording.stop('stopped')

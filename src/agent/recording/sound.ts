@@ -39,8 +39,8 @@ export async function openSound(server: string): Promise<Sound> {
   const onPacket = (packet: Packet) => {
     if (packet.kind === 'description') config = Buffer.from(packet.data)
     else {
-      const heard = performance.now() - DELAY_MS
-      if (next === undefined || heard - next > MAX_DRIFT_MS) next = heard
+      const receivedAt = performance.now() - DELAY_MS
+      if (next === undefined || receivedAt - next > MAX_DRIFT_MS) next = receivedAt
       pieces.push({ data: packet.data, at: next })
       next += (PIECE * 1000) / RATE
       if (config) began.resolve(config)

@@ -2,7 +2,7 @@
 import { addAbortListener } from 'node:events'
 import { PassThrough } from 'node:stream'
 import type { z } from 'zod'
-import type { Lease } from '../../base/lease.ts'
+import type { Watchdog } from '../../base/watchdog.ts'
 import { VERSION } from '../../base/version.ts'
 import type { Handlers } from '../../http/route.ts'
 import { CAPABILITIES } from '../capabilities.ts'
@@ -29,7 +29,7 @@ export function sessionHandlers(
   screen: Pick<Screen, 'viewport'>,
   fitting: Fitting,
   ready: Promise<void>,
-  lease: Pick<Lease, 'watch'>,
+  watchdog: Pick<Watchdog, 'watch'>,
   activities: Activities,
   clients: Clients,
 ): Handlers<typeof session> {
@@ -45,7 +45,7 @@ export function sessionHandlers(
     fitSession: ({ body }) => fitting.fit(body),
     watchSession({ signal }) {
       const out = new PassThrough()
-      const leave = lease.watch()
+      const leave = watchdog.watch()
       const tell = (event: AgentEvent) => out.write(`${JSON.stringify(event)}\n`)
       const crashed = (detail: string) => tell({ event: 'chromium_crashed', detail })
       const restarted = (detail: string) => tell({ event: 'chromium_restarted', detail })

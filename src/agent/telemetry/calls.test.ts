@@ -19,14 +19,14 @@ const stop = new AbortController()
 const { signal } = stop
 const paths = dataPaths(scratchDir('calls-'))
 const driver = fakeDriver(paths)
-const told: Envelope[] = []
+const received: Envelope[] = []
 let instance: Instance
 beforeAll(async () => {
   instance = await driver.start({ id: newId(), viewport: { width: 800, height: 600, refresh_rate: 60 }, maxScreen: USUAL_MAX_SCREEN, apiPorts: [] }, signal)
   await capture('control', 'platform')
   const lines = await openLines(instance.agent, telemetryFeed.feedTelemetry, { query: {} }, { signal, maxLineBytes: 100_000, maxValues: 100_000 })
   void (async () => {
-    for await (const batch of lines) for (const line of batch) if ('event' in line) told.push(assertEvent(line))
+    for await (const batch of lines) for (const line of batch) if ('event' in line) received.push(assertEvent(line))
   })().catch(() => {})
 })
 afterAll(async () => {
@@ -44,7 +44,7 @@ async function eventOf(method: string, path: string, body?: object): Promise<Rec
   const headers = { 'x-request-id': id, ...(body && { 'content-type': 'application/json' }) }
   const response = await fetchFrom(instance.agent, { method, path, headers, ...(body && { body: JSON.stringify(body) }) }, signal)
   response.resume()
-  const find = () => told.find(({ event }) => event.data?.request_id === id)
+  const find = () => received.find(({ event }) => event.data?.request_id === id)
   await until(`the event of ${path}`, TOLD_MS, () => find() !== undefined)
   const { type, data } = find()!.event
   expect(data!.status).toBe(response.statusCode)
@@ -68,19 +68,19 @@ test('one that is refused is told with its status, and without what was sent', a
 })
 
 test("the service's own questions are not told of", async () => {
-  const before = told.length
+  const before = received.length
   await call(instance.agent, session.agentStatus, {}, { signal })
   await call(instance.agent, session.sessionActivity, {}, { signal })
   await call(instance.agent, session.devTools, {}, { signal })
   await eventOf('POST', '/computer/move_mouse', { x: 2, y: 2 })
-  expect(told.length).toBe(before + 1)
+  expect(received.length).toBe(before + 1)
 })
 
 test('calls of a category that is off are not told of, from the moment when it is switched off', async () => {
   await capture('platform')
-  const before = told.length
+  const before = received.length
   await call(instance.agent, computer.moveMouse, { body: { x: 3, y: 3 } }, { signal })
   await eventOf('POST', '/session/fit', {})
-  expect(told.slice(before).map(({ event }) => event.data!.operation_id)).not.toContain('MoveMouse')
+  expect(received.slice(before).map(({ event }) => event.data!.operation_id)).not.toContain('MoveMouse')
   await capture('control', 'platform')
 })

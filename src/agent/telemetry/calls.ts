@@ -42,18 +42,18 @@ const NAMES: Record<string, string> = {
 /** The status of a call whose caller left before it was answered. */
 const LEFT = 499
 
-interface Told {
+interface Reported {
   type: 'api_call' | 'platform_api_call'
   category: 'control' | 'platform'
   operation: string
 }
 
-const told = (contracts: readonly Contract[], type: Told['type'], category: Told['category']): [string, Told][] =>
+const reported = (contracts: readonly Contract[], type: Reported['type'], category: Reported['category']): [string, Reported][] =>
   contracts.flatMap((contract) =>
-    Object.values(contract).map(({ id }): [string, Told] => [id, { type, category, operation: NAMES[id] ?? id[0]!.toUpperCase() + id.slice(1) }]),
+    Object.values(contract).map(({ id }): [string, Reported] => [id, { type, category, operation: NAMES[id] ?? id[0]!.toUpperCase() + id.slice(1) }]),
   )
 
-const CALLS = new Map([...told(DRIVING, 'api_call', 'control'), ...told(MANAGING, 'platform_api_call', 'platform')])
+const CALLS = new Map([...reported(DRIVING, 'api_call', 'control'), ...reported(MANAGING, 'platform_api_call', 'platform')])
 
 /** Tells of the calls of `app` from now on, each when its answer has been sent or given up. */
 export function tellCalls(app: FastifyInstance, telemetry: Telemetry): void {

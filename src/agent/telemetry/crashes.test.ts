@@ -16,9 +16,9 @@ test('a Chromium that crashes, does not start again and is given up is told of e
   browser.emit('chromium_not_started')
   browser.emit('given_up', 'too often')
   buffer.close()
-  const told: Envelope[] = []
-  for await (const { json } of buffer.read(0, new AbortController().signal)) told.push(assertEvent(JSON.parse(json)))
-  expect(told.map(({ event }) => event.data)).toEqual([
+  const received: Envelope[] = []
+  for await (const { json } of buffer.read(0, new AbortController().signal)) received.push(assertEvent(JSON.parse(json)))
+  expect(received.map(({ event }) => event.data)).toEqual([
     { service_name: 'chromium', phase: 'running', pid: 42 },
     { service_name: 'chromium', phase: 'startup' },
     { service_name: 'chromium', phase: 'gave_up' },

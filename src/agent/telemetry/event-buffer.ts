@@ -260,7 +260,7 @@ export class EventBuffer implements Telemetry {
       return
     }
     let skipped = 0
-    let told = performance.now()
+    let sentAt = performance.now()
     const timer = setInterval(() => this.#notifier.notify(), SKIPPED_MS).unref()
     try {
       for (let seq = after; !signal.aborted;) {
@@ -274,11 +274,11 @@ export class EventBuffer implements Telemetry {
           }
           skipped = seq
         }
-        const isDue = skipped > 0 && performance.now() - told >= SKIPPED_MS
+        const isDue = skipped > 0 && performance.now() - sentAt >= SKIPPED_MS
         if (isDue || (skipped > 0 && !next && this.#isClosed)) {
           yield frame(skipped, '')
           skipped = 0
-          told = performance.now()
+          sentAt = performance.now()
         } else if (!next && this.#isClosed) return
         else if (!next) await this.#notifier.next(signal)
       }

@@ -44,7 +44,7 @@ const LINES_LENGTH = 256 * 1024
 async function* feed(buffer: EventBuffer, after: number, signal: AbortSignal): AsyncGenerator<string> {
   const line = (value: FeedLine) => `${JSON.stringify(value)}\n`
   yield line({ last: buffer.last })
-  let told = performance.now()
+  let sentAt = performance.now()
   const beat = setInterval(() => buffer.wake(), FEED_BEAT_MS).unref()
   try {
     for (let seq = after; !signal.aborted;) {
@@ -55,8 +55,8 @@ async function* feed(buffer: EventBuffer, after: number, signal: AbortSignal): A
         if (lines.text.length < LINES_LENGTH) await delay(GATHER_MS, undefined, { signal: buffer.closed, ref: false }).catch(() => {})
       } else if (buffer.closed.aborted) return
       // Another reader may have woken this one.
-      else if (performance.now() - told >= FEED_BEAT_MS / 2) {
-        told = performance.now()
+      else if (performance.now() - sentAt >= FEED_BEAT_MS / 2) {
+        sentAt = performance.now()
         yield line({ last: buffer.last })
       } else await buffer.changed(signal)
     }

@@ -33,15 +33,15 @@ test('an object that a row names and that is gone is named by the doctor, and lo
   rmSync(join(cloud.paths.objects, object))
   expect(await check()).toMatch(new RegExp(`^1 that the database names are gone: ${object}; `))
 
-  const told: { message: string; fields: object }[] = []
-  const log: Log = { ...silentLog, error: (fields, message) => void told.push({ message, fields }) }
+  const received: { message: string; fields: object }[] = []
+  const log: Log = { ...silentLog, error: (fields, message) => void received.push({ message, fields }) }
   await using scope = new AsyncDisposableStack()
   const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
   scope.defer(() => db.destroy())
   const host = (await cloud.query<{ scope: string }>('select scope from browsers where id = $1', [id]))[0]!.scope
   scope.use(careForObjects({ db, objects: fileObjects(cloud.paths.objects), owners: objectOwners(db, host), log }))
-  await until('the report', NOTICE_MS, () => told.length > 0)
-  expect(told).toEqual([{ message: 'objects that rows name are gone', fields: { count: 1, keys: [object] } }])
+  await until('the report', NOTICE_MS, () => received.length > 0)
+  expect(received).toEqual([{ message: 'objects that rows name are gone', fields: { count: 1, keys: [object] } }])
   await cloud.query('delete from replays where id = $1', [replay_id])
 })
 

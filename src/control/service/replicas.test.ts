@@ -166,9 +166,9 @@ describe('replicas', { timeout: 60_000 }, () => {
     const hanging = await first.begin('hang')
     await second.becomes(hanging, 'running')
     const events = await two.fetch(`/invocations/${hanging}/events`)
-    const told = events.text()
+    const received = events.text()
     expect(await second.patch(hanging, { status: 'failed' })).toMatchObject({ status: 'failed' })
-    expect(await within('the end of the stream', NOTICE_MS, told)).toContain('"failed"')
+    expect(await within('the end of the stream', NOTICE_MS, received)).toContain('"failed"')
     const [run] = await shared.query<{ runner_id: string }>('select runner_id from invocations where id = $1', [hanging])
     await until('its sandbox to go', NOTICE_MS, () => !readdirSync(shared.paths.appSandboxes).includes(run!.runner_id))
 
@@ -179,8 +179,8 @@ describe('replicas', { timeout: 60_000 }, () => {
     await three.stop()
     expect(await first.becomes(slow, 'succeeded')).toMatchObject({ output: '"done"' })
     await second.becomes(logs, 'succeeded')
-    expect((await first.told(logs)).filter((line) => line?.startsWith('line'))).toEqual(Array.from({ length: 300 }, (_, index) => `line ${index + 1}`))
-    expect(await first.told(slow)).toEqual(['running', 'succeeded'])
+    expect((await first.received(logs)).filter((line) => line?.startsWith('line'))).toEqual(Array.from({ length: 300 }, (_, index) => `line ${index + 1}`))
+    expect(await first.received(slow)).toEqual(['running', 'succeeded'])
   })
 
   test('a run that another replica has taken over is watched by that one only, and goes on', async () => {

@@ -26,7 +26,7 @@ import { serveAgent } from '../../agent/serve.ts'
 import { EventBuffer } from '../../agent/telemetry/event-buffer.ts'
 import { makeSecrets } from '../../agent/telemetry/redact.ts'
 import type { ServerKeys } from '../../base/access.ts'
-import type { Lease } from '../../base/lease.ts'
+import type { Watchdog } from '../../base/watchdog.ts'
 import { silentLog } from '../../base/log.ts'
 import type { DataPaths } from '../../base/paths.ts'
 import { fault } from '../../http/fault.ts'
@@ -131,7 +131,7 @@ export async function fakeAgent(
       profile: pretendProfile(memory),
       eventBuffer: new EventBuffer(),
       secrets: makeSecrets(),
-      lease: pretendLease(),
+      watchdog: pretendWatchdog(),
       ready: Promise.resolve(),
     },
     keys,
@@ -258,8 +258,8 @@ const pretendWindow: PageWindow = {
   holdFullscreen: async () => {},
 }
 
-/** A lease that never ends. */
-function pretendLease(): Lease {
+/** A watchdog that never ends anything. */
+function pretendWatchdog(): Watchdog {
   let allowedMs = 0
   return {
     watch: () => () => {},

@@ -176,6 +176,6 @@ export function standingOf({ metadata, status }: V1Pod): Standing {
 
 /** The servers that a pod was told of at its start. */
 export function serversOf({ metadata }: V1Pod): Address[] {
-  const told = metadata?.annotations?.[LABELS.servers]?.split(',') ?? []
-  return told.map((server) => server.split(' ')).flatMap(([host = '', port]) => (isIP(host) === 0 ? [] : [{ host, port: Number(port) }]))
+  const given = metadata?.annotations?.[LABELS.servers]?.split(',') ?? []
+  return given.map((server) => server.split(' ')).flatMap(([host = '', port]) => (isIP(host) === 0 ? [] : [{ host, port: Number(port) }]))
 }

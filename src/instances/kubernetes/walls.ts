@@ -42,14 +42,14 @@ export function makeWalls({ cluster, config, scope, startPod, log, startingMs = 
   /** Which servers the policies leave open, by kind, and since when. */
   const closed = new Map<ContainerKind, Promise<{ servers: readonly Address[]; at: number }>>()
   /** Servers that starts were told of, and when, by kind; the last one is at the end. */
-  const told = new Map<ContainerKind, Map<string, { server: Address; at: number }>>()
+  const sent = new Map<ContainerKind, Map<string, { server: Address; at: number }>>()
   /** The trials whether policies are enforced, by kind. */
   const enforced = new Map<ContainerKind, Promise<void>>()
   let names: Promise<readonly string[]> | undefined
 
   async function close(kind: ContainerKind, servers: readonly Address[], signal: AbortSignal): Promise<void> {
-    const starting = told.get(kind) ?? new Map<string, { server: Address; at: number }>()
-    told.set(kind, starting)
+    const starting = sent.get(kind) ?? new Map<string, { server: Address; at: number }>()
+    sent.set(kind, starting)
     const now = performance.now()
     for (const [key, { at }] of starting) if (now - at > startingMs) starting.delete(key)
     for (const server of servers) {
@@ -96,7 +96,7 @@ export function makeWalls({ cluster, config, scope, startPod, log, startingMs = 
   async function allServers(kind: ContainerKind, servers: readonly Address[]): Promise<Address[]> {
     if (servers.length === 0) return []
     const present = (await listPods(cluster, labelsOf(scope, kind))).filter((pod) => !hasStopped(pod)).flatMap(serversOf)
-    const starting = [...(told.get(kind)?.values() ?? [])].map(({ server }) => server)
+    const starting = [...(sent.get(kind)?.values() ?? [])].map(({ server }) => server)
     const all = new Map([...servers, ...starting.toReversed(), ...present].map((server) => [keyOf(server), server]))
     return [...all.values()].slice(0, MAX_SERVERS)
   }

@@ -103,8 +103,8 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       symlinkSync(join(apps, code), join(spec, APP_LINK))
       const gone = instance.exited.then(({ reason }) => Promise.reject(new Error(reason)))
       gone.catch(() => {})
-      const told = until('a sandbox to have its network', NETWORK_MS, () => tell(join(spec, GO)), { everyMs: 1, signal })
-      await Promise.race([told, gone])
+      const sent = until('a sandbox to have its network', NETWORK_MS, () => tell(join(spec, GO)), { everyMs: 1, signal })
+      await Promise.race([sent, gone])
     } catch (error) {
       await letGo(instance, kind.log)
       throw error

@@ -38,8 +38,8 @@ async function withSocket(name: string, descriptors: number) {
   const script = `use Socket; socket(my $s, AF_INET, SOCK_STREAM, 0) or die; my @more; for (1..${descriptors}) { open my $f, '<', '/dev/null' or die; push @more, $f }
     $| = 1; print readlink '/proc/self/fd/' . fileno $s; sleep`
   const child = spawn('perl', ['-e', script], { argv0: name, stdio: ['ignore', 'pipe', 'inherit'] })
-  const [told] = (await once(child.stdout, 'data')) as [Buffer]
-  return { pid: child.pid!, inode: told.toString().slice('socket:['.length, -1), [Symbol.dispose]: () => child.kill('SIGKILL') }
+  const [received] = (await once(child.stdout, 'data')) as [Buffer]
+  return { pid: child.pid!, inode: received.toString().slice('socket:['.length, -1), [Symbol.dispose]: () => child.kill('SIGKILL') }
 }
 
 test("the browser's sockets are found by its name; with too many descriptors, it is not known which are its own", async () => {

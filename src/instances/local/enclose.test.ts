@@ -42,11 +42,11 @@ test("a sandbox inherits no key, no file descriptor and no variable, and bwrap's
   const command = ['perl', ENCLOSE, 'bwrap', String(KEYCTL[process.arch]), join(dir, 'filter'), '2', '--bind', dir, 'echo "$@"', 'a']
   const { stdout, stderr } = spawnSync('perl', ['-e', careless, dir, ...command], { env: { PATH: `${dir}:/usr/bin:/bin`, SECRET: '1' }, encoding: 'utf8' })
   expect(stderr).toBe('')
-  const told = (what: string) => stdout.split('\n').flatMap((line) => (line.startsWith(`${what} `) ? [line.slice(what.length + 1)] : []))
-  expect(told('key')).toEqual(['none'])
-  expect(told('variable')).toEqual([])
+  const received = (what: string) => stdout.split('\n').flatMap((line) => (line.startsWith(`${what} `) ? [line.slice(what.length + 1)] : []))
+  expect(received('key')).toEqual(['none'])
+  expect(received('variable')).toEqual([])
   // 3 was its standard input, followed by bwrap's own.
-  expect(told('open').map((line) => line.replace(/\[\d+\]/, ''))).toEqual([
+  expect(received('open').map((line) => line.replace(/\[\d+\]/, ''))).toEqual([
     '0 /dev/null',
     '1 socket:',
     '2 socket:',
@@ -54,12 +54,12 @@ test("a sandbox inherits no key, no file descriptor and no variable, and bwrap's
     `4 ${join(dir, 'filter')}`,
     '5 pipe:',
   ])
-  expect(told('option')).toEqual(['--bind', dir])
+  expect(received('option')).toEqual(['--bind', dir])
   expect(
     stdout
       .split('\n')
       .filter((line) => line.startsWith('argument '))
       .join('\n'),
   ).not.toContain(dir)
-  expect(told('argument').slice(-2)).toEqual(['sh', 'a'])
+  expect(received('argument').slice(-2)).toEqual(['sh', 'a'])
 })

@@ -88,15 +88,15 @@ test('a kill without its report is nothing', () => {
 })
 
 /** The events that the agents of the instances `one` and `two` are told. */
-async function toldOf(lines: string[]): Promise<{ id: string; body: { data: object } }[]> {
+async function receivedOf(lines: string[]): Promise<{ id: string; body: { data: object } }[]> {
   const dir = mkdtempSync(join(tmpdir(), 'cob-oom-'))
-  const told: { id: string; body: { data: object } }[] = []
+  const received: { id: string; body: { data: object } }[] = []
   const stop = new AbortController()
   const agents = await Promise.all(
     ['one', 'two'].map(async (id) => {
       const server = createServer((request, response) => {
         void text(request).then((body) => {
-          told.push({ id, body: JSON.parse(body) as { data: object } })
+          received.push({ id, body: JSON.parse(body) as { data: object } })
           response.writeHead(204).end()
         })
       })
@@ -113,23 +113,23 @@ async function toldOf(lines: string[]): Promise<{ id: string; body: { data: obje
   }
   const kills = new OomKills('abc', silentLog, stop.signal, said())
   for (const agent of agents) kills.follow(agent)
-  await until('an event', 5_000, () => told.length > 0).catch(() => {})
+  await until('an event', 5_000, () => received.length > 0).catch(() => {})
   stop.abort()
   for (const { server } of agents) server.close().closeAllConnections()
   rmSync(dir, { recursive: true })
-  return told
+  return received
 }
 
 test('the agent of the instance is told, and no other', async () => {
-  const told = await toldOf([...report({ group: '/cob-other/two', limited: 'oom_memcg=/cob-other/two' }), ...report()])
-  expect(told).toMatchObject([{ id: 'one', body: { type: 'system_oom_kill', data: { pid: 323, top_tasks: expect.any(Array) } } }])
-  conforms(told[0]!.body.data)
+  const received = await receivedOf([...report({ group: '/cob-other/two', limited: 'oom_memcg=/cob-other/two' }), ...report()])
+  expect(received).toMatchObject([{ id: 'one', body: { type: 'system_oom_kill', data: { pid: 323, top_tasks: expect.any(Array) } } }])
+  conforms(received[0]!.body.data)
 })
 
 test.each([
   ['the machine', 'global_oom'],
   ['all instances', 'oom_memcg=/cob-abc'],
 ])('when %s had no memory left, programs of others are not named', async (_whose, limited) => {
-  const [told] = await toldOf(report({ limited }))
-  expect(told!.body.data).toEqual({ pid: 323, process_name: 'chromium', rss_kb: 55_068, constraint: 'memcg' })
+  const [received] = await receivedOf(report({ limited }))
+  expect(received!.body.data).toEqual({ pid: 323, process_name: 'chromium', rss_kb: 55_068, constraint: 'memcg' })
 })

@@ -1,7 +1,7 @@
 // The steps of fitting over parts that fail as a test says: each step has a check, and its error names the setting.
 import { describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../../../base/log.ts'
-import type { Lease } from '../../../base/lease.ts'
+import type { Watchdog } from '../../../base/watchdog.ts'
 import { fault } from '../../../http/fault.ts'
 import type { CdpSession } from '../../chromium/cdp.ts'
 import type { ChromiumRun } from '../../chromium/process.ts'
@@ -16,13 +16,13 @@ function parts() {
   const did: string[] = []
   const note = (what: string) => void did.push(what)
   let startedAt = performance.now()
-  const lease: Lease = { watch: () => () => {}, allow: (ms) => void Object.assign(lease, { allowedMs: ms }), allowedMs: 0 }
+  const watchdog: Watchdog = { watch: () => () => {}, allow: (ms) => void Object.assign(watchdog, { allowedMs: ms }), allowedMs: 0 }
   const page = {
     on: () => {},
     send: async (method: string) => (note(method), {}),
   }
   const made = {
-    lease,
+    watchdog,
     browser: {
       run: async () => ({ startedAt }) as ChromiumRun,
       restart: async (how?: { asPerson?: boolean }) => {
@@ -123,7 +123,7 @@ test('a new session: the proxy, the policy, then extensions, the screen, its win
     'Page.enable',
     'Page.navigate',
   ])
-  expect(made.lease.allowedMs).toBe(60_000)
+  expect(made.watchdog.allowedMs).toBe(60_000)
 })
 
 test('a time zone that pages do not get is named', async () => {
@@ -147,7 +147,7 @@ test('a running session: a viewport and a start page leave its window alone', as
 
 describe('a setting that has not taken effect is named', () => {
   test.each<[string, Fit, (given: ReturnType<typeof parts>) => unknown]>([
-    ['timeout_seconds', { timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.lease, 'allow').mockReturnValue()],
+    ['timeout_seconds', { timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.watchdog, 'allow').mockReturnValue()],
     ['chrome_policy', { chrome_policy: { A: 1 } }, ({ made }) => vi.spyOn(made.browser, 'restart').mockResolvedValue()],
     ['stealth', { stealth: true }, ({ made }) => vi.spyOn(made.browser, 'restart').mockResolvedValue()],
     ['extensions', { extensions: ['a'] }, ({ made }) => vi.spyOn(made.loader, 'load').mockResolvedValue(fails)],

@@ -1,6 +1,6 @@
 // What the steps of fitting work on (types only).
 import type { Log } from '../../../base/log.ts'
-import type { Lease } from '../../../base/lease.ts'
+import type { Watchdog } from '../../../base/watchdog.ts'
 import type { Browser } from '../../chromium/keeper.ts'
 import type { SetTimeZone } from '../../chromium/time-zone.ts'
 import type { ExtensionLoader } from '../../extensions/loader.ts'
@@ -24,7 +24,7 @@ export interface FitParts {
   loader: ExtensionLoader
   proxy: Pick<BrowserProxy, 'isOn' | 'use' | 'confirmed'>
   setTimeZone: SetTimeZone
-  lease: Lease
+  watchdog: Watchdog
   inputQueue: Pick<InputQueue, 'letGo'>
   eventBuffer: Pick<EventBuffer, 'capture' | 'hideFromNext'>
   secrets: Pick<Secrets, 'forget'>

@@ -2,13 +2,13 @@
 import type { FitParts } from './parts.ts'
 import type { Step } from './step.ts'
 
-export const timeout = ({ lease }: Pick<FitParts, 'lease'>): Step => ({
+export const timeout = ({ watchdog }: Pick<FitParts, 'watchdog'>): Step => ({
   settings: ['timeout_seconds'],
   async apply({ timeout_seconds }) {
     const ms = timeout_seconds! * 1000
-    lease.allow(ms)
+    watchdog.allow(ms)
     return async () => {
-      if (lease.allowedMs !== ms) throw new Error(`the lease allows ${lease.allowedMs} ms`)
+      if (watchdog.allowedMs !== ms) throw new Error(`the watchdog allows ${watchdog.allowedMs} ms`)
     }
   },
 })

@@ -50,7 +50,7 @@ export class Attachment {
   #types: readonly Type[] = []
   /** The types that Chromium was told to attach to, when that has succeeded everywhere. */
   #attachedTo: string | undefined
-  #toldFull = false
+  #hasReportedFull = false
 
   constructor(cdp: Cdp, parts: AttachmentParts) {
     this.cdp = cdp
@@ -90,8 +90,8 @@ export class Attachment {
     const { sessionId } = await this.cdp.send('Target.attachToBrowserTarget', {}, { limitMs: ATTACH_MS })
     const browser = this.cdp.adopt(sessionId, 'browser')
     const losses = new Losses('too_large', { signal: browser.detached }, this.#parts.telemetry)
-    const unheard = this.cdp.onLostEvent(() => losses.add())
-    browser.detached.addEventListener('abort', unheard, { once: true })
+    const unsubscribe = this.cdp.onLostEvent(() => losses.add())
+    browser.detached.addEventListener('abort', unsubscribe, { once: true })
     browser.on('Target.attachedToTarget', (event) => this.#take(event, browser))
     return browser
   }
@@ -202,12 +202,12 @@ export class Attachment {
 
   #isFull(): boolean {
     const isFull = this.#watched.size >= MAX_TARGETS
-    if (isFull && !this.#toldFull) {
+    if (isFull && !this.#hasReportedFull) {
       const event = 'Target.attachedToTarget'
       this.#parts.log.warn({ targets: MAX_TARGETS }, 'telemetry watches no more pages')
       this.#parts.telemetry.emit({ type: 'monitor_init_failed', source: { kind: 'cdp', event }, data: { step: `${event}: more than ${MAX_TARGETS} targets` } })
     }
-    this.#toldFull = isFull
+    this.#hasReportedFull = isFull
     return isFull
   }
 }

@@ -88,7 +88,7 @@ test('lines from before the capture are neither told nor counted', async () => {
   const made = await collecting(collector(), 'page', {}, { 'Runtime.consoleAPICalled': [old, old] })
   log(made, [text('now')])
   await made.stop()
-  expect(made.told.map(({ data }) => data.text)).toEqual(['now'])
+  expect(made.received.map(({ data }) => data.text)).toEqual(['now'])
 })
 
 test('the objects that Chromium keeps for a reader are released within a second', () =>
@@ -112,7 +112,7 @@ test('texts, arguments and stacks are bounded', async () => {
     timestamp: ++clock,
     stackTrace: { callFrames: Array.from({ length: 200 }, () => frame), parent: { callFrames: [frame] } },
   })
-  const [event] = made.told
+  const [event] = made.received
   expect(event!.truncated).toBe(true)
   expect((event!.data.text as string).length).toBe(4096)
   expect((event!.data.stack_trace as { callFrames: object[] }).callFrames).toHaveLength(20)
@@ -138,7 +138,7 @@ test('secrets in arguments are left out, also when one names the next', async ()
       },
     },
   ])
-  expect(JSON.stringify(made.told)).not.toContain('cAnArY')
+  expect(JSON.stringify(made.received)).not.toContain('cAnArY')
   expect(made.of('console_log')[1]!.text).toBe('{password: [redacted], a: 1, …}')
 })
 
@@ -147,7 +147,7 @@ test('an end of the capture leaves Chromium as it was, and of a target that has 
   await made.stop()
   expect(made.commands().slice(1)).toEqual(['Runtime.enable', 'Runtime.disable'])
   log(made, [text('too late')])
-  expect(made.told).toEqual([])
+  expect(made.received).toEqual([])
   const other = await collecting(collector())
   other.vanish()
   await other.stop()

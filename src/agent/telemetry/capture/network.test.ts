@@ -38,7 +38,7 @@ test('bodies are fetched eight at a time, those that wait are bounded, and answe
   for (let count = 0; count < 300; count++) load(made, `1.${count}`, `https://page.test/${count}`)
   await vi.waitFor(() => expect(asked).toHaveLength(8))
   await vi.waitFor(() => expect(made.of('network_response')).toHaveLength(300 - 8 - 256))
-  expect(made.told.filter(({ type, truncated }) => type === 'network_response' && truncated)).toHaveLength(36)
+  expect(made.received.filter(({ type, truncated }) => type === 'network_response' && truncated)).toHaveLength(36)
   for (let count = 0; count < 264; count++) {
     await vi.waitFor(() => expect(asked.length).toBeGreaterThan(count))
     asked[count]!({ body: 'hello', base64Encoded: false })
@@ -82,7 +82,7 @@ test('only bodies of text are asked for, and none that is long, empty, or not ke
   await vi.waitFor(() => expect(made.of('network_response')).toHaveLength(kinds.length))
   const asked = made.chromium.sent.filter(({ method }) => method === 'Network.getResponseBody').map(({ params }) => params.requestId)
   expect(asked).toEqual(['1.text', '1.json'])
-  const cut = made.told.filter(({ type, truncated }) => type === 'network_response' && truncated).map(({ data }) => data.url)
+  const cut = made.received.filter(({ type, truncated }) => type === 'network_response' && truncated).map(({ data }) => data.url)
   expect(cut.toSorted()).toEqual(['https://page.test/blob', 'https://page.test/long'])
 })
 
@@ -130,7 +130,7 @@ test('long addresses, headers and posts are cut, and the event says so', async (
     hasPostData: true,
   }
   made.emit('Network.requestWillBeSent', sent('1.1', '', { request }))
-  const [{ data, truncated }] = made.told as [Collecting['told'][number]]
+  const [{ data, truncated }] = made.received as [Collecting['received'][number]]
   expect(truncated).toBe(true)
   expect([(data.url as string).length, (data.headers as Record<string, string>)['x-long']!.length, (data.post_data as string).length]).toEqual([
     4096, 2048, 8192,
@@ -141,7 +141,7 @@ test('what needs no network is not told', async () => {
   const made = await collecting(collector())
   for (const url of ['data:text/plain,hello', 'blob:https://page.test/1', 'about:blank', 'chrome://settings/', 'chrome-extension://abc/x.js'])
     load(made, '1.1', url)
-  expect(made.told).toEqual([])
+  expect(made.received).toEqual([])
 })
 
 test('the network is idle 500 ms after the last request has ended, once; event streams and sockets do not keep it busy', async () => {
@@ -203,10 +203,10 @@ test('it leaves Chromium as it was, and says nothing more', async () => {
     load(made, '1.1', 'https://page.test/1', { mimeType: 'image/png' })
     await made.stop()
     expect(made.commands().slice(1)).toEqual(['Network.enable', 'Network.disable'])
-    const before = made.told.length
+    const before = made.received.length
     load(made, '1.2', 'https://page.test/2')
     await vi.advanceTimersByTimeAsync(5_000)
-    expect(made.told).toHaveLength(before)
+    expect(made.received).toHaveLength(before)
     expect(vi.getTimerCount()).toBe(0)
   } finally {
     vi.useRealTimers()
@@ -261,5 +261,5 @@ test('a learned value is in no part of a request, its answer, or its failure, no
   made.emit('Network.loadingFinished', { requestId: '1.1', encodedDataLength: 0 })
   made.emit('Network.loadingFailed', { requestId: '1.2', type: 'Fetch', errorText: end(256), timestamp: 1 })
   expect(made.types()).toEqual(['network_request', 'network_response', 'network_loading_failed'])
-  expect(JSON.stringify(made.told)).not.toMatch(/hunt/)
+  expect(JSON.stringify(made.received)).not.toMatch(/hunt/)
 })

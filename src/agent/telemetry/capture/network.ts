@@ -273,8 +273,8 @@ class NetworkWatch {
 
   #socketMade({ requestId, url }: Protocol.Network.WebSocketCreatedEvent): void {
     if (!this.#budget.allows()) return this.#losses.add()
-    const told = this.#url(url)
-    const flight: Flight = { ...this.#unknown('', 'WebSocket', undefined, undefined), url: told.text, isUrlCut: told.isCut, method: 'GET', isEndless: false }
+    const shown = this.#url(url)
+    const flight: Flight = { ...this.#unknown('', 'WebSocket', undefined, undefined), url: shown.text, isUrlCut: shown.isCut, method: 'GET', isEndless: false }
     if (!this.#flights.add(requestId, flight)) return this.#losses.add()
     // An open socket is no request that the page waits for.
     this.#flights.endless(flight)

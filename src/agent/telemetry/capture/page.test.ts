@@ -19,7 +19,7 @@ test('a page that shifts and loads its frames without end is told of 500 times i
   }
   made.emit('Page.frameNavigated', frame('TARGET'))
   made.emit('Page.loadEventFired', { timestamp: 1 })
-  expect(made.told.slice(500).map(({ type, data }) => [type, data.url])).toEqual([
+  expect(made.received.slice(500).map(({ type, data }) => [type, data.url])).toEqual([
     ['page_navigation', 'https://page.test/TARGET'],
     ['page_load', 'https://page.test/'],
   ])

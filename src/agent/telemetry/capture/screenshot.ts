@@ -71,12 +71,12 @@ export function screenshot(log: Log): Collector {
       }
       const unload = target.session.on('Page.loadEventFired', cause)
       try {
-        const unheard = await worldOf(target).use('interaction', ({ type }) => {
+        const unsubscribe = await worldOf(target).use('interaction', ({ type }) => {
           if (type === 'click' || type === 'scroll') cause()
         })
         return async () => {
           unload()
-          await unheard()
+          await unsubscribe()
         }
       } catch (error) {
         unload()

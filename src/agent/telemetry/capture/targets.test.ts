@@ -37,8 +37,8 @@ function capture(collectors: Collector[], replies: FakeCdp['replies'] = {}) {
   const stop = new AbortController()
   onTestFinished(() => stop.abort())
   const buffer = new EventBuffer()
-  const told: NewEvent[] = []
-  vi.spyOn(buffer, 'emit').mockImplementation((event) => void told.push(event))
+  const received: NewEvent[] = []
+  vi.spyOn(buffer, 'emit').mockImplementation((event) => void received.push(event))
   const work: (() => Promise<void>)[] = []
   const chromium = () =>
     fakeCdp({ 'Target.attachToBrowserTarget': () => ({ sessionId: 'browser' }), 'Target.getTargets': () => ({ targetInfos: [] }), ...replies })
@@ -56,7 +56,7 @@ function capture(collectors: Collector[], replies: FakeCdp['replies'] = {}) {
       by,
     )
   return {
-    told,
+    received,
     state,
     browser,
     attach,
@@ -128,17 +128,17 @@ test('the address of a page is told without what is learned later, and without a
 })
 
 test('of the address of a new tab its query is not told, nor its title: what is typed there is not known yet', async () => {
-  const { attach, told, use } = capture([collector(['page'], ['page'])])
+  const { attach, received, use } = capture([collector(['page'], ['page'])])
   await use('page')
   attach('one', { url: 'http://a/in?user=kim&answer=hunter22#hunter22', title: 'a/in?user=kim&answer=hunter22', openerId: 'zero' })
-  expect(told).toMatchObject([{ type: 'page_tab_opened', truncated: true }])
-  expect(told[0]!.data).toEqual({ target_id: 'one', target_type: 'page', url: 'http://a/in', opener_id: 'zero' })
+  expect(received).toMatchObject([{ type: 'page_tab_opened', truncated: true }])
+  expect(received[0]!.data).toEqual({ target_id: 'one', target_type: 'page', url: 'http://a/in', opener_id: 'zero' })
 })
 
 describe('a target goes on', () => {
   test('when a collector fails, which is told with its step', async () => {
     const failing = collector(['network'], ['page'], ({ session }) => session.send('Network.enable', {}))
-    const { attach, of, told, use } = capture([failing], {
+    const { attach, of, received, use } = capture([failing], {
       'Network.enable': () => {
         throw new Error('no')
       },
@@ -147,7 +147,7 @@ describe('a target goes on', () => {
     attach('one')
     await settle()
     expect(of('s-one')).toContain(RESUMED)
-    expect(told).toMatchObject([{ type: 'monitor_init_failed', data: { step: 'Network.enable' } }])
+    expect(received).toMatchObject([{ type: 'monitor_init_failed', data: { step: 'Network.enable' } }])
   })
 
   test('when a collector throws at once, and when a page answers nothing', async () => {
@@ -155,7 +155,7 @@ describe('a target goes on', () => {
     throwing.watch = () => {
       throw new Error('at once')
     }
-    const { attach, of, told, use } = capture([throwing, collector(['page'], ['page'], silence)], {
+    const { attach, of, received, use } = capture([throwing, collector(['page'], ['page'], silence)], {
       'Page.enable': silence,
       'Target.setAutoAttach': () => ({}),
     })
@@ -164,18 +164,18 @@ describe('a target goes on', () => {
     await vi.advanceTimersByTimeAsync(600)
     expect(of('s-one')).toContain(RESUMED)
     await vi.advanceTimersByTimeAsync(20_000)
-    expect(told.map(({ type }) => type)).toEqual(['page_tab_opened', ...Array(3).fill('monitor_init_failed')])
+    expect(received.map(({ type }) => type)).toEqual(['page_tab_opened', ...Array(3).fill('monitor_init_failed')])
   })
 
   test('when a page hangs; a collector that did not begin there does so with its next document', async () => {
     let hangs = true
     const page = collector(['page'], ['page'], () => (hangs ? silence() : Promise.resolve()))
-    const { attach, of, state, told, use } = capture([page])
+    const { attach, of, state, received, use } = capture([page])
     await use('page')
     attach('one')
     await vi.advanceTimersByTimeAsync(20_000)
     expect(of('s-one')).toContain(RESUMED)
-    expect(told.at(-1)).toMatchObject({ type: 'monitor_init_failed', data: { step: 'collecting page' } })
+    expect(received.at(-1)).toMatchObject({ type: 'monitor_init_failed', data: { step: 'collecting page' } })
     expect(page.began.map(({ signal }) => signal.aborted)).toEqual([true])
     hangs = false
     state.run.emit('Page.frameNavigated', { frame: { id: 'one', loaderId: '1', url: 'http://b/' } }, 's-one')
@@ -185,7 +185,7 @@ describe('a target goes on', () => {
 
   test('when it is not watched: of another type, of an extension, or one too many', async () => {
     const page = collector(['page'], ['page', 'service_worker'])
-    const { attach, of, told, use } = capture([page])
+    const { attach, of, received, use } = capture([page])
     await use('page')
     attach('other', { type: 'other' })
     attach('extension', { type: 'service_worker', url: 'chrome-extension://abc/worker.js' })
@@ -194,7 +194,7 @@ describe('a target goes on', () => {
     expect(page.began.length).toBe(200)
     for (const left of ['other', 'extension', '200', '201']) expect(of(`s-${left}`)).toEqual([RESUMED])
     expect(of('browser').filter((method) => method === 'Target.detachFromTarget').length).toBe(4)
-    expect(told.filter(({ type }) => type === 'monitor_init_failed').length).toBe(1)
+    expect(received.filter(({ type }) => type === 'monitor_init_failed').length).toBe(1)
   })
 })
 
@@ -219,7 +219,7 @@ test('the context follows the page: navigations are counted, addresses are cut, 
 })
 
 test("nothing is told of Chromium's own pages, and again when the tab shows another one", async () => {
-  const { attach, state, told, use } = capture([
+  const { attach, state, received, use } = capture([
     {
       categories: ['page'],
       types: ['page'],
@@ -233,10 +233,10 @@ test("nothing is told of Chromium's own pages, and again when the tab shows anot
   attach('one', { url: 'chrome://settings/' })
   await settle()
   state.run.emit('Page.loadEventFired', {}, 's-one')
-  expect(told).toEqual([])
+  expect(received).toEqual([])
   state.run.emit('Page.frameNavigated', { frame: { id: 'one', loaderId: '1', url: 'http://a/' } }, 's-one')
   state.run.emit('Page.loadEventFired', {}, 's-one')
-  expect(told.map(({ type }) => type)).toEqual(['page_load'])
+  expect(received.map(({ type }) => type)).toEqual(['page_load'])
 })
 
 test('workers that no collector wants are let go on: Chromium stops them at their start also when it attaches to frames only', async () => {
@@ -264,14 +264,14 @@ test('while passwords may go unnoticed in a page, nothing that may hold one is t
     })
     return async () => {}
   }
-  const { attach, state, told, use } = capture([guard, telling])
+  const { attach, state, received, use } = capture([guard, telling])
   await use('page')
   attach('one')
   await settle()
   const tell = () => {
-    told.length = 0
+    received.length = 0
     state.run.emit('Page.loadEventFired', {}, 's-one')
-    return told[0]
+    return received[0]
   }
   expect(JSON.stringify(tell())).not.toContain('hunter2')
   expect(tell()).toMatchObject({ truncated: true, data: { target_id: 'one', url: 'http://a/path', text: '', lcp_details: { url: 'http://a/', size: 1 } } })
@@ -288,19 +288,19 @@ test('an event that cannot be read is counted as lost, and the others are told',
     session.on('Page.loadEventFired', ({ timestamp }) => telemetry.emit({ type: 'page_load', source: { kind: 'cdp', event: timestamp.toFixed() } }))
     return async () => {}
   }
-  const { attach, state, told, use } = capture([odd])
+  const { attach, state, received, use } = capture([odd])
   await use('page')
   attach('one')
   state.run.emit('Target.attachedToTarget', { sessionId: 7 }, 'browser')
   await settle()
   for (const timestamp of ['odd', null, 1]) state.run.emit('Page.loadEventFired', { timestamp }, 's-one')
   await vi.advanceTimersByTimeAsync(1_500)
-  expect(told.filter(({ type }) => type !== 'page_tab_opened')).toMatchObject([{ type: 'page_load' }, { type: 'monitor_events_lost', data: { count: 2 } }])
+  expect(received.filter(({ type }) => type !== 'page_tab_opened')).toMatchObject([{ type: 'page_load' }, { type: 'monitor_events_lost', data: { count: 2 } }])
   expect(top.thrown).toEqual([])
 })
 
 test('events that are too large to be read are counted as lost, while something is captured', async () => {
-  const { state, told, use } = capture([collector(['page'], ['page'])])
+  const { state, received, use } = capture([collector(['page'], ['page'])])
   const lose = async () => {
     for (let count = 0; count < 3; count++) state.run.receiver.onTooLarge('{"method":"Network.requestWillBeSent","params":{"request":{"url":"data:')
     await vi.advanceTimersByTimeAsync(1_500)
@@ -310,7 +310,7 @@ test('events that are too large to be read are counted as lost, while something 
   await lose()
   await use()
   await lose()
-  expect(told.map(({ type, data }) => [type, data])).toEqual([['monitor_events_lost', { reason: 'too_large', count: 3 }]])
+  expect(received.map(({ type, data }) => [type, data])).toEqual([['monitor_events_lost', { reason: 'too_large', count: 3 }]])
 })
 
 test('what Chromium refuses at first is asked again, and the target that waits goes on however often that is refused', async () => {
@@ -319,7 +319,7 @@ test('what Chromium refuses at first is asked again, and the target that waits g
     if (refuses) throw new Error('not now')
     return {}
   }
-  const { attach, of, told, types, use } = capture([collector(['page'], ['page'])], { 'Target.setAutoAttach': refusing, [RESUMED]: refusing })
+  const { attach, of, received, types, use } = capture([collector(['page'], ['page'])], { 'Target.setAutoAttach': refusing, [RESUMED]: refusing })
   await use('page')
   attach('one')
   await vi.advanceTimersByTimeAsync(4_500)
@@ -331,39 +331,39 @@ test('what Chromium refuses at first is asked again, and the target that waits g
   const resumed = of('s-one').length
   await vi.advanceTimersByTimeAsync(12_000)
   expect([types().length, of('s-one').length]).toEqual([2, resumed])
-  expect(told.filter(({ type }) => type === 'monitor_init_failed')).toHaveLength(1)
+  expect(received.filter(({ type }) => type === 'monitor_init_failed')).toHaveLength(1)
 })
 
 describe('when Chromium ends', () => {
   test('that is told, and again when the next one is watched, with how long it took', async () => {
     const page = collector(['page'], ['page'])
-    const { restart, told, types, use } = capture([page])
+    const { restart, received, types, use } = capture([page])
     await use('page')
     await restart()
     expect(types()).toEqual(['page'])
-    expect(told.map(({ type, data }) => [type, data])).toEqual([
+    expect(received.map(({ type, data }) => [type, data])).toEqual([
       ['monitor_disconnected', { reason: 'chrome_restarted' }],
       ['monitor_reconnected', { reconnect_duration_ms: expect.any(Number) }],
     ])
   })
 
   test('and does not come back, that is told', async () => {
-    const { browser, state, told, use } = capture([collector(['page'], ['page'])])
+    const { browser, state, received, use } = capture([collector(['page'], ['page'])])
     await use('page')
     state.run.receiver.onEnd()
     browser.emit('given_up', 'it ended too often')
-    expect(told.map(({ type, data }) => [type, data])).toEqual([
+    expect(received.map(({ type, data }) => [type, data])).toEqual([
       ['monitor_disconnected', { reason: 'chrome_restarted' }],
       ['monitor_reconnect_failed', { reason: 'reconnect_exhausted' }],
     ])
   })
 
   test('while nothing of it is captured, nothing is told', async () => {
-    const { restart, state, told, use } = capture([collector(['page'], ['page'])])
+    const { restart, state, received, use } = capture([collector(['page'], ['page'])])
     await use('page')
     await use('control')
     await restart()
-    expect(told).toEqual([])
+    expect(received).toEqual([])
     expect(state.run.sent).toEqual([])
   })
 })

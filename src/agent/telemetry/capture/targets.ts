@@ -37,7 +37,7 @@ export function openCapture({ browser, telemetry, collectors, secrets, log, sign
 
   let again: NodeJS.Timeout | undefined
   /** Whether it was told that it has failed, since it last succeeded. */
-  let toldFailure = false
+  let hasReportedFailure = false
 
   /** Brings Chromium to what is captured now. */
   async function follow(): Promise<void> {
@@ -80,13 +80,13 @@ export function openCapture({ browser, telemetry, collectors, secrets, log, sign
     try {
       clearTimeout(again)
       await turns.run(follow, signal)
-      toldFailure = false
+      hasReportedFailure = false
     } catch (err) {
       if (signal.aborted || err instanceof CdpGone) return
       clearTimeout(again)
       again = setTimeout(() => void change(), AGAIN_MS).unref()
-      if (toldFailure) return
-      toldFailure = true
+      if (hasReportedFailure) return
+      hasReportedFailure = true
       const step = stepOf(err)
       log.warn({ err, step }, 'telemetry cannot watch the browser')
       telemetry.emit({ type: 'monitor_init_failed', source: { kind: 'cdp', event: step }, data: { step } })

@@ -10,7 +10,7 @@ import type { NewEvent, Telemetry } from '../telemetry.ts'
 import { cdpClient } from './cdp-client.ts'
 
 /** Telemetry that keeps what it is told. */
-class Told implements Telemetry {
+class Received implements Telemetry {
   readonly events: TelemetryEvent[] = []
   readonly #listeners = new Set<(captured: TelemetryFit) => void>()
   excluded: ReadonlySet<string> = new Set()
@@ -93,14 +93,14 @@ const both: SettableCategory[] = ['control', 'connection']
 const left = async () => 'client_close' as const
 
 /** What is told of a client that sends these pieces. */
-async function toldOf(pieces: Buffer[], told = new Told(...both)): Promise<Told> {
-  const client = cdpClient(told, { messages: 0 })
+async function receivedBy(pieces: Buffer[], received = new Received(...both)): Promise<Received> {
+  const client = cdpClient(received, { messages: 0 })
   for (const piece of pieces) {
     client.sent(piece)
     await Promise.resolve()
   }
   await client.end(left)
-  return told
+  return received
 }
 
 /** Cuts bytes into pieces. */
@@ -133,9 +133,9 @@ test('commands are told however frames are cut, fragmented and masked', async ()
     fc.asyncProperty(fc.array(message, { minLength: 1, maxLength: 6 }), splits, async (messages, lengths) => {
       const said = messages.map(({ typed, isTold }, id) => (isTold ? insert(id, typed) : { id, method: 'Runtime.evaluate', params: { expression: typed } }))
       const bytes = Buffer.concat(said.map((it, index) => framed(Buffer.from(JSON.stringify(it)), messages[index]!.parts, messages[index]!.mask)))
-      const told = await toldOf(cut(bytes, lengths))
-      expect(told.commands).toEqual(messages.flatMap(({ isTold }, id) => (isTold ? [id] : [])))
-      expect(told.end).toMatchObject({ message_count: messages.length, telemetry_dropped: 0, telemetry_excluded: 0 })
+      const received = await receivedBy(cut(bytes, lengths))
+      expect(received.commands).toEqual(messages.flatMap(({ isTold }, id) => (isTold ? [id] : [])))
+      expect(received.end).toMatchObject({ message_count: messages.length, telemetry_dropped: 0, telemetry_excluded: 0 })
     }),
     { numRuns: 200 },
   )
@@ -144,15 +144,15 @@ test('commands are told however frames are cut, fragmented and masked', async ()
 test('whatever bytes come, it goes on, and tells nothing that is no event of the contract', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 20 }), async (pieces) => {
-      const told = await toldOf(pieces.map((piece) => Buffer.from(piece)))
-      expect(told.listeners).toBe(0)
+      const received = await receivedBy(pieces.map((piece) => Buffer.from(piece)))
+      expect(received.listeners).toBe(0)
     }),
     { numRuns: 300 },
   )
 })
 
 /** The two ends of a connection that splice joins, watched by `told`. */
-async function joined(told: Told) {
+async function joined(received: Received) {
   const server = createServer()
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -165,7 +165,7 @@ async function joined(told: Told) {
   const [client, clientSide] = await pair()
   const [browser, browserSide] = await pair()
   const boundary = new FrameBoundary()
-  const watched = cdpClient(told, boundary)
+  const watched = cdpClient(received, boundary)
   const ended = splice(clientSide, browserSide, Buffer.alloc(0), () => ({ code: 4003, reason: {} }), undefined, watched, boundary).then(() => watched.end(left))
   return { client, browser, ended, [Symbol.dispose]: () => void server.close() }
 }
@@ -196,7 +196,7 @@ test('the bytes that pass are the bytes that came, in both directions, whether i
   const pieces = fc.array(fc.oneof(random, command), { minLength: 1, maxLength: 8 })
   await fc.assert(
     fc.asyncProperty(pieces, pieces, fc.boolean(), async (sent, answers, watches) => {
-      using it = await joined(watches ? new Told(...both) : new Told())
+      using it = await joined(watches ? new Received(...both) : new Received())
       expect((await passed(it.client, it.browser, sent)).equals(Buffer.concat(sent))).toBe(true)
       expect((await passed(it.browser, it.client, answers)).equals(Buffer.concat(answers))).toBe(true)
       it.client.destroy()
@@ -208,9 +208,9 @@ test('the bytes that pass are the bytes that came, in both directions, whether i
 })
 
 test('its connection and end are told, with the messages of both directions', async () => {
-  const told = new Told(...both)
+  const received = new Received(...both)
   const answers = new FrameBoundary()
-  const client = cdpClient(told, answers)
+  const client = cdpClient(received, answers)
   client.sent(text(insert(1)))
   answers.push(answer(1))
   answers.push(text({ method: 'Page.loadEventFired', params: {} }, { isMasked: false, fin: false }))
@@ -221,39 +221,39 @@ test('its connection and end are told, with the messages of both directions', as
   client.sent(frame(Buffer.from([3, 232]), { opcode: 8 }))
   await client.end(left)
   expect(client.hasClosed).toBe(true)
-  expect(told.events.map(({ type }) => type)).toEqual(['cdp_connect', 'cdp_command', 'cdp_disconnect'])
-  expect(told.end).toMatchObject({ message_count: 3, reason: 'client_close', telemetry_dropped: 0, telemetry_excluded: 0 })
-  expect(new Set(told.events.map(({ data }) => data!.connection_id)).size).toBe(1)
+  expect(received.events.map(({ type }) => type)).toEqual(['cdp_connect', 'cdp_command', 'cdp_disconnect'])
+  expect(received.end).toMatchObject({ message_count: 3, reason: 'client_close', telemetry_dropped: 0, telemetry_excluded: 0 })
+  expect(new Set(received.events.map(({ data }) => data!.connection_id)).size).toBe(1)
 })
 
 test('what a client of the caller before does is not told when the browser has gone to the next one', async () => {
-  const told = new Told(...both)
-  const client = cdpClient(told, { messages: 0 })
+  const received = new Received(...both)
+  const client = cdpClient(received, { messages: 0 })
   const why = Promise.withResolvers<'upstream_error'>()
   const ending = client.end(() => why.promise)
-  told.floor = 7
+  received.floor = 7
   why.resolve('upstream_error')
   await ending
-  expect(told.events.map(({ type }) => type)).toEqual(['cdp_connect'])
+  expect(received.events.map(({ type }) => type)).toEqual(['cdp_connect'])
 })
 
 test('of one second about eight megabytes of commands are read, the others are counted', async () => {
   vi.useFakeTimers({ toFake: ['performance'] })
   try {
-    const told = await toldOf(Array.from({ length: 30 }, (_, id) => text(insert(id, 'x'.repeat(1_000_000)))))
-    expect(told.commands).toHaveLength(9)
-    expect(told.end.telemetry_dropped).toBe(21)
+    const received = await receivedBy(Array.from({ length: 30 }, (_, id) => text(insert(id, 'x'.repeat(1_000_000)))))
+    expect(received.commands).toHaveLength(9)
+    expect(received.end.telemetry_dropped).toBe(21)
   } finally {
     vi.useRealTimers()
   }
 })
 
 test('commands that are excluded are counted, and not told', async () => {
-  const told = new Told(...both)
-  told.capture(both, ['Input.insertText'])
-  await toldOf([text(insert(1)), text({ id: 2, method: 'Page.reload' }), text(insert(3))], told)
-  expect(told.commands).toEqual([2])
-  expect(told.end).toMatchObject({ telemetry_excluded: 2, telemetry_dropped: 0 })
+  const received = new Received(...both)
+  received.capture(both, ['Input.insertText'])
+  await receivedBy([text(insert(1)), text({ id: 2, method: 'Page.reload' }), text(insert(3))], received)
+  expect(received.commands).toEqual([2])
+  expect(received.end).toMatchObject({ telemetry_excluded: 2, telemetry_dropped: 0 })
 })
 
 test.each([
@@ -264,9 +264,9 @@ test.each([
   ['without an argument that it needs', text({ id: 1, method: 'Input.insertText', params: {} })],
   ['with its method far behind', text({ id: 1, params: { text: 'x'.repeat(600) }, method: 'Input.insertText' })],
 ])('a command that is %s is counted as dropped, and those after it are told', async (_what, bytes) => {
-  const told = await toldOf([...cut(bytes, [65_536]), text(insert(2))])
-  expect(told.commands).toEqual([2])
-  expect(told.end).toMatchObject({ message_count: 2, telemetry_dropped: 1 })
+  const received = await receivedBy([...cut(bytes, [65_536]), text(insert(2))])
+  expect(received.commands).toEqual([2])
+  expect(received.end).toMatchObject({ message_count: 2, telemetry_dropped: 1 })
 })
 
 test.each([
@@ -274,57 +274,57 @@ test.each([
   ['its id at the end, as Puppeteer writes it', '{"method":"Input.insertText","params":{"text":"x"},"id":1}'],
   ['an argument before that looks like a method', '{"params":{"text":"x","method":"Runtime.evaluate"},"method":"Input.insertText","id":1}'],
 ])('a command with %s is told', async (_what, message) => {
-  expect((await toldOf([text(message)])).commands).toEqual([1])
+  expect((await receivedBy([text(message)])).commands).toEqual([1])
 })
 
 test('an argument that looks like a method makes no event', async () => {
-  const told = await toldOf([
+  const received = await receivedBy([
     text({ id: 1, method: 'Foo.bar', params: { method: 'Page.reload' } }),
     text({ id: 2, params: JSON.stringify(insert(3)), method: 'Foo.bar' }),
   ])
-  expect(told.commands).toEqual([])
-  expect(told.end).toMatchObject({ telemetry_dropped: 0 })
+  expect(received.commands).toEqual([])
+  expect(received.end).toMatchObject({ telemetry_dropped: 0 })
 })
 
 test('a client that is connected already is told of from the next message on that can be read', async () => {
-  const told = new Told()
+  const received = new Received()
   const answers = new FrameBoundary()
-  const client = cdpClient(told, answers)
+  const client = cdpClient(received, answers)
   const bytes = text(insert(1, 'x'.repeat(400)))
   client.sent(bytes.subarray(0, 200))
   answers.push(answer(0))
-  told.capture(both)
+  received.capture(both)
   client.sent(bytes.subarray(200))
   client.sent(Buffer.concat([text(insert(2)), text(insert(3))]))
   answers.push(answer(3))
   await Promise.resolve()
-  told.capture([])
+  received.capture([])
   client.sent(text(insert(4)))
   answers.push(answer(4))
-  told.capture(both)
+  received.capture(both)
   client.sent(text(insert(5)))
   await client.end(left)
-  expect(told.commands).toEqual([2, 3, 5])
-  expect(told.events.map(({ type }) => type)).not.toContain('cdp_connect')
-  expect(told.end).toMatchObject({ message_count: 4, telemetry_dropped: 1 })
+  expect(received.commands).toEqual([2, 3, 5])
+  expect(received.events.map(({ type }) => type)).not.toContain('cdp_connect')
+  expect(received.end).toMatchObject({ message_count: 4, telemetry_dropped: 1 })
 })
 
 test('after bytes that are no frame it reads on from where one begins', async () => {
-  const told = await toldOf([text(insert(1)), Buffer.from('no frame at all'), text(insert(2)), text(insert(3))])
-  expect(told.commands).toEqual([1, 2, 3])
-  expect(told.end.telemetry_dropped).toBeGreaterThan(0)
+  const received = await receivedBy([text(insert(1)), Buffer.from('no frame at all'), text(insert(2)), text(insert(3))])
+  expect(received.commands).toEqual([1, 2, 3])
+  expect(received.end.telemetry_dropped).toBeGreaterThan(0)
 })
 
 test('only one of the two categories: commands without the connection, and the connection without commands', async () => {
-  const control = await toldOf([text(insert(1))], new Told('control'))
+  const control = await receivedBy([text(insert(1))], new Received('control'))
   expect(control.events.map(({ type }) => type)).toEqual(['cdp_command'])
-  const connection = await toldOf([text(insert(1)), text(insert(2, 'x'.repeat(1024 * 1024)))], new Told('connection'))
+  const connection = await receivedBy([text(insert(1)), text(insert(2, 'x'.repeat(1024 * 1024)))], new Received('connection'))
   expect(connection.events.map(({ type }) => type)).toEqual(['cdp_connect', 'cdp_disconnect'])
   expect(connection.end).toMatchObject({ message_count: 2, telemetry_dropped: 0 })
 })
 
 test('while nothing is captured nothing is told, and nothing of what passes is kept', async () => {
-  const told = await toldOf([text(insert(1)), text(insert(2))], new Told('system'))
-  expect(told.events).toEqual([])
-  expect(told.listeners).toBe(0)
+  const received = await receivedBy([text(insert(1)), text(insert(2))], new Received('system'))
+  expect(received.events).toEqual([])
+  expect(received.listeners).toBe(0)
 })

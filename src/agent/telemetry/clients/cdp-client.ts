@@ -4,7 +4,7 @@ import { newId } from '../../../base/ids.ts'
 import type { FrameBoundary, Witness } from '../../../http/splice.ts'
 import type { Source } from '../contract.ts'
 import type { Telemetry } from '../telemetry.ts'
-import { commandData, isTold, type Said } from './commands.ts'
+import { commandData, isReported, type Said } from './commands.ts'
 import { Messages } from './messages.ts'
 
 /** Why a connection ended, as the API has it: the browser is a new one now; the browser's side broke; the service ended it. */
@@ -53,7 +53,7 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
     if (!isTelling) return false
     const text = beginning.toString('latin1')
     METHOD.lastIndex = 0
-    for (let found = METHOD.exec(text); found; found = METHOD.exec(text)) if (isTold(found[1])) return hasTime()
+    for (let found = METHOD.exec(text); found; found = METHOD.exec(text)) if (isReported(found[1])) return hasTime()
     if (!isWhole && !HAS_METHOD.test(text)) lose()
     return false
   }
@@ -73,7 +73,7 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
     if (said === undefined) return lose()
     const { method } = said
     // The name was found in an argument.
-    if (!isTold(method)) return
+    if (!isReported(method)) return
     if (telemetry.excluded.has(method)) return void excluded++
     const data = commandData(method, said, id)
     if (!data) return lose()

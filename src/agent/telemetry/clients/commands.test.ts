@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { assertEvent } from '../../../../test/support/telemetry-schemas.ts'
 import { CDP_COMMANDS, type CdpCommand } from '../contract.ts'
-import { commandData, isTold } from './commands.ts'
+import { commandData, isReported } from './commands.ts'
 
 const CANARY = 'hunter2-canary'
 
@@ -50,7 +50,7 @@ const ARGUMENTS: Record<CdpCommand, Record<string, unknown>> = {
   'Autofill.trigger': { fieldId: 1, frameId: 'frame', card: { number: T, name: T, expiryMonth: T, expiryYear: T, cvc: T } },
 }
 
-const told = (method: CdpCommand, params: unknown = ARGUMENTS[method]) => {
+const reported = (method: CdpCommand, params: unknown = ARGUMENTS[method]) => {
   const data = commandData(method, { id: 7, sessionId: 'session', params }, 'connection')
   if (data) assertEvent({ seq: 1, event: { type: 'cdp_command', category: 'control', ts: 1, source: { kind: 'kernel_api' }, data } })
   return data
@@ -58,7 +58,7 @@ const told = (method: CdpCommand, params: unknown = ARGUMENTS[method]) => {
 
 describe.each(CDP_COMMANDS)('%s', (method) => {
   test('is told as the contract has it, and none of its texts is in what is told', () => {
-    const data = told(method)!
+    const data = reported(method)!
     expect(data).toMatchObject({ method, command_id: 7, session_id: 'session', connection_id: 'connection' })
     expect(JSON.stringify(data)).not.toContain('canary')
   })
@@ -70,7 +70,7 @@ describe.each(CDP_COMMANDS)('%s', (method) => {
         return { ...Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, wrong(inner)])), more: T }
       return typeof value === 'string' ? [{ [T]: T }] : T
     }
-    const data = told(method, { ...(wrong(ARGUMENTS[method]) as object), more: T, [T]: T })
+    const data = reported(method, { ...(wrong(ARGUMENTS[method]) as object), more: T, [T]: T })
     expect(JSON.stringify(data ?? {})).not.toContain('canary')
   })
 
@@ -79,14 +79,14 @@ describe.each(CDP_COMMANDS)('%s', (method) => {
     const value = fc.oneof(fc.jsonValue(), fc.constantFrom(...Object.values(ARGUMENTS[method]), null))
     const params = fc.dictionary(names.length > 0 ? fc.constantFrom(...names) : fc.string(), value)
     fc.assert(
-      fc.property(fc.oneof(params, fc.jsonValue()), (given) => void told(method, given)),
+      fc.property(fc.oneof(params, fc.jsonValue()), (given) => void reported(method, given)),
       { numRuns: 50 },
     )
   })
 })
 
 test('words of the protocol are kept', () => {
-  expect(told('Input.dispatchMouseEvent', { type: 'mousePressed', button: 'left', x: 1, y: 2, clickCount: 2, pointerType: 'pen' })).toEqual({
+  expect(reported('Input.dispatchMouseEvent', { type: 'mousePressed', button: 'left', x: 1, y: 2, clickCount: 2, pointerType: 'pen' })).toEqual({
     method: 'Input.dispatchMouseEvent',
     command_id: 7,
     session_id: 'session',
@@ -98,28 +98,28 @@ test('words of the protocol are kept', () => {
     x: 1,
     y: 2,
   })
-  expect(told('Page.navigate', { url: 'HTTPS://user:pw@example.com/', referrer: 'https://a.example', transitionType: 'typed' })).toMatchObject({
+  expect(reported('Page.navigate', { url: 'HTTPS://user:pw@example.com/', referrer: 'https://a.example', transitionType: 'typed' })).toMatchObject({
     url_scheme: 'https',
     referrer_present: true,
     transition_type: 'typed',
   })
-  expect(told('Input.dispatchDragEvent', ARGUMENTS['Input.dispatchDragEvent'])).toMatchObject({
+  expect(reported('Input.dispatchDragEvent', ARGUMENTS['Input.dispatchDragEvent'])).toMatchObject({
     event_type: 'other',
     drag_item_count: 2,
     drag_file_count: 1,
     drag_mime_categories: ['other', 'text'],
   })
-  expect(told('Autofill.trigger', { fieldId: 1, address: { fields: [{ name: T, value: T }] } })).toMatchObject({ mode: 'address', address_field_count: 1 })
+  expect(reported('Autofill.trigger', { fieldId: 1, address: { fields: [{ name: T, value: T }] } })).toMatchObject({ mode: 'address', address_field_count: 1 })
 })
 
 test('a key that types is counted, one that commands is named', () => {
-  expect(told('Input.dispatchKeyEvent', { type: 'keyDown', key: 'a', code: 'KeyA', text: 'a' })).not.toHaveProperty('named_key')
-  expect(told('Input.dispatchKeyEvent', { type: 'keyDown', key: 'a', code: 'KeyA', text: 'a' })).toHaveProperty('text_length', 1)
-  expect(told('Input.dispatchKeyEvent', { type: 'rawKeyDown', key: 'Enter' })).toMatchObject({ named_key: 'Enter' })
+  expect(reported('Input.dispatchKeyEvent', { type: 'keyDown', key: 'a', code: 'KeyA', text: 'a' })).not.toHaveProperty('named_key')
+  expect(reported('Input.dispatchKeyEvent', { type: 'keyDown', key: 'a', code: 'KeyA', text: 'a' })).toHaveProperty('text_length', 1)
+  expect(reported('Input.dispatchKeyEvent', { type: 'rawKeyDown', key: 'Enter' })).toMatchObject({ named_key: 'Enter' })
 })
 
 test('texts are counted in characters', () => {
-  expect(told('Input.insertText', { text: 'añ😀漢' })).toHaveProperty('text_length', 4)
+  expect(reported('Input.insertText', { text: 'añ😀漢' })).toHaveProperty('text_length', 4)
 })
 
 test('identifiers are cut to 128 characters', () => {
@@ -129,10 +129,10 @@ test('identifiers are cut to 128 characters', () => {
 })
 
 test('a command without an argument that it needs is not told', () => {
-  expect(told('Input.insertText', {})).toBeUndefined()
-  expect(told('Page.navigateToHistoryEntry', { entryId: 'x' })).toBeUndefined()
+  expect(reported('Input.insertText', {})).toBeUndefined()
+  expect(reported('Page.navigateToHistoryEntry', { entryId: 'x' })).toBeUndefined()
 })
 
 test('commands of libraries are not told', () => {
-  for (const method of ['Runtime.evaluate', 'Target.setAutoAttach', 'toString', 'constructor', undefined, 1]) expect(isTold(method)).toBe(false)
+  for (const method of ['Runtime.evaluate', 'Target.setAutoAttach', 'toString', 'constructor', undefined, 1]) expect(isReported(method)).toBe(false)
 })

@@ -265,7 +265,7 @@ const COMMANDS: Record<CdpCommand, Command> = {
 }
 
 /** Whether events tell of this command. */
-export const isTold = (method: unknown): method is CdpCommand => typeof method === 'string' && Object.hasOwn(COMMANDS, method)
+export const isReported = (method: unknown): method is CdpCommand => typeof method === 'string' && Object.hasOwn(COMMANDS, method)
 
 /** The data of the event of a command; undefined when an argument is missing or wrong without which it cannot be told. */
 export function commandData(method: CdpCommand, { id, params, sessionId }: Said, connectionId: string): Values | undefined {

@@ -27,7 +27,7 @@ async function runner(answer: (response: ServerResponse) => void): Promise<{ cli
     },
   }
 }
-async function told(...events: unknown[]): Promise<RunnerEvent[]> {
+async function received(...events: unknown[]): Promise<RunnerEvent[]> {
   await using said = await runner((response) => response.end(events.map((event) => `${JSON.stringify(event)}\n`).join('')))
   const read: RunnerEvent[] = []
   for await (const stretch of said.client.events(0, signal)) read.push(...stretch)
@@ -39,28 +39,28 @@ const failed = (seq: number, reason = 'x') => ({ seq, at: new Date().toISOString
 describe('the events of a runner', () => {
   test('arrive as they were sent', async () => {
     const events = [log(1, 'one'), log(2, ''), failed(3)]
-    expect(await told(...events)).toEqual(events)
+    expect(await received(...events)).toEqual(events)
   })
 
   test.each(['', 'yesterday', '9999-12-31T00:00:00Z', '1970-01-01T00:00:00Z', '+275760-09-13T00:00:00.001Z'])(
     'with the invalid time %j get the current time',
     async (at) => {
       const before = Date.now()
-      const [event] = await told(log(1, 'one', at), failed(2))
+      const [event] = await received(log(1, 'one', at), failed(2))
       expect(Date.parse(event!.at)).toBeGreaterThanOrEqual(before)
       expect(Date.parse(event!.at)).toBeLessThanOrEqual(Date.now())
     },
   )
 
   test('have lines of 64 KiB at most, cut between characters', async () => {
-    const [long, wide, exact] = await told(log(1, 'x'.repeat(100_000)), log(2, `x${'€'.repeat(30_000)}`), log(3, 'y'.repeat(MAX_LOG_LINE)), failed(4))
+    const [long, wide, exact] = await received(log(1, 'x'.repeat(100_000)), log(2, `x${'€'.repeat(30_000)}`), log(3, 'y'.repeat(MAX_LOG_LINE)), failed(4))
     expect(long).toMatchObject({ line: 'x'.repeat(MAX_LOG_LINE) })
     expect(wide).toMatchObject({ line: `x${'€'.repeat(21_845)}` })
     expect(exact).toMatchObject({ line: 'y'.repeat(MAX_LOG_LINE) })
   })
 
   test('lose characters that the database cannot store', async () => {
-    expect(await told(log(1, 'a\0b\ud800c'), failed(2, '\0'))).toMatchObject([{ line: 'a\ufffdb\ufffdc' }, { reason: '\ufffd' }])
+    expect(await received(log(1, 'a\0b\ud800c'), failed(2, '\0'))).toMatchObject([{ line: 'a\ufffdb\ufffdc' }, { reason: '\ufffd' }])
   })
 
   test.each([
@@ -72,7 +72,7 @@ describe('the events of a runner', () => {
     ['a time of 65 characters', [log(1, 'one', '0'.repeat(65))]],
     ['a name of 1,025 characters', [{ ...log(1, ''), type: 'loaded', apps: [{ name: 'n'.repeat(1_025), actions: [] }] }]],
   ])('with %s end in an error', async (_, events) => {
-    await expect(told(...events)).rejects.toThrow()
+    await expect(received(...events)).rejects.toThrow()
   })
 })
 

@@ -87,9 +87,9 @@ export function runnerClient(endpoint: Endpoint): RunnerClient {
 function storable(event: RunnerEvent): RunnerEvent {
   const now = Date.now()
   const at = Date.parse(event.at)
-  const told = at <= now && at >= now - MAX_AGE_MS ? event.at : now
+  const sentAt = at <= now && at >= now - MAX_AGE_MS ? event.at : now
   const text = (value: string) => value.replaceAll('\0', '\ufffd').toWellFormed()
-  const common = { ...event, at: new Date(told).toISOString() }
+  const common = { ...event, at: new Date(sentAt).toISOString() }
   switch (common.type) {
     case 'log':
       return { ...common, line: text(cut(common.line)) }

@@ -284,8 +284,8 @@ test('secrets are never in the database or the log in clear text', async () => {
       for (const text of rows.flatMap((found) => [found.text, Buffer.from(/\\x([0-9a-f]+)/.exec(found.text)?.[1] ?? '', 'hex').toString('latin1')]))
         for (const secret of [...secrets, key]) expect(text).not.toContain(secret)
     }
-    const told = JSON.stringify(host.logged, (_, value: unknown) => (value instanceof Error ? String(value.stack) : value))
-    for (const secret of [...secrets, key]) expect(told).not.toContain(secret)
+    const received = JSON.stringify(host.logged, (_, value: unknown) => (value instanceof Error ? String(value.stack) : value))
+    for (const secret of [...secrets, key]) expect(received).not.toContain(secret)
   }
   await isNowhere()
   await reaches(id, 'running')

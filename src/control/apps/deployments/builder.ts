@@ -148,8 +148,8 @@ export class Builder {
       done.resolve()
     }
     if (outcome === undefined) return
-    const told = 'failed' in outcome ? onFailed(row.id) : onRunning(row.id, outcome.superseded)
-    await told.catch((err: unknown) => log.error({ err, deployment: row.id }, 'the cleanup after a build failed; it will be retried'))
+    const cleanup = 'failed' in outcome ? onFailed(row.id) : onRunning(row.id, outcome.superseded)
+    await cleanup.catch((err: unknown) => log.error({ err, deployment: row.id }, 'the cleanup after a build failed; it will be retried'))
   }
 
   async #build(row: DeploymentRow, ended: AbortSignal): Promise<Outcome> {

@@ -83,7 +83,7 @@ export interface Deployments extends AsyncDisposable {
   /** Stops a superseded deployment when nothing runs on it any more. Call it at the end of every run; repeated calls are harmless. */
   retire(deploymentId: string): Promise<void>
   /** Looks after what another replica tells of: something to build, or a build (its deployment) that has to end. */
-  heard(toEnd: string | undefined): void
+  onNotice(toEnd: string | undefined): void
   /** Begins to build, and to finish interrupted work. */
   start(): void
 }
@@ -262,7 +262,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     },
     retire: (deploymentId) => endings.retire(deploymentId),
 
-    heard(toEnd) {
+    onNotice(toEnd) {
       if (toEnd === undefined) builder.notify()
       else void builder.end(toEnd).catch((err: unknown) => log.warn({ err, deployment: toEnd }, 'a build could not be ended yet'))
     },

@@ -107,16 +107,16 @@ describe('a replaced deployment', () => {
 
 describe('deleting a deployment', () => {
   test('ends its runs before the deployment itself', async () => {
-    const told: string[] = []
+    const received: string[] = []
     const endRuns = async (id: string, reason: string) => {
-      told.push(`${reason}: ${(await row(id)).state}`)
+      received.push(`${reason}: ${(await row(id)).state}`)
       await host.db.updateTable('invocations').set({ state: 'failed', finished_at: new Date() }).where('deployment_id', '=', id).execute()
     }
     const deployments = restarted({ endRuns })
     const id = await deployed(deployments)
     await startRun(id)
     await deployments.delete(DEFAULT_PROJECT, id)
-    expect(told[0]).toBe('its deployment was deleted: running')
+    expect(received[0]).toBe('its deployment was deleted: running')
     expect(await row(id)).toMatchObject({ state: 'stopped', status_reason: 'it was deleted', secrets: null, archive: null })
     await expect(deployments.get(DEFAULT_PROJECT, id)).rejects.toMatchObject({ status: 404 })
   })

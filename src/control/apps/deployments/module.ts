@@ -59,8 +59,8 @@ export const deployments = defineModule<Deployments>({
       onRunning: (id) => runs().begun(id),
     })
     const onLook = (text: string) => {
-      if (text === builds) deployments.heard(undefined)
-      else if (text.startsWith(endBuild)) deployments.heard(text.slice(endBuild.length))
+      if (text === builds) deployments.onNotice(undefined)
+      else if (text.startsWith(endBuild)) deployments.onNotice(text.slice(endBuild.length))
     }
     house.use({ [Symbol.dispose]: notifier.on('look', onLook) })
     house.mount(contract, deploymentHandlers(deployments))

@@ -83,7 +83,7 @@ export function calling(cloud: Callable) {
       return answer
     },
     /** The lines of a run in order, and its states. */
-    told: async (id: string) => {
+    received: async (id: string) => {
       const rows = await cloud.query<{ kind: string; line: string | null; state: string | null }>(
         'select kind, line, state from app_events where invocation_id = $1 order by id',
         [id],

@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
-interface Told {
+interface Received {
   id: number | undefined
   event: string
   message?: string
@@ -28,49 +28,54 @@ interface Told {
   timestamp: string
 }
 /** Follows a run to the end of the stream, or until `enough`. */
-async function follow(id: string, query = '', headers: Record<string, string> = {}, enough: (told: Told) => boolean = () => false): Promise<Told[]> {
+async function follow(
+  id: string,
+  query = '',
+  headers: Record<string, string> = {},
+  enough: (received: Received) => boolean = () => false,
+): Promise<Received[]> {
   const stop = new AbortController()
   const response = await cloud.fetch(`/invocations/${id}/events${query}`, { headers, signal: stop.signal })
   expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream'])
-  const told: Told[] = []
+  const received: Received[] = []
   let rest = ''
   for await (const chunk of response.body!.pipeThrough(new TextDecoderStream()) as unknown as AsyncIterable<string>) {
     const frames = (rest + chunk).split('\n\n')
     rest = frames.pop()!
     for (const frame of frames.filter((text) => !text.startsWith(':'))) {
-      const event = JSON.parse(/^data: (.*)$/m.exec(frame)![1]!) as Told
-      if (event.event !== 'log' || told.length < 3) conforms('InvocationFollowResponse', event)
+      const event = JSON.parse(/^data: (.*)$/m.exec(frame)![1]!) as Received
+      if (event.event !== 'log' || received.length < 3) conforms('InvocationFollowResponse', event)
       const number = /^id: (\d+)$/m.exec(frame)?.[1]
-      told.push({ ...event, id: number === undefined ? undefined : Number(number) })
-      if (enough(told.at(-1)!)) {
+      received.push({ ...event, id: number === undefined ? undefined : Number(number) })
+      if (enough(received.at(-1)!)) {
         stop.abort()
-        return told
+        return received
       }
     }
   }
-  return told
+  return received
 }
-const short = (told: Told[]) => told.map(({ event, message, invocation }) => message ?? invocation?.status ?? event)
+const short = (received: Received[]) => received.map(({ event, message, invocation }) => message ?? invocation?.status ?? event)
 const lines = (count: number, from = 1) => Array.from({ length: count }, (_, index) => `line ${from + index}`)
 
 describe('a follower of a run', () => {
   test('gets the current state first, then later ones, and the stream ends with the final state', async () => {
     const id = await callers.begin('slow', { payload: '600' })
     await callers.becomes(id, 'running')
-    const told = await follow(id)
-    expect(short(told)).toEqual(['running', 'succeeded'])
-    expect(told[0]!.invocation).toMatchObject({ id, app_name: 'app', action_name: 'slow', version: 'latest', finished_at: null })
-    expect(told[0]!.invocation).not.toHaveProperty('output')
-    expect(told[1]!.invocation).toEqual(await callers.get(id))
+    const received = await follow(id)
+    expect(short(received)).toEqual(['running', 'succeeded'])
+    expect(received[0]!.invocation).toMatchObject({ id, app_name: 'app', action_name: 'slow', version: 'latest', finished_at: null })
+    expect(received[0]!.invocation).not.toHaveProperty('output')
+    expect(received[1]!.invocation).toEqual(await callers.get(id))
   })
 
   test('from before the start gets every state once, and every line before the end', async () => {
     const ids = await Promise.all(Array.from({ length: 8 }, () => callers.begin('logs', { payload: '300' })))
-    for (const told of await Promise.all(ids.map((id) => follow(id)))) {
-      const states = told.filter(({ event }) => event === 'invocation_state').map(({ invocation }) => invocation!.status)
+    for (const received of await Promise.all(ids.map((id) => follow(id)))) {
+      const states = received.filter(({ event }) => event === 'invocation_state').map(({ invocation }) => invocation!.status)
       expect(states).toEqual(['queued', 'running', 'succeeded'].slice(-states.length))
-      expect(told.filter(({ event }) => event === 'log').map(({ message }) => message)).toEqual(lines(300))
-      expect(told.at(-1)!.event).toBe('invocation_state')
+      expect(received.filter(({ event }) => event === 'log').map(({ message }) => message)).toEqual(lines(300))
+      expect(received.at(-1)!.event).toBe('invocation_state')
     }
   })
 
@@ -89,10 +94,10 @@ describe('a follower of a run', () => {
 
   test('that reconnects with the id of the last event continues after it', async () => {
     const { id } = await callers.run('logs', { payload: '20' })
-    const told = await follow(id)
-    expect(told.every((event, index) => event.id !== undefined && event.id > (told[index - 1]?.id ?? 0))).toBe(true)
-    expect(short(await follow(id, '', { 'last-event-id': String(told[11]!.id) }))).toEqual([...lines(8, 13), 'succeeded'])
-    expect(short(await follow(id, '', { 'last-event-id': String(told.at(-1)!.id) }))).toEqual([])
+    const received = await follow(id)
+    expect(received.every((event, index) => event.id !== undefined && event.id > (received[index - 1]?.id ?? 0))).toBe(true)
+    expect(short(await follow(id, '', { 'last-event-id': String(received[11]!.id) }))).toEqual([...lines(8, 13), 'succeeded'])
+    expect(short(await follow(id, '', { 'last-event-id': String(received.at(-1)!.id) }))).toEqual([])
   })
 
   test('can leave at any time, and the run continues', async () => {
@@ -197,11 +202,11 @@ test(`of ${AT_ONCE} concurrent runs, a tenth of which crash, each ends once with
   )
   for (const { id, n, action } of started) {
     const record = await callers.becomes(id, 'succeeded', 'failed')
-    const told = await callers.told(id)
+    const received = await callers.received(id)
     if (action === 'crash')
-      expect([record.status, record.status_reason, told]).toEqual(['failed', 'its sandbox ended: crashed', ['running', 'about to crash', 'failed']])
-    else if (action === 'echo') expect([record.status, record.output, told]).toEqual(['succeeded', String(n), ['running', 'succeeded']])
-    else expect([record.status, told]).toEqual(['succeeded', ['running', ...lines(40), 'succeeded']])
+      expect([record.status, record.status_reason, received]).toEqual(['failed', 'its sandbox ended: crashed', ['running', 'about to crash', 'failed']])
+    else if (action === 'echo') expect([record.status, record.output, received]).toEqual(['succeeded', String(n), ['running', 'succeeded']])
+    else expect([record.status, received]).toEqual(['succeeded', ['running', ...lines(40), 'succeeded']])
   }
   expect(await cloud.query('select id from invocations where finished_at is null')).toEqual([])
   const reserve = await cloud.query<{ count: string }>('select count(*) from app_versions')

@@ -78,7 +78,7 @@ describe('a synchronous run', () => {
       payload: '1',
       output: '1',
     })
-    expect(await callers.told(id)).toEqual(['running', 'succeeded'])
+    expect(await callers.received(id)).toEqual(['running', 'succeeded'])
   })
 
   test('continues when its caller leaves, and its result can be read', async () => {
@@ -101,7 +101,7 @@ describe('a synchronous run', () => {
   test('whose sandbox ends unexpectedly fails with a reason, and its earlier output is kept', async () => {
     const { id, ...answer } = await callers.run('crash')
     expect(answer).toMatchObject({ status: 'failed', status_reason: 'its sandbox ended: crashed' })
-    expect(await callers.told(id)).toEqual(['running', 'about to crash', 'failed'])
+    expect(await callers.received(id)).toEqual(['running', 'about to crash', 'failed'])
   })
 
   test('leaves no sandbox behind, however it ends', async () => {
@@ -111,7 +111,7 @@ describe('a synchronous run', () => {
 
   test('has all its lines, in order, before its end', async () => {
     const { id } = await callers.run('logs', { payload: '2000' })
-    expect(await callers.told(id)).toEqual(['running', ...Array.from({ length: 2000 }, (_, index) => `line ${index + 1}`), 'succeeded'])
+    expect(await callers.received(id)).toEqual(['running', ...Array.from({ length: 2000 }, (_, index) => `line ${index + 1}`), 'succeeded'])
   })
 })
 
@@ -303,7 +303,7 @@ describe('a run that a caller ends', () => {
     })
     expect(await busy()).toEqual([])
     expect(await waiting).toMatchObject({ id: row!.id, status: 'failed', output: '{"why":"enough"}' })
-    expect(await callers.told(row!.id)).toEqual(['running', 'failed'])
+    expect(await callers.received(row!.id)).toEqual(['running', 'failed'])
   })
 
   test('may also succeed, and then has no reason', async () => {
@@ -317,7 +317,7 @@ describe('a run that a caller ends', () => {
     const id = await callers.begin('hang')
     const answers = await Promise.all(['failed', 'succeeded', 'failed', 'succeeded'].map((status) => callers.patch(id, { status, output: `"${status}"` })))
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1)
-    expect((await callers.told(id)).filter((state) => state !== 'running')).toHaveLength(1)
+    expect((await callers.received(id)).filter((state) => state !== 'running')).toHaveLength(1)
     const { id: done } = await callers.run('echo', { payload: '1' })
     const before = await callers.get(done)
     expect(await callers.patch(done, { status: 'failed', output: '"late"' })).toEqual(before)

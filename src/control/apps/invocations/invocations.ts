@@ -66,10 +66,10 @@ export interface Invocations {
     since: string | undefined,
     lastEventId: string | string[] | undefined,
     signal: AbortSignal,
-  ): Promise<AsyncIterable<Told>>
+  ): Promise<AsyncIterable<FollowedEvent>>
 }
 
-type Told =
+type FollowedEvent =
   | { event: 'invocation_state'; invocation: Invocation; timestamp: string }
   | { event: 'log'; message: string; timestamp: string }
   | { event: 'sse_heartbeat'; timestamp: string }
@@ -190,14 +190,14 @@ export function makeInvocations({ db, notifier, scope, runs, maxInvocations, syn
     async follow(project, idOrPrefix, since, lastEventId, signal) {
       const row = await find(project, idOrPrefix)
       const from = parseSince(since)
-      const show = async ({ kind, line, state, at }: AppEvent): Promise<Told | undefined> => {
+      const show = async ({ kind, line, state, at }: AppEvent): Promise<FollowedEvent | undefined> => {
         const timestamp = at.toISOString()
         if (kind === 'log') return { event: 'log', message: line!, timestamp }
         if (kind !== 'state') return undefined
         const now = await findInvocation(db, row.id)
         return now && { event: 'invocation_state', invocation: present(asOf(now, state as InvocationState)), timestamp }
       }
-      return follow<Told>({
+      return follow<FollowedEvent>({
         db,
         notifier,
         source: { invocation: row.id, deployment: row.deployment_id },

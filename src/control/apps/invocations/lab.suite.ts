@@ -28,7 +28,7 @@ export interface Lab extends AsyncDisposable {
   /** Variables for the code of every deployment. A test may set some. */
   env: Record<string, string>
   /** The callbacks that the runs have made. */
-  told: { retired: string[]; endedBrowsersOf: string[] }
+  received: { retired: string[]; endedBrowsersOf: string[] }
   runs(settings?: Partial<RunsSettings>): Runs
   deployment(host?: string): Promise<string>
   /** A queued run of the app of {@link deployment}, to be followed by `follower`; unless given, by a service that has ended. */
@@ -65,7 +65,7 @@ export async function startLab(): Promise<Lab> {
     notifier,
     driver,
     env: {},
-    told: { retired: [], endedBrowsersOf: [] },
+    received: { retired: [], endedBrowsersOf: [] },
     runs(settings = {}) {
       const runs = new Runs({
         db,
@@ -80,8 +80,8 @@ export async function startLab(): Promise<Lab> {
         log: silentLog,
         environment: async () => lab.env,
         code: async (deployment) => codeOf(deployment),
-        retire: async (deployment) => lab.told.retired.push(deployment),
-        endBrowsers: async (invocation) => void lab.told.endedBrowsersOf.push(invocation),
+        retire: async (deployment) => lab.received.retired.push(deployment),
+        endBrowsers: async (invocation) => void lab.received.endedBrowsersOf.push(invocation),
         endBrowsersLeft: async () => {},
         building: async () => new Set(),
         ...settings,
@@ -142,7 +142,7 @@ export async function startLab(): Promise<Lab> {
       await Promise.all((await adoptAll(driver.apps)).map((instance) => instance[Symbol.asyncDispose]()))
       await db.deleteFrom('deployments').execute()
       lab.env = {}
-      lab.told = { retired: [], endedBrowsersOf: [] }
+      lab.received = { retired: [], endedBrowsersOf: [] }
     },
   }
   const owner = scope.move()

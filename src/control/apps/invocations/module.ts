@@ -42,7 +42,7 @@ export const invocations = defineModule({
     })
     const invocations = makeInvocations({ db, notifier, scope, runs, maxInvocations: config.maxInvocations })
     house.fill(running, { end: (id, reason) => runs.endAll(id, reason), begun: (id) => runs.prepare(id) })
-    house.use({ [Symbol.dispose]: notifier.on('look', (text) => runs.heard(text)) })
+    house.use({ [Symbol.dispose]: notifier.on('look', (text) => runs.onNotice(text)) })
     house.mount(contract, invocationHandlers(invocations, rules))
     // Also when the start fails after it has taken over runs.
     house.use({ [Symbol.asyncDispose]: () => runs.stop() })

@@ -76,7 +76,7 @@ describe('after a crash of the service', () => {
     const row = await lab.left({ deployment, action: 'hang', state: 'running' })
     await lab.runs().adopt()
     expect(await lab.row(row.id)).toMatchObject({ state: 'failed', status_reason: 'the service was restarted and the run was lost' })
-    expect([lab.told.endedBrowsersOf, lab.told.retired]).toEqual([[row.id], [deployment]])
+    expect([lab.received.endedBrowsersOf, lab.received.retired]).toEqual([[row.id], [deployment]])
   })
 
   test('a queued run starts; one that waited too long fails', async () => {
@@ -128,7 +128,7 @@ describe('the timeout of a run', () => {
     expect(await run.ended).toEqual({ state: 'failed', reason: 'timed out after 2 s', output: '{"error":"timed out after 2 s"}' })
     expect(await lab.log(row.id)).toEqual(['running', 'failed'])
     await until('its sandbox to be gone', NOTICE_MS, () => lab.sandboxes().length <= 1)
-    await expect.poll(() => lab.told, { timeout: NOTICE_MS }).toEqual({ endedBrowsersOf: [row.id], retired: [deployment] })
+    await expect.poll(() => lab.received, { timeout: NOTICE_MS }).toEqual({ endedBrowsersOf: [row.id], retired: [deployment] })
   })
 
   test('is 100 s for a synchronous caller, who then gets the failed run with the reason, like any other end', async () => {

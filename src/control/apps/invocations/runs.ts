@@ -192,7 +192,7 @@ export class Runs {
   }
 
   /** Looks after what another replica tells of. */
-  heard(text: string): void {
+  onNotice(text: string): void {
     if (text === this.#leases.replica) void this.#drop().catch((err: unknown) => this.#settings.log.warn({ err }, 'looking for ended runs failed'))
   }
 

@@ -6,9 +6,9 @@ import type { Flows } from './flows.ts'
 export const mayAct = (flow: Pick<FlowRow, 'state' | 'step'> | undefined): boolean => flow?.state === 'IN_PROGRESS' && flow.step === 'AWAITING_EXTERNAL_ACTION'
 
 /** Aborts when the step of a flow is over, at any replica; undefined: it is not in it. `signal` ends the watching. */
-export async function whileActing(id: string, flows: Pick<Flows, 'get' | 'heard'>, log: Log, signal: AbortSignal): Promise<AbortSignal | undefined> {
+export async function whileActing(id: string, flows: Pick<Flows, 'get' | 'next'>, log: Log, signal: AbortSignal): Promise<AbortSignal | undefined> {
   // Subscribed before it is read: an end in between is not missed.
-  const first = flows.heard(id, signal)
+  const first = flows.next(id, signal)
   first.promise.catch(() => {}) // nobody may wait for it
   try {
     if (!mayAct(await flows.get(id))) return undefined
@@ -18,7 +18,7 @@ export async function whileActing(id: string, flows: Pick<Flows, 'get' | 'heard'
   }
   const over = new AbortController()
   const watch = async () => {
-    for (let next = first; ; next = flows.heard(id, signal)) {
+    for (let next = first; ; next = flows.next(id, signal)) {
       try {
         await next.promise
       } finally {

@@ -358,23 +358,23 @@ describe('a login', () => {
 
   test('wakes those who follow it: the worker hears an answer, and a cancellation', async () => {
     const { id, flow } = await asking()
-    const heard = worker.flows.heard(flow.id, AbortSignal.timeout(WAIT_MS))
+    const next = worker.flows.next(flow.id, AbortSignal.timeout(WAIT_MS))
     await submit(id, { selected_choice_id: 'c1' })
-    await heard.promise
-    heard.leave()
+    await next.promise
+    next.leave()
     let news = 0
     const leave = worker.flows.onNews(() => void news++)
     await cloud.fetch(`/auth/connections/${id}`, { method: 'DELETE' })
-    await until('it is heard', WAIT_MS, () => news > 0)
+    await until('the news', WAIT_MS, () => news > 0)
     leave()
   })
 })
 
 describe('following', () => {
   const follow = (id: string) => cloud.fetch(`/auth/connections/${id}/events`)
-  const told = async (answer: Response): Promise<FlowEvent[]> =>
+  const received = async (answer: Response): Promise<FlowEvent[]> =>
     [...(await answer.text()).matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data!) as FlowEvent)
-  const events = async (id: string) => told(await follow(id))
+  const events = async (id: string) => received(await follow(id))
   test('before any login: one heartbeat, then the end', async () => {
     const { id } = await create()
     expect((await events(id)).map(({ event }) => event)).toEqual(['sse_heartbeat'])
@@ -384,7 +384,7 @@ describe('following', () => {
     const following = await follow(id)
     expect(following.status).toBe(200)
     await cloud.fetch(`/auth/connections/${id}`, { method: 'DELETE' })
-    expect((await told(following)).at(-1)).toMatchObject({ flow_status: 'CANCELED', flow_step: 'COMPLETED' })
+    expect((await received(following)).at(-1)).toMatchObject({ flow_status: 'CANCELED', flow_step: 'COMPLETED' })
     const next = await asking()
     await succeed(next.flow.id)
     expect(await events(next.id)).toMatchObject([{ event: 'managed_auth_state', flow_status: 'SUCCESS' }])

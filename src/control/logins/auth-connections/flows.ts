@@ -74,7 +74,7 @@ export interface Flows {
   /** Gives back what this replica has claimed, but for those that it still works on. */
   giveBack(working: readonly string[]): Promise<void>
   /** A new flow, or one that was ended, of any replica. Returns how to stop hearing. */
-  onNews(heard: () => void): () => void
+  onNews(onNotice: () => void): () => void
   get(id: string): Promise<FlowRow | undefined>
   /** With the whole address after its last login, for the engine. */
   connectionOf(flow: Pick<FlowRow, 'connection_id'>): Promise<ConnectionRow | undefined>
@@ -99,7 +99,7 @@ export interface Flows {
   /** Ends it; what was answered and typed is forgotten. What follows for its connection is done in the same transaction. */
   finish(id: string, end: FlowEnd): Promise<boolean>
   /** Subscribes: resolves when the flow has changed, and at the latest after 5 s; rejects when `signal` aborts. Subscribe, then read. */
-  heard(id: string, signal: AbortSignal): { promise: Promise<void>; leave: () => void }
+  next(id: string, signal: AbortSignal): { promise: Promise<void>; leave: () => void }
 
   /** For callers: takes an answer to a question, if it is still the present one and has no other answer. */
   answer(id: string, answer: Answer): Promise<boolean>
@@ -321,7 +321,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
     },
     keepAddress: (id, url) => change(id, { landing: sealer.seal(url, id) }),
     finish: (id, how) => finish(id, how, mine),
-    heard: (id, signal) => notifier.next(id, signal),
+    next: (id, signal) => notifier.next(id, signal),
     answer: (id, answer) =>
       change(
         id,

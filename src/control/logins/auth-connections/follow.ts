@@ -14,7 +14,7 @@ interface Followed {
   read: () => Promise<ConnectionWithProfile | undefined>
   /** Its last login, read before the stream begins: also of a connection that is deleted just then a reader hears the end. */
   last: FlowRow | undefined
-  flows: Pick<Flows, 'heard' | 'get'>
+  flows: Pick<Flows, 'next' | 'get'>
   linksOf: (flow: FlowRow, origin: string) => Promise<Links>
   origin: string
 }
@@ -28,7 +28,7 @@ export async function* followFlow({ read, last, flows, linksOf, origin }: Follow
   let saidAt = performance.now()
   while (!signal.aborted) {
     // Subscribes before it reads, so that no change between the two is missed.
-    const next = flows.heard(last.id, signal)
+    const next = flows.next(last.id, signal)
     try {
       // In this order: what an end has changed of the connection is seen with the end.
       const flow = await flows.get(last.id)

@@ -5,7 +5,7 @@ import { loggedPath } from '../../../http/request-path.ts'
 import { ERROR_CODES } from './contract.ts'
 import { HOSTED_PATH, hostedPath } from './hosted-page.ts'
 // @ts-expect-error the page's own files are JavaScript
-import { placeOf, readWays, withQuery } from './page/leave.js'
+import { placeOf, readReturnUrls, withQuery } from './page/leave.js'
 // @ts-expect-error the page's own files are JavaScript
 import { failureOf, FAILURE_CODES, plain } from './page/texts.js'
 
@@ -75,18 +75,18 @@ describe('the way back', () => {
     'x',
   ])('%j is refused, with the name of the field', (url) => {
     for (const name of ['success_url', 'error_url']) {
-      const { problem, success, error } = readWays(new URLSearchParams({ [name]: url }))
+      const { problem, success, error } = readReturnUrls(new URLSearchParams({ [name]: url }))
       expect([problem?.startsWith(`${name} must `), success, error]).toEqual([true, undefined, undefined])
     }
   })
 
   test('may be a site or an app, keeps its query, and is told more', () => {
-    const { success, error, problem } = readWays(new URLSearchParams({ success_url: 'https://a.test/b?c=1#d', error_url: 'myapp:done' }))
+    const { success, error, problem } = readReturnUrls(new URLSearchParams({ success_url: 'https://a.test/b?c=1#d', error_url: 'myapp:done' }))
     expect(problem).toBeUndefined()
     expect(withQuery(success!, { profile_name: 'a b', domain: 'x.test' })).toBe('https://a.test/b?c=1&profile_name=a+b&domain=x.test#d')
     expect(withQuery(error!, { code: undefined, message: 'no' })).toBe('myapp:done?message=no')
     expect([placeOf(success!), placeOf(error!)]).toEqual(['a.test', 'the app (myapp)'])
-    expect(readWays(new URLSearchParams({ success_url: '' }))).toEqual({})
+    expect(readReturnUrls(new URLSearchParams({ success_url: '' }))).toEqual({})
   })
 })
 

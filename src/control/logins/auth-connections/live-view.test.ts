@@ -28,9 +28,9 @@ test('gives control only while a person has to act elsewhere', async () => {
   const links = liveLinks(Buffer.from(readFileSync(cloud.paths.secretKey, 'utf8').trim(), 'hex'))
   const access = async () => {
     const { flow_step: step, live_view_url: url } = (await (await cloud.fetch(`/auth/connections/${id}`)).json()) as Connection
-    const told = url === null ? undefined : links.read(new URL(url).pathname.slice(LIVE_PATH.length + 1))
-    expect(told?.id).toBe(url === null ? undefined : session.session_id)
-    return `${step} ${told?.access}`
+    const claims = url === null ? undefined : links.read(new URL(url).pathname.slice(LIVE_PATH.length + 1))
+    expect(claims?.id).toBe(url === null ? undefined : session.session_id)
+    return `${step} ${claims?.access}`
   }
   const until = new Date(Date.now() + INPUT_MS)
   expect(await access()).toBe('DISCOVERING watch')

@@ -39,7 +39,7 @@ export interface Disk extends AsyncDisposable {
 export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
   const stop = new AbortController()
   let room = roomOn(dir, reserveMb)
-  let told: string | undefined
+  let logged: string | undefined
   let running: Promise<void> | undefined
   let isStoreFull: () => boolean = () => false
   /** Starts of the database that go on. */
@@ -55,9 +55,9 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
 
   async function look(): Promise<void> {
     room = roomOn(dir, reserveMb)
-    if (room.problem !== undefined && told === undefined) log.error(figures(room), room.problem)
-    if (room.problem === undefined && told !== undefined) log.info(figures(room), 'there is room on the disk again')
-    told = room.problem
+    if (room.problem !== undefined && logged === undefined) log.error(figures(room), room.problem)
+    if (room.problem === undefined && logged !== undefined) log.info(figures(room), 'there is room on the disk again')
+    logged = room.problem
     if (room.isCritical) await endLargest()
     if (starts > 0) return
     // Not before: what fills the disk would take it, and nothing would be left for a start.

@@ -256,11 +256,11 @@ export function makePoolSource({ db, fitter, lookUp, profiles, log }: PoolSource
           baseline: { options: stored, ...(profile && { profile_id: profile.id }) },
         },
         spec: { viewport, maxScreen },
-        async dress(made, within) {
+        async configure(made, within) {
           const state = { viewport, fullscreen: false, stealth: false }
           // It captures nothing until a caller has it.
           const { telemetry: _, ...wanted } = options
-          await fitter.dress(made, { wanted, brought, profile, state }, (rest, ms) => fitter.fit(made, rest, within, ms), within)
+          await fitter.configure(made, { wanted, brought, profile, state }, (rest, ms) => fitter.fit(made, rest, within, ms), within)
         },
       }
     },

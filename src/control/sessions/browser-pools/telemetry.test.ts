@@ -13,11 +13,11 @@ const captured = (session: Session): string[] | null => {
   return telemetry && Object.entries(telemetry.browser).flatMap(([name, { enabled }]) => (enabled ? [name] : []))
 }
 /** What the browser was told to capture, oldest first. */
-const told = (id: string): (string[] | undefined)[] =>
+const received = (id: string): (string[] | undefined)[] =>
   relay.calls
     .filter((call) => call.id === id && call.path === '/session/fit')
     .map(({ body }) => (JSON.parse(body) as { telemetry?: { categories: string[] } }).telemetry?.categories)
-const isTold = (id: string) => told(id).filter((categories) => categories !== undefined)
+const receivedOn = (id: string) => received(id).filter((categories) => categories !== undefined)
 const find = async ({ session_id: id }: Session): Promise<Session> => json(await cloud.fetch(`/browsers/${id}`))
 
 describe('a pool', () => {
@@ -44,9 +44,9 @@ describe('a pool', () => {
   test('has its browsers capture nothing until a caller has them', async () => {
     const pool = await filled({ size: 1, telemetry: { browser: on('network') } })
     const mine = await acquire(pool.id)
-    expect([isTold(mine.session_id), captured(mine)]).toEqual([[[...DEFAULT, 'network']], [...DEFAULT, 'network']])
+    expect([receivedOn(mine.session_id), captured(mine)]).toEqual([[[...DEFAULT, 'network']], [...DEFAULT, 'network']])
     await release(pool.id, mine)
-    expect(isTold(mine.session_id).at(-1)).toEqual([])
+    expect(receivedOn(mine.session_id).at(-1)).toEqual([])
   })
 })
 
@@ -61,7 +61,7 @@ describe('a caller', () => {
     const pool = await filled({ size: 1, telemetry: { browser: on('console') } })
     const mine = await acquire(pool.id, telemetry === undefined ? {} : { telemetry })
     expect([captured(mine), captured(await find(mine))]).toEqual([expected, expected])
-    expect(isTold(mine.session_id)).toEqual(expected === null ? [] : [expected])
+    expect(receivedOn(mine.session_id)).toEqual(expected === null ? [] : [expected])
   })
 
   test('of a pool without telemetry may have some; the next one has none', async () => {
@@ -79,14 +79,14 @@ describe('a caller', () => {
     const changed: Session = await json(await cloud.send('PATCH', `/browsers/${mine.session_id}`, { telemetry: { browser: on('network') } }))
     expect(captured(changed)).toEqual([...DEFAULT, 'network'])
     await release(pool.id, mine)
-    expect([isTold(mine.session_id).at(-1), captured(await acquire(pool.id))]).toEqual([[], null])
+    expect([receivedOn(mine.session_id).at(-1), captured(await acquire(pool.id))]).toEqual([[], null])
   })
 
   test('without telemetry costs no call for it', async () => {
     const pool = await filled({ size: 1 })
     const mine = await acquire(pool.id)
     await release(pool.id, mine)
-    expect(isTold(mine.session_id)).toEqual([])
+    expect(receivedOn(mine.session_id)).toEqual([])
   })
 
   test("sees nothing of what was told before it had the browser, and the one before loses its stream at the browser's return", async () => {

@@ -133,7 +133,7 @@ export function makeBrowsers({
   maxBrowsers,
   log,
 }: BrowsersSettings): Browsers {
-  const { at, fitNew, dress } = fitter
+  const { at, fitNew, configure } = fitter
   const thumbnails = new Thumbnails()
 
   const presentOne = async (row: BrowserRow, origin: string, by?: Principal): Promise<Browser> => (await present([row], origin, undefined, accessOf(by)))[0]!
@@ -240,7 +240,7 @@ export function makeBrowsers({
     const { release } = hold(row.id)
     try {
       const last = (rest: Fit, ms: number) => fitNew(row, rest, signal, ms)
-      const loaded = await dress(row, { wanted, brought, profile, state }, last, signal, warm ? warmFitMs : FIT_MS)
+      const loaded = await configure(row, { wanted, brought, profile, state }, last, signal, warm ? warmFitMs : FIT_MS)
       // Nobody would ever end a session whose caller left before it got the answer.
       signal.throwIfAborted()
       // The run may have ended before this browser belonged to it. Then its end has not ended this browser.

@@ -15,7 +15,7 @@ export function dismissOwn({ id, lease }: LeasedSession, openSockets: OpenSocket
 }
 
 /** Does here what a notice tells. */
-export function heardClosing(text: string, openSockets: OpenSockets, calls: OpenCalls, registry: Registry): void {
+export function onClosing(text: string, openSockets: OpenSockets, calls: OpenCalls, registry: Registry): void {
   const [id, reason, lease] = text.split(' ')
   if (id === undefined || !isReason(reason)) return
   if (lease === undefined) {

@@ -44,7 +44,7 @@ export interface FitterSettings {
 }
 
 /** What a new browser is to become. */
-export interface Dress {
+export interface Configuration {
   wanted: Partial<CreateBrowser>
   brought: Brought | undefined
   profile: Chosen | undefined
@@ -67,9 +67,9 @@ export interface Fitter {
    * Gives a new browser all that it is to become: its proxy, its profile, what its options name, and by `last` the rest. `ms` limits each call that is usually short. Returns what
    * that has changed in its row.
    */
-  dress(
+  configure(
     row: BrowserRow,
-    how: Dress,
+    how: Configuration,
     last: (rest: Fit, ms: number) => Promise<void>,
     signal: AbortSignal,
     ms?: number,
@@ -90,7 +90,7 @@ export function makeFitter({ fleet, endpoints, profiles, sessionProxies, telemet
     const agent = at(row).endpoint
     const limit = AbortSignal.any([signal, AbortSignal.timeout(ms)])
     const tell = (body: Fit) => call(agent, session.fitSession, { body }, { signal: limit })
-    if (wanted.proxy) await sessionProxies.fitted(row, agent, (told) => tell({ ...wanted, ...told }), limit)
+    if (wanted.proxy) await sessionProxies.fitted(row, agent, (proxy) => tell({ ...wanted, ...proxy }), limit)
     else await tell(wanted)
     if (wanted.telemetry) telemetry.noted({ id: row.id, isOn: wanted.telemetry.categories.length > 0 })
   }
@@ -106,7 +106,7 @@ export function makeFitter({ fleet, endpoints, profiles, sessionProxies, telemet
       // A caller that wants the browser as it is does not wait for this. If it fails, the browser keeps the timeout of an unclaimed one.
       void fit(row, timeout, AbortSignal.timeout(FIT_MS)).catch((err: unknown) => log.debug({ err, browser: row.id }, 'a session was not told its timeout'))
     },
-    async dress(row, { wanted, brought, profile, state }, last, signal, ms = FIT_MS) {
+    async configure(row, { wanted, brought, profile, state }, last, signal, ms = FIT_MS) {
       const { proxy, stealth, chrome_policy: policy, ...rest } = browserRules.fit(wanted as CreateBrowser, state)
       // Before a page of the profile is opened. Policies restart Chromium, which would open the profile's tabs a second time, beside an empty one.
       const before = { ...(proxy && { proxy }), ...(stealth && { stealth }), ...(policy && profile && { chrome_policy: policy }) }

@@ -64,14 +64,14 @@ afterEach(async () => {
  * `abandon` leaves the fleet as a killed service does.
  */
 export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db, steps?: (ended: EndStep) => EndStep[], more: Partial<FleetSettings> = {}) {
-  const told: [string, EndReason][] = []
+  const received: [string, EndReason][] = []
   const registry = new Registry()
   const tell: EndStep = {
     name: 'clients',
     limitMs: 1_000,
     mayFail: false,
     run({ id, reason }) {
-      told.push([id, reason])
+      received.push([id, reason])
       return undefined
     },
   }
@@ -88,7 +88,7 @@ export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db
     ...more,
   })
   fleets.add(fleet)
-  return { fleet, told, abandon: () => void fleets.delete(fleet) }
+  return { fleet, received, abandon: () => void fleets.delete(fleet) }
 }
 /** The database, and the texts of the statements that go through it. */
 export function counted(): { through: Db; statements: string[] } {

@@ -23,20 +23,20 @@ async function leftRow(state: BrowserState, host = HOST): Promise<string> {
 
 describe('a browser', () => {
   test('starts, runs and ends, and its log has each step', async () => {
-    const { fleet, told } = makeFleet()
+    const { fleet, received } = makeFleet()
     const id = await fleet.start(owner(), signal)
     expect([await row(id), await runningIds(), fleet.sessions]).toMatchObject([{ state: 'running', scope: HOST }, [id], 1])
     expect(await fleet.end(id, 'deleted')).toBe(true)
     expect(await row(id)).toMatchObject({ state: 'deleted', end_reason: 'deleted', deleted_at: expect.any(Date) as Date })
-    expect([await way(id), told, await runningIds(), fleet.sessions]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']], [], 0])
+    expect([await way(id), received, await runningIds(), fleet.sessions]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']], [], 0])
   })
 
   test('ends once, however many callers delete it', async () => {
-    const { fleet, told } = makeFleet()
+    const { fleet, received } = makeFleet()
     const id = await fleet.start(owner(), signal)
     expect(await Promise.all(Array.from({ length: 5 }, () => fleet.end(id, 'deleted')))).toContain(true)
     expect(await fleet.end(id, 'timeout')).toBe(false)
-    expect([await way(id), told]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']]])
+    expect([await way(id), received]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']]])
   })
 
   test('is removed with its row if its caller leaves while it starts', async () => {
@@ -48,11 +48,11 @@ describe('a browser', () => {
   })
 
   test('that ends by itself is recorded as crashed, its clients are told, and nothing of it is left', async () => {
-    const { fleet, told } = makeFleet()
+    const { fleet, received } = makeFleet()
     const id = await fleet.start(owner(), signal)
     await (await adoptAll(driver))[0]![Symbol.asyncDispose]()
     await until('the crash to be noticed', NOTICE_MS, async () => (await row(id)).state === 'deleted')
-    expect([(await row(id)).end_reason, await way(id), told, existsSync(paths.instance(id))]).toEqual([
+    expect([(await row(id)).end_reason, await way(id), received, existsSync(paths.instance(id))]).toEqual([
       'crashed',
       ['starting', 'running', 'failed', 'deleted'],
       [[id, 'crashed']],
@@ -75,11 +75,11 @@ describe('a browser', () => {
       ...driver,
       start: async (...how) => Object.assign(await driver.start(...how), { exited: exit.promise }),
     }
-    const { fleet, told } = makeFleet(0, ending)
+    const { fleet, received } = makeFleet(0, ending)
     const id = await fleet.start(owner(), signal)
     exit.resolve({ reason: 'as the engine says', ...because })
     await until('the end', NOTICE_MS, async () => (await row(id)).state === 'deleted')
-    expect([(await row(id)).end_reason, told]).toEqual([reason, [[id, reason]]])
+    expect([(await row(id)).end_reason, received]).toEqual([reason, [[id, reason]]])
   })
 
   test('that an engine makes after its start was given up is removed, once a while, and no other is', async () => {
@@ -97,7 +97,7 @@ describe('a browser', () => {
   })
 
   test('that is unused for its timeout is ended by the sweep, and no other is', async () => {
-    const { fleet, told } = makeFleet()
+    const { fleet, received } = makeFleet()
     const [idle, used] = [await fleet.start(owner(), signal), await fleet.start(owner(), signal)]
     await db
       .updateTable('browsers')
@@ -112,14 +112,14 @@ describe('a browser', () => {
     await fleet.sweep()
     await until('the end of the idle one', NOTICE_MS, async () => (await row(idle)).state === 'deleted')
     expect([await row(idle), await row(used)]).toMatchObject([{ state: 'deleted', end_reason: 'timeout' }, { state: 'running' }])
-    expect(told).toEqual([[idle, 'timeout']])
+    expect(received).toEqual([[idle, 'timeout']])
   })
 })
 
 describe('an end that fails at first', () => {
   test('leaves the browser deleted for callers but not removed, and the sweep retries until nothing is left', async () => {
     const stubborn = failing(3)
-    const { fleet, told } = makeFleet(0, stubborn)
+    const { fleet, received } = makeFleet(0, stubborn)
     const id = await fleet.start(owner('mine'), signal)
     expect(await fleet.end(id, 'timeout')).toBe(true)
     expect([await row(id), await runningIds(), fleet.endpointOf(id), fleet.sessions]).toMatchObject([
@@ -137,7 +137,7 @@ describe('an end that fails at first', () => {
       [],
       0,
     ])
-    expect(told.every(([ended, reason]) => ended === id && reason === 'timeout')).toBe(true)
+    expect(received.every(([ended, reason]) => ended === id && reason === 'timeout')).toBe(true)
   })
 
   test('does not stop the sweep from ending others', async () => {
@@ -315,12 +315,12 @@ describe('warm browsers', () => {
   })
 
   test('end with the service, like sessions', async () => {
-    const { fleet, told } = makeFleet(1)
+    const { fleet, received } = makeFleet(1)
     fleet.refill()
     await until('a warm browser', NOTICE_MS, async () => (await warmIds()).length === 1)
     const id = await fleet.start(owner(), signal)
     await fleet.stop()
-    expect([await runningIds(), (await row(id)).end_reason, told.find(([ended]) => ended === id)]).toEqual([[], 'shutdown', [id, 'shutdown']])
+    expect([await runningIds(), (await row(id)).end_reason, received.find(([ended]) => ended === id)]).toEqual([[], 'shutdown', [id, 'shutdown']])
     expect(await db.selectFrom('browsers').select('id').where('deleted_at', 'is', null).execute()).toEqual([])
   })
 })

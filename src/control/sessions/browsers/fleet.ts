@@ -303,7 +303,7 @@ export class Fleet {
   }
 
   /** Looks after what another replica tells of. */
-  heard(text: string): void {
+  onNotice(text: string): void {
     const { scope } = this.#settings
     if (text === warmPoolOf(scope)) return this.#warmPool.fill()
     if (text === oneMoreIn(scope)) return this.#warmPool.lookAgain()

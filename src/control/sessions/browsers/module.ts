@@ -14,13 +14,13 @@ import { aliases } from '../../service/system/missing.ts'
 import { extensions } from '../extensions/module.ts'
 import { profiles } from '../profiles/module.ts'
 import { proxies } from '../proxies/module.ts'
-import { proxyNaming, timeZoneOfSession, waysOfSession } from '../proxies/references.ts'
+import { proxyNaming, timeZoneOfSession, routingOfSession } from '../proxies/references.ts'
 import { openTimeZones } from '../proxies/time-zones.ts'
 import { telemetry } from '../telemetry/module.ts'
 import { watchActivity, type Activity } from './activity.ts'
 import { makeBrowsers, type Browsers } from './browsers.ts'
 import { cdpHttpEverywhere, cdpHttpHandlers } from './cdp-http.ts'
-import { closingText, dismissOwn, heardClosing } from './closings.ts'
+import { closingText, dismissOwn, onClosing } from './closings.ts'
 import { browsers as contract, cdpHttp, SESSION_PATH } from './contract.ts'
 import type { EndReason } from './end-step.ts'
 import { meterWarmPool, showBrowsers } from './figures.ts'
@@ -158,7 +158,7 @@ async function openSessionProxies(house: House): Promise<SessionProxies> {
       uses: house.of(watched).standby,
       leases,
       directWays: driver.directWays,
-      waysOf: waysOfSession(all),
+      routingOf: routingOfSession(all),
       timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(all, await openTimeZones(config.geoipFile)),
       find: (id) => keptBrowser(db, scope, id),
       apiHosts: () => apiHosts(config.publicUrl),
@@ -238,6 +238,6 @@ function mountBrowsers(house: House, browsers: Browsers, fleet: Fleet): void {
 /** Looks after what other replicas tell of. */
 function hearReplicas(house: House, fleet: Fleet, openSockets: OpenSockets, calls: OpenCalls): void {
   const { registry } = house.of(watched)
-  house.use({ [Symbol.dispose]: house.notifier.on('look', (text) => fleet.heard(text)) })
-  house.use({ [Symbol.dispose]: house.notifier.on('closing', (text) => heardClosing(text, openSockets, calls, registry)) })
+  house.use({ [Symbol.dispose]: house.notifier.on('look', (text) => fleet.onNotice(text)) })
+  house.use({ [Symbol.dispose]: house.notifier.on('closing', (text) => onClosing(text, openSockets, calls, registry)) })
 }

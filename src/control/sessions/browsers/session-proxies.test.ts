@@ -16,18 +16,18 @@ import type { BrowserRow } from './rows.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
 import type { DirectWays } from '../../../instances/driver.ts'
 import { alone, type Leases } from '../../../store/leases.ts'
-import { makeSessionProxies, type ProxyTold } from './session-proxies.ts'
+import { makeSessionProxies, type SessionProxyFit } from './session-proxies.ts'
 
 const signal = new AbortController().signal
 
 /** An agent, and what it was told last. */
 async function agentAlone() {
   const listener = new ProxyListener(200)
-  const told: ProxyFit[] = []
+  const received: ProxyFit[] = []
   const server = createServer((incoming, reply) => {
     const work = async () => {
       const { proxy } = (await json(incoming)) as { proxy: ProxyFit }
-      told.push(proxy)
+      received.push(proxy)
       if (proxy.on) await listener.open(proxy.links!)
       else listener.close()
       reply.writeHead(204).end()
@@ -40,7 +40,7 @@ async function agentAlone() {
   const served = await serveSockets(server)
   return {
     endpoint: { host: '127.0.0.1', port: served.port },
-    told,
+    received,
     /** The status of a request through the port, made as a browser makes it. */
     status: async (): Promise<number> => {
       const { request } = await import('node:http')
@@ -54,7 +54,7 @@ async function agentAlone() {
   }
 }
 
-const waysBy = (upstream: Upstream | undefined) => upstream && { upstream, routes: [] }
+const routingBy = (upstream: Upstream | undefined) => upstream && { upstream, routes: [] }
 
 /** A service that knows the rows of all. */
 function service(rows: Map<string, Upstream | undefined>, directWays?: DirectWays) {
@@ -64,7 +64,7 @@ function service(rows: Map<string, Upstream | undefined>, directWays?: DirectWay
     leases: alone('this one'),
     forwarder,
     directWays,
-    waysOf: async ({ id }) => waysBy(rows.get(id)),
+    routingOf: async ({ id }) => routingBy(rows.get(id)),
     find: async (id) => (rows.has(id) ? ({ id } as BrowserRow) : undefined),
     apiHosts: () => ['api.test:80'],
     log: silentLog,
@@ -79,11 +79,11 @@ test('a session uses the proxy of its row; a service that takes it over gives it
   await using agent = await agentAlone()
   const id = newId()
   const rows = new Map<string, Upstream | undefined>([[id, through(proxy)]])
-  const fit = (body: ProxyTold) => call(agent.endpoint, session.fitSession, { body }, { signal })
+  const fit = (body: SessionProxyFit) => call(agent.endpoint, session.fitSession, { body }, { signal })
   {
     await using first = service(rows)
     await first.proxies.fitted({ id } as BrowserRow, agent.endpoint, fit, signal)
-    expect(agent.told).toEqual([{ on: true, links: expect.any(String), direct: ['api.test:80'] }])
+    expect(agent.received).toEqual([{ on: true, links: expect.any(String), direct: ['api.test:80'] }])
     await agent.status()
     expect(proxy.asked).toHaveLength(1)
   }
@@ -91,7 +91,7 @@ test('a session uses the proxy of its row; a service that takes it over gives it
   expect(await agent.status()).toBe(502)
   await using second = service(rows)
   second.proxies.restore(id, agent.endpoint)
-  await expect.poll(() => agent.told.length).toBe(2)
+  await expect.poll(() => agent.received.length).toBe(2)
   await agent.status()
   expect(proxy.asked).toHaveLength(2)
   expect(second.proxies.forget.run({ id, reason: 'deleted' }, signal, () => {})).toBeUndefined()
@@ -113,7 +113,7 @@ test('with stealth the agent is told the time zone at the proxy, and its first o
     leases: alone('this one'),
     forwarder,
     directWays: undefined,
-    waysOf: async ({ id }) => waysBy(rows.get(id)),
+    routingOf: async ({ id }) => routingBy(rows.get(id)),
     timeZoneOf: async ({ id }) => zones.get(id),
     find: async () => undefined,
     apiHosts: () => [],
@@ -122,7 +122,7 @@ test('with stealth the agent is told the time zone at the proxy, and its first o
   const id = newId()
   const zoneOf = async (stealth: boolean, endpoint: Endpoint = agent.endpoint) => {
     let zone: string | undefined
-    const fit = async (told: ProxyTold) => void (zone = told.time_zone)
+    const fit = async (received: SessionProxyFit) => void (zone = received.time_zone)
     await proxies.fitted({ id, options: { stealth } } as BrowserRow, endpoint, fit, signal)
     return zone
   }
@@ -140,7 +140,7 @@ test('a session without a proxy starts no program, and one that is taken over is
   const id = newId()
   await using only = service(new Map([[id, undefined]]))
   only.proxies.restore(id, agent.endpoint)
-  await expect.poll(() => agent.told).toEqual([{ on: false }])
+  await expect.poll(() => agent.received).toEqual([{ on: false }])
   expect(only.forwarder.pid()).toBeUndefined()
 })
 
@@ -150,7 +150,7 @@ test('an agent of an older version is asked for nothing', async () => {
   await using only = service(new Map([[id, undefined]]))
   only.proxies.restore(id, { ...agent.endpoint, older: { version: '1', lacks: ['fitSession.proxy'] } })
   await new Promise((resolve) => setTimeout(resolve, 50))
-  expect(agent.told).toEqual([])
+  expect(agent.received).toEqual([])
 })
 
 test('changes of one session take effect one after the other', async () => {
@@ -161,7 +161,7 @@ test('changes of one session take effect one after the other', async () => {
   const rows = new Map<string, Upstream | undefined>([[id, through(first)]])
   await using only = service(rows)
   const order: string[] = []
-  const fit = (name: string) => async (body: ProxyTold) => {
+  const fit = (name: string) => async (body: SessionProxyFit) => {
     order.push(`${name} begins`)
     await call(agent.endpoint, session.fitSession, { body }, { signal })
     order.push(`${name} ends`)
@@ -190,7 +190,7 @@ test("what leads around a session's proxy is closed while its browser turns, and
     },
     open: async (of) => void order.push(`open ${of === id}`),
   }
-  const fit = async ({ proxy: to }: ProxyTold) => {
+  const fit = async ({ proxy: to }: SessionProxyFit) => {
     await new Promise((resolve) => setImmediate(resolve))
     order.push(`turned ${to.on}`)
   }
@@ -221,14 +221,14 @@ test('a session that is taken over while the database does not answer gets its p
     leases: alone('this one'),
     forwarder,
     directWays: undefined,
-    waysOf: async () => undefined,
+    routingOf: async () => undefined,
     find,
     apiHosts: () => [],
     againMs: 1,
     log: silentLog,
   })
   proxies.restore(newId(), agent.endpoint)
-  await expect.poll(() => agent.told).toEqual([{ on: false }])
+  await expect.poll(() => agent.received).toEqual([{ on: false }])
   await expect.poll(() => held.rests).toBe(1)
 })
 
@@ -243,7 +243,7 @@ test('a list of hosts is no matter of an agent that does not answer; with other 
       leases,
       forwarder,
       directWays: undefined,
-      waysOf: async ({ options }) => ({ ...waysBy(through(proxy))!, allowedHosts: options.network!.allowed_hosts! }),
+      routingOf: async ({ options }) => ({ ...routingBy(through(proxy))!, allowedHosts: options.network!.allowed_hosts! }),
       find: async () => row,
       apiHosts: () => [],
       log: silentLog,
@@ -256,9 +256,9 @@ test('a list of hosts is no matter of an agent that does not answer; with other 
   // No agent answers there.
   await only.allow(row, { host: '127.0.0.1', port: 1 }, signal)
   expect(await agent.status()).toBe(403)
-  expect(agent.told).toHaveLength(1)
+  expect(agent.received).toHaveLength(1)
   using shared = service(sharing())
   await shared.allow(row, agent.endpoint, signal)
-  expect(agent.told).toHaveLength(2)
+  expect(agent.received).toHaveLength(2)
   await expect(shared.allow(row, { host: '127.0.0.1', port: 1 }, AbortSignal.timeout(300))).rejects.toThrow()
 })

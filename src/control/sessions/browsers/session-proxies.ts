@@ -5,7 +5,7 @@ import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
 import { Mutexes } from '../../../base/mutex.ts'
 import type { Forwarder } from '../../../egress/forwarder.ts'
-import type { Ways } from '../../../egress/ways.ts'
+import type { Routing } from '../../../egress/routing.ts'
 import { sleep } from '../../../base/wait.ts'
 import { call } from '../../../http/client.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
@@ -30,8 +30,8 @@ interface SessionProxiesSettings {
   forwarder: Forwarder
   /** Of the driver; undefined when it has none. */
   directWays: DirectWays | undefined
-  /** The ways of a session's traffic; undefined when its browser connects directly. @throws when they cannot be used */
-  waysOf: (row: BrowserRow) => Promise<Ways | undefined>
+  /** The routing of a session's traffic; undefined when its browser connects directly. @throws when it cannot be used */
+  routingOf: (row: BrowserRow) => Promise<Routing | undefined>
   /** The time zone at a session's proxy, if it is known. Absent: it is not looked for. */
   timeZoneOf?: ((row: BrowserRow, signal: AbortSignal) => Promise<string | undefined>) | undefined
   uses: Pick<Uses, 'hold'>
@@ -47,12 +47,12 @@ interface SessionProxiesSettings {
 }
 
 /** What an agent is told of its session's proxy. */
-export type ProxyTold = Required<Pick<Fit, 'proxy'>> & Pick<Fit, 'time_zone'>
+export type SessionProxyFit = Required<Pick<Fit, 'proxy'>> & Pick<Fit, 'time_zone'>
 
 /** Disposing ends the attempts of {@link SessionProxies.restore}. */
 export interface SessionProxies extends Disposable {
   /** Runs `fit` with what the agent has to be told for the proxy of the session's row; its links are there by then. One call at a time for each session. @throws 503; what `fit` throws */
-  fitted(row: BrowserRow, agent: Endpoint, fit: (told: ProxyTold) => Promise<void>, signal: AbortSignal): Promise<void>
+  fitted(row: BrowserRow, agent: Endpoint, fit: (wanted: SessionProxyFit) => Promise<void>, signal: AbortSignal): Promise<void>
   /**
    * Has the list of allowed hosts that the session's row has now take effect. It is the forwarder's matter: what the browser does, or a client of it, neither delays this nor
    * makes it fail. With other replicas, the agent is told to take this one's links. @throws 503
@@ -65,7 +65,7 @@ export interface SessionProxies extends Disposable {
 }
 
 export function makeSessionProxies({ againMs = RESTORE_AGAIN_MS, ...settings }: SessionProxiesSettings): SessionProxies {
-  const { forwarder, directWays, waysOf, timeZoneOf, uses, leases, find, apiHosts, log } = settings
+  const { forwarder, directWays, routingOf, timeZoneOf, uses, leases, find, apiHosts, log } = settings
   const turns = new Mutexes()
   /** Reading a list and telling the forwarder of it are one: an older list must not come after a newer one. */
   const lists = new Mutexes()
@@ -74,7 +74,7 @@ export function makeSessionProxies({ againMs = RESTORE_AGAIN_MS, ...settings }: 
   /** With stealth, the time zone goes with the proxy. An agent of an older version cannot change it, and keeps its own. */
   async function zoneFor(row: BrowserRow, { older }: Endpoint, signal: AbortSignal): Promise<Pick<Fit, 'time_zone'>> {
     if (!timeZoneOf || !row.options.stealth || older?.lacks.includes(fitting('time_zone'))) return {}
-    const hasProxy = (await waysOf(row))?.upstream !== undefined
+    const hasProxy = (await routingOf(row))?.upstream !== undefined
     return { time_zone: (hasProxy ? await timeZoneOf(row, signal) : undefined) ?? '' }
   }
 
@@ -84,42 +84,42 @@ export function makeSessionProxies({ againMs = RESTORE_AGAIN_MS, ...settings }: 
     return now?.state === 'running' && now.lease === row.lease ? { ...row, options: { ...row.options, network: now.options.network } } : row
   }
 
-  /** Tells the forwarder the ways of a row. Returns them, and the key of their links, which are there when `linked` resolves. */
-  async function send(row: BrowserRow, agent: Endpoint, signal: AbortSignal): Promise<{ ways: Ways; key: string; linked: Promise<void> } | undefined> {
-    const ways = await waysOf(await withListOfNow(row))
-    if (!ways) {
+  /** Tells the forwarder the routing of a row. Returns it, and the key of its links, which are there when `linked` resolves. */
+  async function send(row: BrowserRow, agent: Endpoint, signal: AbortSignal): Promise<{ routing: Routing; key: string; linked: Promise<void> } | undefined> {
+    const routing = await routingOf(await withListOfNow(row))
+    if (!routing) {
       // Until the browser has turned away from its proxy, its requests fail. They do not go directly.
       forwarder.forget(row.id)
       return undefined
     }
     const used = forwarder.used(row.id)
-    if (used && isDeepStrictEqual(used.agent, agent) && haveSameProxies(used.ways, ways)) {
-      await forwarder.allow(row.id, ways.allowedHosts, signal)
-      return { ways, key: used.key, linked: Promise.resolve() }
+    if (used && isDeepStrictEqual(used.agent, agent) && haveSameProxies(used.routing, routing)) {
+      await forwarder.allow(row.id, routing.allowedHosts, signal)
+      return { routing, key: used.key, linked: Promise.resolve() }
     }
     const key = newId()
-    const linked = forwarder.use({ id: row.id, agent, key, path: pathTo(SOCKETS.links, { key }), ways }, signal)
+    const linked = forwarder.use({ id: row.id, agent, key, path: pathTo(SOCKETS.links, { key }), routing }, signal)
     linked.catch(() => {})
-    return { ways, key, linked }
+    return { routing, key, linked }
   }
 
-  /** Sends the session's traffic by the ways of its row. */
-  async function prepare(row: BrowserRow, agent: Endpoint, signal: AbortSignal): Promise<ProxyTold> {
+  /** Sends the session's traffic by the routing of its row. */
+  async function prepare(row: BrowserRow, agent: Endpoint, signal: AbortSignal): Promise<SessionProxyFit> {
     const zone = await zoneFor(row, agent, signal)
     const sent = await lists.run(row.id, () => send(row, agent, signal), signal)
     if (!sent) return { proxy: { on: false }, ...zone }
-    const { ways, key, linked } = sent
+    const { routing, key, linked } = sent
     await linked.catch((error: unknown) => {
       throw signal.aborted ? error : fault.unavailable('the browser could not be connected with its proxy', error)
     })
-    const authorities = [...new Set([ways.upstream, ...ways.routes.map(({ upstream }) => upstream)].flatMap((server) => server?.ca ?? []))].join('\n')
-    const direct = [...apiHosts().slice(0, MAX_API_HOSTS), ...(ways.privateHosts ?? [])]
+    const authorities = [...new Set([routing.upstream, ...routing.routes.map(({ upstream }) => upstream)].flatMap((server) => server?.ca ?? []))].join('\n')
+    const direct = [...apiHosts().slice(0, MAX_API_HOSTS), ...(routing.privateHosts ?? [])]
     return { proxy: { on: true, direct, ...(authorities !== '' && { authorities }), links: key }, ...zone }
   }
 
   /** Turns the browser, and closes or opens what leads around its proxy. */
-  async function turn(id: string, told: ProxyTold, fit: (told: ProxyTold) => Promise<void>): Promise<void> {
-    const [endDirect] = await Promise.all([told.proxy.on ? directWays?.close(id) : directWays?.open(id), fit(told)])
+  async function turn(id: string, wanted: SessionProxyFit, fit: (wanted: SessionProxyFit) => Promise<void>): Promise<void> {
+    const [endDirect] = await Promise.all([wanted.proxy.on ? directWays?.close(id) : directWays?.open(id), fit(wanted)])
     await endDirect?.()
   }
 
@@ -128,8 +128,8 @@ export function makeSessionProxies({ againMs = RESTORE_AGAIN_MS, ...settings }: 
     const work = async () => {
       const row = await find(id)
       if (!row) return
-      const told = await prepare(row, agent, signal)
-      await turn(id, told, (body) => call(agent, session.fitSession, { body }, { signal }))
+      const wanted = await prepare(row, agent, signal)
+      await turn(id, wanted, (body) => call(agent, session.fitSession, { body }, { signal }))
     }
     await turns.run(id, work, signal)
   }
@@ -188,4 +188,4 @@ export function makeSessionProxies({ againMs = RESTORE_AGAIN_MS, ...settings }: 
   }
 }
 
-const haveSameProxies = ({ upstream, routes }: Ways, other: Ways): boolean => isDeepStrictEqual([upstream, routes], [other.upstream, other.routes])
+const haveSameProxies = ({ upstream, routes }: Routing, other: Routing): boolean => isDeepStrictEqual([upstream, routes], [other.upstream, other.routes])

@@ -120,20 +120,20 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
       throw fault.tooMany(`this browser has ${what} already, its limit`, FULL_RETRY_SECONDS)
     }
     const ending = new AbortController()
-    let told: ClosedBy | undefined
+    let given: ClosedBy | undefined
     const close = (reason: ClosedBy) => {
-      told = reason
+      given = reason
       ending.abort()
     }
     /** The agent's end of a connection can come before another replica's notice of the reason; the row has it before both. */
     const why = async (): Promise<CloseReason> => {
       const found =
-        told ??
+        given ??
         (await within('the reason of an end', REASON_MS, browsers.endOf(session)).catch((err: unknown) => {
           log.warn({ err, browser: id }, 'why a WebSocket ended could not be found out; its client is told that the browser crashed')
           return undefined
         }))
-      const reason = told ?? found ?? 'crashed'
+      const reason = given ?? found ?? 'crashed'
       return { code: CODES[reason], reason: { reason } }
     }
     open.set(id, sockets.set(close, { by, lease: session.lease }))

@@ -68,7 +68,7 @@ interface Known {
   /** When it was last looked whether it still sleeps. */
   seenAt: number
   /** When other replicas were last told of a use. */
-  toldAt: number
+  sentAt: number
 }
 
 export interface Sleep extends Uses, AsyncDisposable {
@@ -111,7 +111,7 @@ export function sleepWhenUnused({ standby, config, sessions, isHere, log }: Stan
           isAsleep: false,
           notBefore: 0,
           seenAt: 0,
-          toldAt: -Infinity,
+          sentAt: -Infinity,
         }),
       )
     return found
@@ -121,14 +121,14 @@ export function sleepWhenUnused({ standby, config, sessions, isHere, log }: Stan
     one.sleep?.abort(new Error('the session is used'))
     one.sleep = undefined
     one.isAsleep = false
-    one.toldAt = performance.now()
+    one.sentAt = performance.now()
     driver.wake(id)
   }
 
   function use(id: string, one = known(id)): Known {
     one.usedAt = performance.now()
     // The replica that watches it may have put it to sleep, and is told of the use.
-    if (one.sleep || (!isHere(id) && one.usedAt - one.toldAt >= TELL_MS)) wake(id, one)
+    if (one.sleep || (!isHere(id) && one.usedAt - one.sentAt >= TELL_MS)) wake(id, one)
     return one
   }
 
@@ -196,7 +196,7 @@ export function sleepWhenUnused({ standby, config, sessions, isHere, log }: Stan
     for (const [id, one] of all) {
       if (watched.has(id)) continue
       // Another replica watches it.
-      if (!isHere(id) && isUsed(one, now) && now - one.toldAt >= TELL_MS) wake(id, one)
+      if (!isHere(id) && isUsed(one, now) && now - one.sentAt >= TELL_MS) wake(id, one)
       if (one.holds > 0 || one.connections.size > 0 || now - one.usedAt < TOLD_MS) continue
       one.sleep?.abort(new Error('another service watches the session'))
       all.delete(id)

@@ -92,8 +92,8 @@ async function* messages({ categories, endpoint, shown }: Watched, rate: Rate, s
     yield { categories: [...categories] }
     const bytes = new Bucket(rate)
     let [pauseMs, last, wasBehind] = [0, 0, false]
-    const heard = (length: number) => void (pauseMs = bytes.take(length))
-    const options = { signal, maxLineBytes: 2 * MAX_SCREENSHOT_EVENT, maxValues: MAX_VALUES, heard }
+    const onBytes = (length: number) => void (pauseMs = bytes.take(length))
+    const options = { signal, maxLineBytes: 2 * MAX_SCREENSHOT_EVENT, maxValues: MAX_VALUES, onBytes }
     const share = new EventShare(performance.now())
     for await (const envelopes of await openEvents(endpoint, telemetry.streamTelemetry, { query: { replay: 'all' } }, options)) {
       if (envelopes.length > 0) {

@@ -57,15 +57,15 @@ export function makeLiveViews({ findSession, links, sockets, reach, whileActing,
   const bundle = () => (bundled ??= makeBundle().catch((error: unknown) => ((bundled = undefined), Promise.reject(error))))
 
   async function find(token: string): Promise<Found> {
-    const told = links.read(token)
-    if (!told) return { state: 'unknown' }
-    const row = await findSession(told.id)
+    const claims = links.read(token)
+    if (!claims) return { state: 'unknown' }
+    const row = await findSession(claims.id)
     if (!row) return { state: 'ended', reason: 'deleted' }
     // The caller of its pool for whom the link was made has given it back.
-    if (row.lease !== told.lease || row.state === 'warm' || row.state === 'releasing') return { state: 'ended', reason: 'released' }
+    if (row.lease !== claims.lease || row.state === 'warm' || row.state === 'releasing') return { state: 'ended', reason: 'released' }
     if (row.state === 'running') {
       const captured = row.options.telemetry?.categories ?? []
-      return { state: 'running', ...told, name: row.name ?? 'Live view', project: row.project_id ?? undefined, captured }
+      return { state: 'running', ...claims, name: row.name ?? 'Live view', project: row.project_id ?? undefined, captured }
     }
     return { state: 'ended', reason: row.end_reason ?? 'deleted' }
   }
@@ -151,13 +151,13 @@ export function makeLiveViews({ findSession, links, sockets, reach, whileActing,
     },
     handlers: {
       [`${LIVE_PATH}/{token}/socket`]: async (call) => {
-        const told = links.read(call.params.token!)
-        if (!told) throw fault.unauthorized("the live view's token is not valid")
-        const mayControl = told.access !== 'watch' && !asksToWatch(call.query)
-        const flow = mayControl && told.access === 'act' ? ((await findSession(told.id))?.auth_flow_id ?? undefined) : undefined
+        const claims = links.read(call.params.token!)
+        if (!claims) throw fault.unauthorized("the live view's token is not valid")
+        const mayControl = claims.access !== 'watch' && !asksToWatch(call.query)
+        const flow = mayControl && claims.access === 'act' ? ((await findSession(claims.id))?.auth_flow_id ?? undefined) : undefined
         const until = flow === undefined ? undefined : await whileActing(flow, call.signal)
-        const control = mayControl && (told.access === 'control' || until !== undefined)
-        await sockets.join(told, control ? LIVE_SOCKETS.control : LIVE_SOCKETS.watch, call, { by: 'link', until })
+        const control = mayControl && (claims.access === 'control' || until !== undefined)
+        await sockets.join(claims, control ? LIVE_SOCKETS.control : LIVE_SOCKETS.watch, call, { by: 'link', until })
       },
     },
   }

@@ -1,7 +1,7 @@
 // The proxies that a browser's options name, and what follows from them for its traffic.
 import type { Naming } from '../browsers/options/look-up.ts'
 import type { Upstream } from '../../../egress/upstream.ts'
-import type { Ways } from '../../../egress/ways.ts'
+import type { Routing } from '../../../egress/routing.ts'
 import { fault } from '../../../http/fault.ts'
 import { isForwarded, type Network } from '../network/contract.ts'
 import type { Proxies } from './proxies.ts'
@@ -41,10 +41,10 @@ interface Row {
   options: { proxy_id?: string | undefined; network?: Network | undefined }
 }
 
-/** The ways that follow from a session's row; undefined when its browser connects directly. @throws 400 that says why a proxy cannot be used */
-export const waysOfSession =
+/** The routing that follows from a session's row; undefined when its browser connects directly. @throws 400 that says why a proxy cannot be used */
+export const routingOfSession =
   ({ upstream }: Pick<Proxies, 'upstream'>) =>
-  async ({ project_id: project, options: { proxy_id, network } }: Row): Promise<Ways | undefined> => {
+  async ({ project_id: project, options: { proxy_id, network } }: Row): Promise<Routing | undefined> => {
     if (!proxy_id && !isForwarded(network)) return undefined
     const found = async (id: string, field: string): Promise<Upstream> => {
       try {

@@ -2,7 +2,7 @@
 import { SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
-import { keepEvents, type Told } from '../../../../test/support/kept-events.ts'
+import { keepEvents, type Received } from '../../../../test/support/kept-events.ts'
 import { newId } from '../../../base/ids.ts'
 import { silentLog } from '../../../base/log.ts'
 import { sleep, until } from '../../../base/wait.ts'
@@ -63,16 +63,16 @@ describe('the events of a replay', () => {
   test('are those between its first picture and its last, in pages, and the page has a list of them', async () => {
     const { session_id: id } = await cloud.create()
     const { replay, from, until: end } = await recorded(id)
-    const inside = Array.from({ length: 2_500 }, (_, at): Told => [
+    const inside = Array.from({ length: 2_500 }, (_, at): Received => [
       'console_log',
       Math.floor(from + ((end - from) * at) / 2_499),
       { level: 'log', text: `line ${at}` },
     ])
-    const before: Told[] = [
+    const before: Received[] = [
       ['console_log', from - 1_000_000, { text: SECRET }],
       ['console_log', from - 1, { text: SECRET }],
     ]
-    const after: Told[] = [['console_log', Math.ceil(end) + 1, { text: SECRET }]]
+    const after: Received[] = [['console_log', Math.ceil(end) + 1, { text: SECRET }]]
     await keepEvents(cloud, id, [...before, ...inside, ...after])
     const found: Line[] = []
     let pages = 0
@@ -114,11 +114,11 @@ describe('the events of a replay', () => {
   test('that are stored twice, in runs with other ends, are shown once', async () => {
     const { session_id: id } = await cloud.create()
     const { replay, from } = await recorded(id)
-    const told = Array.from({ length: 30 }, (_, at): Told => ['console_log', from + at, { text: `line ${at}` }])
-    await keepEvents(cloud, id, told, { atOnce: 10 })
-    await keepEvents(cloud, id, told.slice(4, 26), { first: 5, atOnce: 22 })
+    const received = Array.from({ length: 30 }, (_, at): Received => ['console_log', from + at, { text: `line ${at}` }])
+    await keepEvents(cloud, id, received, { atOnce: 10 })
+    await keepEvents(cloud, id, received.slice(4, 26), { first: 5, atOnce: 22 })
     const { events, next } = await lines(replay.replay_view_url)
-    expect(events.map(({ seq }) => seq)).toEqual(told.map((_, at) => at + 1))
+    expect(events.map(({ seq }) => seq)).toEqual(received.map((_, at) => at + 1))
     expect(next).toBe(undefined)
   })
 

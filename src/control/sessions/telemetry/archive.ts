@@ -53,7 +53,7 @@ interface Kept {
   /** Whether something is captured, as far as is known. */
   isOn: boolean
   /** When this process was told so, by performance.now(). */
-  toldAt: number
+  receivedAt: number
   /** Its session ends: nothing but its end reads it. */
   isEnding: boolean
   recountedAt: number
@@ -82,7 +82,7 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
   const { db, scope, leases, endpointOf, agentOf, isIdle, isAsleep, maxBytes, meter, log } = settings
   const sessions = new Map<string, Kept>()
   /** Sessions of which it is being read how far they are stored, and whether something of them is captured, as was said last. */
-  const beginning = new Map<string, { work: Promise<Kept | undefined>; isOn: boolean; toldAt: number }>()
+  const beginning = new Map<string, { work: Promise<Kept | undefined>; isOn: boolean; receivedAt: number }>()
   /** Ended ones whose last events are being stored. */
   const ended = new Set<string>()
   const budget = new Budget()
@@ -150,17 +150,17 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
     // Several may ask at once, after a start.
     const known = beginning.get(id)?.work ?? (sessions.has(id) ? Promise.resolve(sessions.get(id)) : undefined)
     if (known) return known
-    const told = { isOn, toldAt: 0 }
+    const received = { isOn, receivedAt: 0 }
     const work = (async () => {
       const found = await (position ?? positionsOf(db, [id]).then((all) => all.get(id)))
       const present = sessions.get(id)
       if (present || stop.signal.aborted || (isHere && !endpointOf(id) && !isIdle(id))) return present
-      const kept: Kept = { intake: intakeOf(id, found), follower: undefined, ...told, isEnding: false, recountedAt: performance.now() }
+      const kept: Kept = { intake: intakeOf(id, found), follower: undefined, ...received, isEnding: false, recountedAt: performance.now() }
       sessions.set(id, kept)
       goOn(kept)
       return kept
     })().finally(() => beginning.delete(id))
-    beginning.set(id, Object.assign(told, { work }))
+    beginning.set(id, Object.assign(received, { work }))
     return work
   }
 
@@ -197,11 +197,11 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
     const position = (await positionsOf(db, [id])).get(id)
     // One whose browser never came up has nothing to tell.
     if (!position && !(row?.isOn && agentOf(id))) return undefined
-    return { intake: intakeOf(id, position), follower: undefined, isOn: row?.isOn === true, toldAt: 0, isEnding: true, recountedAt: 0 }
+    return { intake: intakeOf(id, position), follower: undefined, isOn: row?.isOn === true, receivedAt: 0, isEnding: true, recountedAt: 0 }
   }
 
   /** Whether the last thing that is stored says that the end of the session is missing. */
-  async function isTold(id: string): Promise<boolean> {
+  async function isReported(id: string): Promise<boolean> {
     const run = await lastSegment(db, id)
     const last = run?.data ? (await unpack(run.data)).at(-1) : undefined
     return last !== undefined && last.json.includes('"type":"monitor_events_lost"') && last.json.includes('"reason":"instance_ended"')
@@ -231,7 +231,7 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
     const agent = agentOf(id)
     const wasOn = kept.isOn && !isIdle(id)
     const isWhole = agent !== undefined && (await hasRest(intake, agent, signal))
-    if (wasOn && !isWhole && (follower || !(await isTold(id)))) intake.lose('instance_ended')
+    if (wasOn && !isWhole && (follower || !(await isReported(id)))) intake.lose('instance_ended')
     intake.finish()
     ended.add(id)
     await writer.flush(signal)
@@ -246,14 +246,14 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
     const on = new Set(rows.map(({ id }) => id))
     for (const id of before) {
       const kept = sessions.get(id)
-      if (!kept || kept.isEnding || kept.toldAt >= askedAt || on.has(id)) continue
+      if (!kept || kept.isEnding || kept.receivedAt >= askedAt || on.has(id)) continue
       if (agentOf(id)) kept.isOn = false
       else await drop(id)
     }
     for (const { id } of rows) {
       const kept = sessions.get(id)
       if (!kept || kept.isEnding) continue
-      if (kept.toldAt < askedAt) kept.isOn = true
+      if (kept.receivedAt < askedAt) kept.isOn = true
       // It was turned on, or its instance was lost, and found again.
       if (kept.isOn) goOn(kept)
     }
@@ -281,13 +281,13 @@ export function makeArchive(settings: ArchiveSettings): TelemetryArchive {
       if (kept && 'isEnding' in kept && kept.isEnding) return
       if (kept) {
         kept.isOn = isOn
-        kept.toldAt = performance.now()
+        kept.receivedAt = performance.now()
         if (isOn && 'intake' in kept) goOn(kept)
       } else if (endpointOf(id)) {
         if (isOn) beginSoon(id)
       } else {
-        const told = settings.tellWatcher(id).catch(() => true) // it looks by itself
-        void told.then((isElsewhere) => isElsewhere || !isOn || beginSoon(id))
+        const sent = settings.tellWatcher(id).catch(() => true) // it looks by itself
+        void sent.then((isElsewhere) => isElsewhere || !isOn || beginSoon(id))
       }
     },
     async adopt() {

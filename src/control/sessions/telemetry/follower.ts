@@ -63,7 +63,7 @@ class Feed {
   #pauseMs = 0
   /** Whether it had to wait since it has last read all: the agent may not have kept what came meanwhile. */
   #isBehind = false
-  #hasToldOfBadLines = false
+  #hasReportedBadLines = false
 
   constructor(settings: FeedSettings) {
     this.#settings = settings
@@ -81,7 +81,7 @@ class Feed {
       signal: AbortSignal.any([signal, left.signal]),
       maxLineBytes: MAX_LINE,
       maxValues: MAX_VALUES,
-      heard: (bytes: number) => this.#note(bytes),
+      onBytes: (bytes: number) => this.#note(bytes),
     }
     const feed = await within('the feed of telemetry', OPEN_MS, openLines(endpoint, FEED, { query: { after: intake.last } }, options), signal)
     let isFirst = true
@@ -90,7 +90,7 @@ class Feed {
     /** The agent says this at first, and then when it has told of all that it has. */
     let beats = 0
     for (;;) {
-      const next = await this.#heard(feed.next(), signal)
+      const next = await this.#received(feed.next(), signal)
       if (next.done) return 'closed'
       for (const value of next.value) {
         const { data: line } = FeedLine.safeParse(value)
@@ -121,8 +121,8 @@ class Feed {
   /** A bad line. What it should have told of is missing then, which is told when the next one comes. */
   #leaveOut(value: unknown): void {
     this.#isBehind = true
-    if (this.#hasToldOfBadLines) return
-    this.#hasToldOfBadLines = true
+    if (this.#hasReportedBadLines) return
+    this.#hasReportedBadLines = true
     const { intake, log } = this.#settings
     const text = isWithin(value, MAX_DEPTH) ? JSON.stringify(value).slice(0, 300) : 'too many levels'
     log.warn({ browser: intake.id, line: text }, "a line of a session's telemetry is none")
@@ -139,7 +139,7 @@ class Feed {
   }
 
   /** The next lines. A session that sleeps says nothing. */
-  async #heard<T>(next: Promise<T>, signal: AbortSignal): Promise<T> {
+  async #received<T>(next: Promise<T>, signal: AbortSignal): Promise<T> {
     for (;;) {
       try {
         return await within('a line of telemetry', SILENCE_MS, next, signal)

@@ -60,7 +60,7 @@ export class Intake {
   /** Runs that are made and not stored yet. They stay as they are until they are: a statement whose answer was lost may have stored them. */
   #runs: Segment[] = []
   /** Set while the limit is reached: how many events were left out, and whether that was told. */
-  #full: { dropped: number; isTold: boolean } | undefined
+  #full: { dropped: number; isReported: boolean } | undefined
   /** Since when something waits, by performance.now(). */
   #since: number | undefined
 
@@ -71,7 +71,7 @@ export class Intake {
     this.last = position?.seq ?? 0
     this.#lastTs = position?.ts ?? Date.now() * 1000 - MAX_BEFORE
     this.#stored = position?.bytes ?? 0
-    if (this.#stored >= settings.maxBytes) this.#full = { dropped: 0, isTold: true }
+    if (this.#stored >= settings.maxBytes) this.#full = { dropped: 0, isReported: true }
   }
 
   /** Bytes in memory that are not stored yet. */
@@ -150,8 +150,8 @@ export class Intake {
     if (!this.#full) return this.#push(envelope)
     this.#full.dropped++
     this.#settings.meter.lost(1)
-    if (this.#full.isTold) return
-    this.#full.isTold = true
+    if (this.#full.isReported) return
+    this.#full.isReported = true
     this.#push(lossEvent(seq, event.ts, { reason: 'archive_limit', first_seq: seq }))
   }
 
@@ -174,7 +174,7 @@ export class Intake {
       this.#raw += run.reduce((sum, { bytes }) => sum + bytes, 0)
     }
     this.#waiting = this.#runs.reduce((sum, { bytes }) => sum + bytes, 0) + this.#lines.reduce((sum, { bytes }) => sum + bytes, 0)
-    if (!this.#full && this.#isAtLimit) this.#full = { dropped: 0, isTold: false }
+    if (!this.#full && this.#isAtLimit) this.#full = { dropped: 0, isReported: false }
     return [...this.#runs]
   }
 

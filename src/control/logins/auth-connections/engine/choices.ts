@@ -1,4 +1,4 @@
-// What a page offers to choose from: other services, ways of a second factor, accounts, organisations.
+// What a page offers to choose from: other services, methods of a second factor, accounts, organisations.
 import type { MfaMethod, PageChoice } from './interpretation.ts'
 import { ssoProviderOf } from './sso.ts'
 import { placeOf, type Seen, type View } from './view.ts'
@@ -24,7 +24,7 @@ export function maskedIn(text: string): string | undefined {
   return undefined
 }
 
-/** The way of a second factor that a text names; undefined if none. */
+/** The method of a second factor that a text names; undefined if none. */
 export function mfaMethodIn(text: string, words: Words = wordsOf(text)): MfaMethod | undefined {
   const masked = maskedIn(text)
   if (words.has('passkey')) return 'passkey'
@@ -68,7 +68,7 @@ export function ssoChoices(view: View): PageChoice[] {
   return unique(found, ({ provider, label }) => `${provider} ${label}`)
 }
 
-/** Ways of a second factor: buttons, links, radio buttons and rows of a list. `isStrict`: only what can be nothing else, for pages that are about something else. */
+/** Methods of a second factor: buttons, links, radio buttons and rows of a list. `isStrict`: only what can be nothing else, for pages that are about something else. */
 export function methodChoices(view: View, isStrict: boolean, without: ReadonlySet<Seen> = new Set()): PageChoice[] {
   const found = [...view.clickables, ...view.boxes.filter(({ control }) => control.type === 'radio' || control.role === 'radio')].flatMap((seen) => {
     if (without.has(seen) || !seen.control.enabled) return []
@@ -76,7 +76,7 @@ export function methodChoices(view: View, isStrict: boolean, without: ReadonlySe
     const text = choiceLabel(seen)
     if (text === '' || hasAny(label, 'sign_up', 'sign_out', 'resend', 'help', 'share', 'newsletter', 'terms', 'language')) return []
     if (ssoProviderOf(view, seen) !== undefined) return []
-    // "I can't use my app": it names a way, and leads to another.
+    // "I can't use my app": it names a method, and leads to another.
     if (label.has('cannot')) return label.has('forgot') ? [] : [choice(seen, 'mfa_method', { mfa: 'switch' })]
     // A code that nothing is sent for comes from an app.
     const mfa = mfaMethodIn(text, label) ?? (!isStrict && label.has('code') ? 'totp' : undefined)

@@ -59,7 +59,7 @@ const anyPage = fc.record({
     submit: fc.constantFrom(undefined, '1.0.3'),
     proceed: fc.constantFrom(undefined, '1.0.4'),
     tick: fc.constant([]),
-    waysToLogin: fc.constantFrom([], ['1.0.5'], ['1.0.5', '1.0.6']),
+    loginLinks: fc.constantFrom([], ['1.0.5'], ['1.0.5', '1.0.6']),
     dismiss: fc.constantFrom(undefined, undefined, '1.0.7'),
     websiteError: fc.constantFrom(undefined, 'Wrong.'),
     external: fc.constantFrom(undefined, { action: 'captcha' as const, message: '' }, { action: 'push' as const, message: '' }),

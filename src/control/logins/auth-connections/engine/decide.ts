@@ -51,11 +51,11 @@ function next(memory: Memory, seen: Interpretation, page: PageFacts, about: Know
     case 'logged_in':
       return { do: 'verify' }
     case 'way_to_login':
-      return way(memory, seen, page, about)
+      return openLogin(memory, seen, page, about)
     case 'sign_up':
       return memory.hasSent
         ? showPage(memory, seen, about, 'The site asks for a new password or a registration. Use the live view to go on.')
-        : way(memory, seen, page, about)
+        : openLogin(memory, seen, page, about)
     case 'trust_device':
     case 'consent':
     case 'interstitial':
@@ -67,7 +67,7 @@ function next(memory: Memory, seen: Interpretation, page: PageFacts, about: Know
     case 'external_wait':
       return external(memory, seen, page, about)
     case 'sso_only':
-      if (seen.waysToLogin.length > 0 && !memory.hasSent && isTry(memory, `way ${seen.signature}`, 1)) return press(memory, seen, [seen.waysToLogin[0]!])
+      if (seen.loginLinks.length > 0 && !memory.hasSent && isTry(memory, `way ${seen.signature}`, 1)) return press(memory, seen, [seen.loginLinks[0]!])
       return choices(memory, seen, page, about)
     default:
       return choices(memory, seen, page, about)
@@ -92,7 +92,7 @@ function failed(memory: Memory, seen: Interpretation, page: PageFacts, about: Kn
     return fail('website_error', what)
   }
   if (status === 403 || status === 429) return fail('bot_detected', `${what}: it takes the browser for a program`)
-  if (!memory.hasSent && seen.waysToLogin.length > 0) return way(memory, seen, page, about)
+  if (!memory.hasSent && seen.loginLinks.length > 0) return openLogin(memory, seen, page, about)
   if (seen.proceed !== undefined && isTry(memory, `onward ${seen.signature}`, 1)) return press(memory, seen, [seen.proceed])
   if (!memory.hasSent) return candidate(memory, about) ?? fail('login_form_not_found', `${what}, and no login form was found`)
   return isTry(memory, 'verify error', 1) ? { do: 'verify' } : fail('website_error', seen.websiteError ?? what)
@@ -139,12 +139,12 @@ function unsure(memory: Memory, seen: Interpretation, about: Known): Decision {
   return showPage(memory, seen, about, 'This page was not understood well enough. Use the live view to go on.')
 }
 
-/** Ways to the form, best first; then addresses that many sites have. */
-function way(memory: Memory, seen: Interpretation, page: PageFacts, about: Known): Decision {
+/** Links to the form, best first; then addresses that many sites have. */
+function openLogin(memory: Memory, seen: Interpretation, page: PageFacts, about: Known): Decision {
   // After a login, a link to log in says that it did not work, or belongs to another part of the page.
   if (memory.hasSent && isTry(memory, 'verify way', 1)) return { do: 'verify' }
   const tried = memory.tried[`way ${seen.signature}`] ?? 0
-  const ref = seen.waysToLogin[tried]
+  const ref = seen.loginLinks[tried]
   if (ref !== undefined && isTry(memory, `way ${seen.signature}`, MAX_VISITS)) return press(memory, seen, [ref])
   if (memory.hasSent) return fail('navigation_confused', 'the login led to a page that offers to log in')
   return candidate(memory, about) ?? fail('login_form_not_found', `no login form was found at ${page.host}; give the connection the login_url`)

@@ -111,7 +111,7 @@ function keyFrom({ control, label }: Seen): string {
 /** `auth[server]` is a server of a form that calls itself auth. */
 const lastPart = (name: string): string => spaced(/\[([^\]]+)\]$/.exec(name)?.[1] ?? name)
 
-/** By which way a code comes, from the nearest text that says so. */
+/** By which method a code comes, from the nearest text that says so. */
 function codeSource(view: View, seen: Seen, group: Group): { by: MfaMethod | undefined; hint: string | undefined } {
   const { control } = seen
   const own = [control.label, control.placeholder, control.described, control.near]

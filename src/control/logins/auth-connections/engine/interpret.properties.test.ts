@@ -108,7 +108,7 @@ const refsOf = (found: Interpretation) => [
   ...found.fields.flatMap(({ ref, boxes }) => [ref, ...(boxes ?? [])]),
   ...found.choices.map(({ ref }) => ref),
   ...found.tick,
-  ...found.waysToLogin,
+  ...found.loginLinks,
   ...[found.submit, found.proceed, found.dismiss, found.signOut].filter((ref) => ref !== undefined),
 ]
 

@@ -11,7 +11,7 @@ import { findKind, messageOf, type Found } from './kinds.ts'
 import { accountMenuOf, failureOf, saysFailure, signOutOf, type Failure } from './marks.ts'
 import { signatureOf } from './signature.ts'
 import { look, type Seen, type View } from './view.ts'
-import { isPlain, waysToLogin } from './ways.ts'
+import { isPlain, loginLinks } from './login-links.ts'
 import { hasAny } from './words.ts'
 
 /** Kinds that pages of users who are logged in may have: they ask something before they let on. */
@@ -42,14 +42,14 @@ interface Parts {
   tick?: Seen[]
   external?: Interpretation['external']
   signOut?: Seen | undefined
-  ways?: Seen[]
+  links?: Seen[]
 }
 
 function partsOf(view: View, groups: Group[], group: Group | undefined): Parts {
   const { model, context } = view
   if (model.error !== null) return { kind: 'error', confidence: 1, evidence: ['the page could not be opened'] }
   // A form, or a link to one, on the page that comes with it is how this site means it: its scripts ask with the same status.
-  if (model.http_auth && !group && !waysToLogin(view).some(isPlain))
+  if (model.http_auth && !group && !loginLinks(view).some(isPlain))
     return { kind: 'http_auth', confidence: 1, evidence: ['the server asks for a password by HTTP'] }
   const captcha = captchaOf(view)
   const isFilled = group?.roles.every(({ seen }) => seen.control.has_value) ?? false
@@ -110,26 +110,26 @@ const isToTick = ({ control, label, name }: Seen): boolean =>
 function withoutForm(view: View, groups: Group[], signOut: { seen: Seen; isHidden: boolean } | undefined): Parts {
   const isIn = signOut !== undefined && !signOut.isHidden
   const found = findKind(view)
-  const ways = waysToLogin(view)
+  const links = loginLinks(view)
   // Buttons of other services are on many pages. A login of the site's own comes first, unless the page itself is that.
   const isOffer =
-    found?.kind === 'sso_only' && ways.length > 0 && !hasAny(view.headings, 'sign_in') && !view.path.has('sign_in') && view.context.ssoProvider === undefined
-  if (found && !isOffer && (!isIn || AFTER_LOGIN.includes(found.kind))) return { ...foundParts(found), ...(found.kind === 'sso_only' && { ways }) }
+    found?.kind === 'sso_only' && links.length > 0 && !hasAny(view.headings, 'sign_in') && !view.path.has('sign_in') && view.context.ssoProvider === undefined
+  if (found && !isOffer && (!isIn || AFTER_LOGIN.includes(found.kind))) return { ...foundParts(found), ...(found.kind === 'sso_only' && { links }) }
   if (isIn) return { kind: 'logged_in', confidence: 0.9, evidence: ['a link to sign out'], signOut: signOut.seen }
   const other = groups.find(({ isSignUp, isReset }) => isSignUp || isReset)
-  if (other) return { kind: 'sign_up', confidence: 0.8, evidence: other.evidence, group: other, fields: describe(view, other), ways }
-  const failed = ({ reason, confidence }: Failure): Parts => ({ kind: 'error', confidence, evidence: [reason], ways, proceed: onward(view) })
+  if (other) return { kind: 'sign_up', confidence: 0.8, evidence: other.evidence, group: other, fields: describe(view, other), links }
+  const failed = ({ reason, confidence }: Failure): Parts => ({ kind: 'error', confidence, evidence: [reason], links, proceed: onward(view) })
   const failure = failureOf(view)
   if (failure) return failed(failure)
   if (hasAny(view.headings, 'human') || hasAny(view.title, 'human'))
     return { kind: 'captcha', confidence: 0.6, evidence: ['the page checks who its visitor is'], external: captchaAction(view) }
-  if (signOut && !ways.some(isPlain)) return { kind: 'logged_in', confidence: 0.8, evidence: ['a link to sign out in a closed menu'], signOut: signOut.seen }
+  if (signOut && !links.some(isPlain)) return { kind: 'logged_in', confidence: 0.8, evidence: ['a link to sign out in a closed menu'], signOut: signOut.seen }
   // Applications have notices of their own: of logins that failed before, of passwords and licences that end, of maintenance to come. A page that has little else means itself.
   const isSmall = view.clickables.length <= FEW || view.model.has_dialog
-  const said = isSmall || ways.some(isPlain) ? saysFailure(view) : undefined
+  const said = isSmall || links.some(isPlain) ? saysFailure(view) : undefined
   if (said) return failed(said)
-  if (ways.some(isPlain) || (ways.length > 0 && !view.context.hasSubmitted))
-    return { kind: 'way_to_login', confidence: 0.8, evidence: ['leads to a login'], ways, choices: isOffer ? found.choices! : [] }
+  if (links.some(isPlain) || (links.length > 0 && !view.context.hasSubmitted))
+    return { kind: 'way_to_login', confidence: 0.8, evidence: ['leads to a login'], links, choices: isOffer ? found.choices! : [] }
   const menu = accountMenuOf(view)
   if (menu) return { kind: 'logged_in', confidence: 0.6, evidence: ['a menu of an account'], signOut: undefined }
   // A page between has little on it; an application has much, with tips that are to be closed.
@@ -153,10 +153,10 @@ function onward(view: View): Seen | undefined {
 }
 
 function finish(view: View, parts: Parts): Omit<Interpretation, 'signature'> {
-  const { group, submit, proceed, ways = [], tick = [] } = parts
+  const { group, submit, proceed, links = [], tick = [] } = parts
   const own = new Set([...(group?.roles.map(({ seen }) => seen) ?? []), ...[submit, proceed].filter((seen) => seen !== undefined)])
   const banner = bannerOf(view, own)
-  const needed = own.size > 0 ? [...own] : ways
+  const needed = own.size > 0 ? [...own] : links
   const isInTheWay =
     isCovered(needed) ||
     (needed.length === 0 && view.clickables.length > 0) ||
@@ -170,7 +170,7 @@ function finish(view: View, parts: Parts): Omit<Interpretation, 'signature'> {
     submit: submit?.control.ref,
     proceed: proceed?.control.ref,
     tick: tick.map(({ control }) => control.ref),
-    waysToLogin: ways.map(({ control }) => control.ref),
+    loginLinks: links.map(({ control }) => control.ref),
     dismiss: banner && isInTheWay && banner !== proceed ? banner.control.ref : undefined,
     websiteError: websiteErrorOf(view, group),
     external: parts.external,

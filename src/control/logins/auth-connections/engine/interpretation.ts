@@ -7,7 +7,7 @@ export const PAGE_KINDS = [
   'identifier',
   'password',
   'code',
-  /** Which way the second factor takes. */
+  /** Which method the second factor uses. */
   'method_choice',
   'account_choice',
   'organization_choice',
@@ -25,7 +25,7 @@ export const PAGE_KINDS = [
   'interstitial',
   /** No form, but a way to one. */
   'way_to_login',
-  /** A registration, a new password, or where to send a link for one: never filled. `fields` tells what it asks for, `waysToLogin` leads back. */
+  /** A registration, a new password, or where to send a link for one: never filled. `fields` tells what it asks for, `loginLinks` leads back. */
   'sign_up',
   'error',
   'logged_in',
@@ -59,7 +59,7 @@ export interface PageField {
   boxes: Ref[] | undefined
   /** Labels of a select's options; the answer is one of them. */
   options: string[] | undefined
-  /** By which way a code comes, when the page says so. */
+  /** By which method a code comes, when the page says so. */
   codeBy: MfaMethod | undefined
   xpath: string
   host: string
@@ -102,7 +102,7 @@ export interface Interpretation {
   /** Boxes to tick before the form is sent: remember me, trust this device. */
   tick: Ref[]
   /** Leads to the login form, best first. */
-  waysToLogin: Ref[]
+  loginLinks: Ref[]
   /** A cookie banner or notice that covers the form: its button, rejecting rather than accepting. */
   dismiss: Ref | undefined
   /** What the site says is wrong. */

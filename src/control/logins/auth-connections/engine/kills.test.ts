@@ -40,9 +40,9 @@ function mortal(tools: Tools, at: number, when: 'before' | 'after', stop: AbortC
         const value: unknown = Reflect.get(from, name)
         if (typeof value !== 'function') return value
         return (...given: unknown[]): unknown => {
-          const isSync = name === 'heard' || name === 'onNews' || name === 'now'
+          const isSync = name === 'next' || name === 'onNews' || name === 'now'
           if (isSync)
-            return stop.signal.aborted && name === 'heard'
+            return stop.signal.aborted && name === 'next'
               ? { promise: Promise.reject(new Error('killed')), leave: () => {} }
               : (value.apply(from, given) as unknown)
           return (async () => {

@@ -49,7 +49,7 @@ function trustDevice(view: View): Found | undefined {
     buttonWith(view, ['yes'], ['no', 'later', 'deny']) ??
     (no || boxes.length > 0 ? buttonWith(view, ['next', 'send', 'allow'], ['no', 'later', 'deny']) : undefined)
   if (!yes || (!no && boxes.length === 0 && !saysFirst(view, 'stay', 'trust'))) return undefined
-  // A list of ways with a box to tick is that list.
+  // A list of methods with a box to tick is that list.
   if (methodChoices(view, true, new Set([yes])).length > 1) return undefined
   return {
     kind: 'trust_device',
@@ -133,7 +133,7 @@ function methods(view: View): Found | undefined {
   return {
     kind: 'method_choice',
     confidence: asks && real.length > 1 ? 0.9 : 0.7,
-    evidence: 'lists ways of a second factor',
+    evidence: 'lists methods of a second factor',
     choices,
     ...(submit && { submit }),
   }

@@ -189,7 +189,7 @@ describe.each(Object.entries(LANGUAGES))('in %s', (language, say) => {
     )
     const found = interpret(model, context())
     expect(found.kind).toBe('way_to_login')
-    expect(found.waysToLogin).toEqual(['1.0.0'])
+    expect(found.loginLinks).toEqual(['1.0.0'])
     expect(found.dismiss).toBe('1.0.4')
   })
 

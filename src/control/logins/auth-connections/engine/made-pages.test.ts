@@ -164,7 +164,7 @@ describe('forms for new passwords', () => {
     const model = page([input('Full name'), input('Email', { type: 'email' }), password('Password'), button('Sign up'), link('Log in', '/login')], {
       url: 'https://example.test/signup',
     })
-    expect(read(model)).toMatchObject({ kind: 'sign_up', waysToLogin: ['1.0.4'] })
+    expect(read(model)).toMatchObject({ kind: 'sign_up', loginLinks: ['1.0.4'] })
     expect(roles(model)).not.toContain('password:password')
   })
   test('asking where to send a link gets no name', () => {
@@ -224,7 +224,7 @@ describe('a second factor', () => {
     for (const label of ['Postal code', 'Promo code', 'Card number'])
       expect(read(page([input(label, { inputmode: 'numeric', maxlength: 6 }), button('Continue')], { url: 'https://example.test/cart' })).kind).not.toBe('code')
   })
-  test('a choice of ways, as buttons', () => {
+  test('a choice of methods, as buttons', () => {
     const model = page(
       [
         press('Text me a code at •••92'),
@@ -246,7 +246,7 @@ describe('a second factor', () => {
     ])
     expect(read(model).choices[1]!.maskedDestination).toBe('j***@example.com')
   })
-  test('a choice of ways whose words name several', () => {
+  test('a choice of methods whose words name several', () => {
     const model = page(
       [
         press('Approve a request on my Authenticator app'),
@@ -267,7 +267,7 @@ describe('a second factor', () => {
       ['switch', undefined],
     ])
   })
-  test('a choice of ways, as radio buttons that are sent', () => {
+  test('a choice of methods, as radio buttons that are sent', () => {
     const model = page([radio('SMS', { name: 'm' }), radio('Authenticator app', { name: 'm' }), button('Continue')], {
       headings: ['Two-factor authentication'],
     })
@@ -283,7 +283,7 @@ describe('a second factor', () => {
     const model = page([link('Resend')], { headings: ['Check your inbox'], body: 'We sent you a link to j***@example.com. Click the link to sign in.' })
     expect(read(model)).toMatchObject({ kind: 'external_wait', external: { action: 'email_link' } })
   })
-  test('a passkey as the only way', () => {
+  test('a passkey as the only method', () => {
     expect(read(page([press('Use your passkey')], { headings: ['Log in'], body: 'Log in This site uses passkeys only.' }))).toMatchObject({
       kind: 'passkey_prompt',
       choices: [],

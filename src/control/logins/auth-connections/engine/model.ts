@@ -176,7 +176,7 @@ export async function interpretByModel(
     submit: answer.submit ?? undefined,
     proceed: answer.proceed ?? undefined,
     tick: rules.tick,
-    waysToLogin: answer.ways_to_login,
+    loginLinks: answer.ways_to_login,
     dismiss: answer.dismiss ?? undefined,
     // Words of the site come from the page itself, never from a model.
     websiteError: rules.websiteError,

@@ -77,7 +77,7 @@ test.each([
 ])('a link that tells of logins is no way to log in, and a notice beside it denies none: %s', (label) => {
   const model = behind({ alerts: [{ text: NOTICES[0]!, by: 'class' }] }, [...MENU, press(label)])
   expect(kindOf(model, true)).toBe('logged_in')
-  expect(interpret(page([link(label, '/account/login-history')]), context()).waysToLogin).toEqual([])
+  expect(interpret(page([link(label, '/account/login-history')]), context()).loginLinks).toEqual([])
 })
 
 test('a page that has nothing else, or a way to log in, says that it failed', () => {

@@ -51,7 +51,7 @@ export async function askPerson(question: Question, seen: Interpretation, memory
   for (;;) {
     signal.throwIfAborted()
     // Subscribed before it is read: an answer in between is not missed.
-    const { promise, leave } = tools.flows.heard(flow.id, signal)
+    const { promise, leave } = tools.flows.next(flow.id, signal)
     try {
       const now = tools.clock.now()
       const row = await tools.flows.get(flow.id)

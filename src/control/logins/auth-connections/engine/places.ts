@@ -2,7 +2,7 @@
 import { browserOf } from '../wanted-browser.ts'
 import type { BrowserWish } from './browser.ts'
 import { allowedHosts, isAllowedHost } from './hosts.ts'
-import { LOGIN_PATHS } from './ways.ts'
+import { LOGIN_PATHS } from './login-links.ts'
 import type { Connection, Flow } from './work.ts'
 
 /** The start page of the site: where its login page is, when that is on the same domain. */

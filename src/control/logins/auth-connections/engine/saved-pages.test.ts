@@ -10,7 +10,7 @@ interface Expected {
   fields?: string[]
   submit?: string
   proceed?: string
-  ways?: string[]
+  links?: string[]
   choices?: string[]
   tick?: string[]
   error?: string | RegExp
@@ -33,7 +33,7 @@ const PAGES: [name: string, expected: Expected, hasSubmitted?: boolean][] = [
   ['node-red-login', { ...LOGIN, submit: 'Login' }],
   ['node-red-wrong', { ...LOGIN, submit: 'Login', error: 'Login failed' }, true],
   ['node-red-logged-in', { kind: 'logged_in' }, true],
-  ['verdaccio-home', { kind: 'way_to_login', ways: ['Login'] }],
+  ['verdaccio-home', { kind: 'way_to_login', links: ['Login'] }],
   ['verdaccio-dialog', { ...LOGIN, submit: 'Login' }],
   ['verdaccio-wrong', { ...LOGIN, submit: 'Login', error: 'Invalid username or password' }, true],
   ['verdaccio-logged-in', { kind: 'logged_in' }, true],
@@ -46,7 +46,7 @@ const PAGES: [name: string, expected: Expected, hasSubmitted?: boolean][] = [
   ['jupyter-logged-in', { kind: 'logged_in' }, true],
   ['adminer-login', { kind: 'login', fields: ADMINER, submit: 'Login', tick: ['Permanent login'] }],
   ['adminer-wrong', { kind: 'login', fields: ADMINER, submit: 'Login', tick: ['Permanent login'], error: 'No such file or directory' }, true],
-  ['dokuwiki-home', { kind: 'way_to_login', ways: ['Log In'] }],
+  ['dokuwiki-home', { kind: 'way_to_login', links: ['Log In'] }],
   ['dokuwiki-login', { ...LOGIN, submit: 'Log In', tick: ['Remember me'] }],
   ['dokuwiki-wrong', { ...LOGIN, submit: 'Log In', tick: ['Remember me'], error: 'Sorry, username or password was wrong.' }, true],
   ['dokuwiki-logged-in', { kind: 'logged_in', signOut: 'Log Out' }, true],
@@ -61,7 +61,7 @@ const PAGES: [name: string, expected: Expected, hasSubmitted?: boolean][] = [
   ],
   ['wordpress-logged-in', { kind: 'logged_in', signOut: 'Log Out' }, true],
   ['wordpress-profile', { kind: 'logged_in', signOut: 'Log Out' }],
-  ['wordpress-lost-password', { kind: 'sign_up', fields: ['text:user_login'], ways: ['Log in'] }],
+  ['wordpress-lost-password', { kind: 'sign_up', fields: ['text:user_login'], links: ['Log in'] }],
   ['simplesaml-login', { ...LOGIN, submit: 'Login' }],
   ['simplesaml-wrong', { ...LOGIN, submit: 'Login', error: /^Incorrect username or password/ }, true],
   ['simplesaml-logged-in', { kind: 'logged_in', signOut: 'Logout' }, true],
@@ -92,13 +92,13 @@ describe('the page', () => {
     const model = savedPage(name)
     const found = interpret(model, context({ domain: model.host, hasSubmitted }))
     const label = (ref: string | undefined) => model.controls.find((control) => control.ref === ref)?.label
-    const { fields = [], ways = [], choices = [], tick = [], error } = expected
+    const { fields = [], links = [], choices = [], tick = [], error } = expected
     expect({
       kind: found.kind,
       fields: found.fields.map(({ role, key }) => `${role}:${key}`),
       submit: label(found.submit),
       proceed: label(found.proceed),
-      ways: found.waysToLogin.map(label),
+      links: found.loginLinks.map(label),
       choices: found.choices.map(({ type, provider, mfa }) => `${type}:${provider ?? mfa}`),
       tick: found.tick.map(label),
       error: found.websiteError,
@@ -109,7 +109,7 @@ describe('the page', () => {
       fields,
       submit: expected.submit,
       proceed: expected.proceed,
-      ways,
+      links,
       choices,
       tick,
       error: error instanceof RegExp ? expect.stringMatching(error) : error,

@@ -80,7 +80,7 @@ const PROVIDER_HOSTS: [pattern: RegExp, provider: string][] = [
 const OAUTH_PATH = /(^|\/)(oauth2?|openid|oidc|saml2?|sso|auth|authorize|cas|shibboleth|adfs|social)([/._-]|$)/i
 const AUTH_PATH = /(^|\/)(oauth2?|openid|oidc|saml2?|sso|auth|login|signin|sign_in|connect|social|account|accounts|users|user)([/._-]|$)/i
 
-/** Ways of signing in that are no other service: "continue with email". */
+/** Login methods that are no other service: "continue with email". */
 const OWN_WAY = ['email', 'phone', 'password', 'code', 'passkey', 'user', 'qr', 'by_push', 'sms', 'authenticator', 'backup_code'] as const
 
 /**

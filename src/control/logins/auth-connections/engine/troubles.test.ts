@@ -34,7 +34,7 @@ describe('what fails', () => {
   test('a server, an address, a session', () => {
     expect(read(page([], { status: 503, headings: ['Service Unavailable'] })).kind).toBe('error')
     expect(read(page([], { error: 'net::ERR_NAME_NOT_RESOLVED', status: null })).kind).toBe('error')
-    expect(read(page([link('Log in', '/login')], { headings: ['Your session has expired'] }))).toMatchObject({ kind: 'error', waysToLogin: ['1.0.0'] })
+    expect(read(page([link('Log in', '/login')], { headings: ['Your session has expired'] }))).toMatchObject({ kind: 'error', loginLinks: ['1.0.0'] })
     expect(read(page([], { http_auth: true, status: 401 })).kind).toBe('http_auth')
   })
   const form = (more: Parameters<typeof page>[1] = {}, described = '', invalid = false) =>

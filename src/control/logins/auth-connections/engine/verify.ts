@@ -26,7 +26,7 @@ export function judge(page: PageModel, seen: Interpretation, learned: Learned | 
   if (learned?.loginPath === at && !isInstead) return 'NEEDS_AUTH'
   if (seen.signOut !== undefined) return 'AUTHENTICATED'
   // Where guests are shown how to log in, there is something else to press. A page that offers users to sign out says nothing while it does not.
-  if (isInstead && !learned.marks.signsOut && seen.waysToLogin.length === 0 && page.controls.some(({ visible }) => visible)) return 'AUTHENTICATED'
+  if (isInstead && !learned.marks.signsOut && seen.loginLinks.length === 0 && page.controls.some(({ visible }) => visible)) return 'AUTHENTICATED'
   // The page that has offered to sign out offers to log in now.
   if (seen.kind === 'way_to_login' && (learned === undefined || learned.marks.signsOut || isInstead)) return 'NEEDS_AUTH'
   return 'inconclusive'
@@ -158,7 +158,7 @@ export async function confirm({
   const { requirements, keys, sso, steps, loginPath } = memory
   const at = hostAndPath(postLoginUrl)
   const isForGuests = at === loginPath || steps.some(({ signature }) => signature.startsWith(`way_to_login|${at}|`))
-  const marks = { cookies: changed, signsOut, redirects, ...(isForGuests && seen.waysToLogin.length === 0 && { insteadOf: at }) }
+  const marks = { cookies: changed, signsOut, redirects, ...(isForGuests && seen.loginLinks.length === 0 && { insteadOf: at }) }
   return { postLoginUrl, learned: { requirements, keys, ssoProvider: sso === '' ? undefined : sso, steps: steps.slice(-30), loginPath, marks } }
 }
 

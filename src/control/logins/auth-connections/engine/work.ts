@@ -47,7 +47,7 @@ type OfRows =
   | 'keepAddress'
   | 'openTyped'
   | 'finish'
-  | 'heard'
+  | 'next'
   | 'expireDue'
 
 /** What the engine uses of the rows of flows. Of flows and connections it reads some columns only, so that tests can stand in for them. */

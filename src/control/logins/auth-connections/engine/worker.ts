@@ -151,8 +151,8 @@ class Worker {
       const seen = await this.#interpret(page)
       const { decision, memory } = decide(this.#memory, seen, page, this.#known())
       this.#memory = memory
-      const told = { host: this.#secrets.scrubber.scrub(page.host), kind: seen.kind, confidence: seen.confidence, next: decision.do }
-      this.#tools.log.debug({ flow: this.#flow.id, ...told }, 'a page of a login')
+      const logged = { host: this.#secrets.scrubber.scrub(page.host), kind: seen.kind, confidence: seen.confidence, next: decision.do }
+      this.#tools.log.debug({ flow: this.#flow.id, ...logged }, 'a page of a login')
       if (await this.#carryOut(decision, page, seen)) return
     }
   }

@@ -17,20 +17,20 @@ export function parsed(text, base) {
  * @param {URLSearchParams} query
  * @returns {{ success?: string, error?: string, problem?: string }}
  */
-export function readWays(query) {
+export function readReturnUrls(query) {
   /** @type {{ success?: string, error?: string, problem?: string }} */
-  const ways = {}
+  const returnUrls = {}
   for (const name of ['success', 'error']) {
     const field = `${name}_url`
     const text = query.get(field)
     if (text === null || text === '') continue
     const url = parsed(text)
-    if (!url) ways.problem ??= `${field} must be a whole address with its scheme.`
-    else if (REFUSED.includes(url.protocol)) ways.problem ??= `${field} must not begin with ${url.protocol}`
+    if (!url) returnUrls.problem ??= `${field} must be a whole address with its scheme.`
+    else if (REFUSED.includes(url.protocol)) returnUrls.problem ??= `${field} must not begin with ${url.protocol}`
     // As it was parsed: what was checked is what is opened.
-    else ways[name] = url.href
+    else returnUrls[name] = url.href
   }
-  return ways
+  return returnUrls
 }
 
 /** An address with more in its query; what is undefined or empty is left out. */

@@ -1,6 +1,6 @@
 // The hosted login page: takes the code out of the address, exchanges it, and leads a person through a login of a connection.
 import { foreign, make } from './dom.js'
-import { parsed, placeOf, readWays, withQuery } from './leave.js'
+import { parsed, placeOf, readReturnUrls, withQuery } from './leave.js'
 import { questionElement, questionName, questionOf } from './question.js'
 import { exchange, follow, isOver, Refused } from './session.js'
 import { failureOf, plain, sentence } from './texts.js'
@@ -18,7 +18,7 @@ const card = find('card')
 // First of all: an address is copied, shared and kept in the history.
 const address = new URL(location.href)
 const code = address.searchParams.get('code')
-const ways = readWays(address.searchParams)
+const returnUrls = readReturnUrls(address.searchParams)
 address.searchParams.delete('code')
 history.replaceState(null, '', address.pathname + address.search)
 const id = lastPart(address.pathname)
@@ -146,7 +146,7 @@ function failed(name, [heading, advice], { code: errorCode, message } = {}) {
     name,
     heading,
     lead: [lead, said && make('span', { class: 'said' }, foreign(said))],
-    leaveTo: ways.error && withQuery(ways.error, { code: errorCode, message: said || (advice ? `${heading}. ${advice}` : `${heading}.`) }),
+    leaveTo: returnUrls.error && withQuery(returnUrls.error, { code: errorCode, message: said || (advice ? `${heading}. ${advice}` : `${heading}.`) }),
   })
 }
 
@@ -154,7 +154,7 @@ const over = () => failed('expired', ['This login has expired'])
 
 /** A link that opens nothing. It sends nobody anywhere: its maker may be somebody else than the sender of the login. */
 function unusable(heading, lead) {
-  end({ name: 'unusable', heading, lead, linkTo: ways.error && withQuery(ways.error, { message: heading }) })
+  end({ name: 'unusable', heading, lead, linkTo: returnUrls.error && withQuery(returnUrls.error, { message: heading }) })
 }
 
 function showConsent() {
@@ -267,7 +267,7 @@ function apply(next) {
       name: 'success',
       heading: 'You are logged in',
       lead: ['The profile ', foreign(profile), ' is logged in to ', foreign(domain), '.'],
-      leaveTo: ways.success && withQuery(ways.success, { profile_name: next.profile_name, domain: next.domain }),
+      leaveTo: returnUrls.success && withQuery(returnUrls.success, { profile_name: next.profile_name, domain: next.domain }),
     })
   if (status === 'FAILED') return failed('error', failureOf(next.error_code), { code: next.error_code, message: next.website_error || next.error_message })
   if (status === 'CANCELED') return failed('canceled', ['The login was canceled'], { code: next.error_code, message: next.error_message })
@@ -308,7 +308,7 @@ const trouble = () => {
 }
 
 async function start() {
-  if (ways.problem) return end({ name: 'unusable', heading: 'This link cannot be used', lead: `Its maker must change it: ${ways.problem}` })
+  if (returnUrls.problem) return end({ name: 'unusable', heading: 'This link cannot be used', lead: `Its maker must change it: ${returnUrls.problem}` })
   const before = stored.read()
   token = before.token
   if (code) {

@@ -156,7 +156,7 @@ interface Wait {
 }
 
 /** What is told of a connection while it logs in: nothing that the site says. */
-interface Told {
+interface ShownConnection {
   id: string
   domain: string
   profile_name: string
@@ -181,33 +181,33 @@ async function wait({ id, domain_filter: domain, profile_name, wait_seconds = MO
     throw fault.field('id', 'is required for wait, or domain_filter with profile_name')
   const until = performance.now() + Math.min(wait_seconds, MOST_WAIT_SECONDS) * 1000
   for (;;) {
-    const connection: Told | undefined =
+    const connection: ShownConnection | undefined =
       id === undefined ? await named(domain!, profile_name!, api) : await api.call(authConnections.getAuthConnection, { params: { id } })
     const state = connection === undefined ? 'pending' : stateOf(connection, required_flow_type)
     if (state !== 'pending' || performance.now() + POLL_MS > until) {
-      const told = connection && sanitized(connection)
+      const shown = connection && sanitized(connection)
       return {
-        ...jsonResult({ state, ...(told && { connection: told }), instruction: NEXT[state] }),
-        structuredContent: { state, connection: told, instruction: NEXT[state] },
+        ...jsonResult({ state, ...(shown && { connection: shown }), instruction: NEXT[state] }),
+        structuredContent: { state, connection: shown, instruction: NEXT[state] },
       }
     }
     await sleep(POLL_MS, api.signal)
   }
 }
 
-function stateOf({ status, flow_status, flow_type }: Told, required: string | undefined): keyof typeof NEXT {
+function stateOf({ status, flow_status, flow_type }: ShownConnection, required: string | undefined): keyof typeof NEXT {
   if (flow_status === 'IN_PROGRESS') return 'pending'
   if (status === 'AUTHENTICATED' && (required === undefined || flow_type === required)) return 'authenticated'
   return flow_status === null || flow_status === 'SUCCESS' ? 'pending' : 'failed'
 }
 
-async function named(domain: string, profile_name: string, api: Api): Promise<Told | undefined> {
+async function named(domain: string, profile_name: string, api: Api): Promise<ShownConnection | undefined> {
   const { items } = await api.call(authConnections.listAuthConnections, { query: { domain, profile_name, limit: 2 } })
   if (items.length > 1) throw fault.field('id', 'is required: several connections have this domain and profile')
   return items[0]
 }
 
-const sanitized = (connection: Told): Told => ({
+const sanitized = (connection: ShownConnection): ShownConnection => ({
   id: connection.id,
   domain: connection.domain,
   profile_name: connection.profile_name,

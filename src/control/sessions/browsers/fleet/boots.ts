@@ -96,7 +96,7 @@ export class Boots {
     const { db, scope, leases, registry, endpoints, keep, pools, starts } = this.#settings
     const plan = await pools!.plan(pool)
     if (!plan) return false
-    const { ownership, spec, dress } = plan
+    const { ownership, spec, configure } = plan
     const id = newId()
     using _ = registry.booting(id)
     const row = await insertPooled(db, id, { scope, replica: leases.replica }, ownership)
@@ -105,7 +105,7 @@ export class Boots {
     // A profile or an extension that hangs must not keep other boots waiting.
     turn?.[Symbol.dispose]()
     try {
-      await dress({ ...row, endpoint: endpoints.store(instance.agent, id) }, signal)
+      await configure({ ...row, endpoint: endpoints.store(instance.agent, id) }, signal)
     } catch (error) {
       keep(instance, { isReady: true, isPooled: true })
       await this.#endPooled(instance, signal.aborted ? 'abandoned' : 'crashed')

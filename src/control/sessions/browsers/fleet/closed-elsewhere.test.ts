@@ -7,18 +7,18 @@ import { insertPool, makePoolFleet, sourceFor } from './pools.suite.ts'
 
 const change = (id: string, columns: { state?: string; replica?: string }) => db.updateTable('browsers').set(columns).where('id', '=', id).execute()
 
-describe("a pool's browser whose row is closed elsewhere while it is dressed", () => {
+describe("a pool's browser whose row is closed elsewhere while it is configured", () => {
   test.each(['works', 'fails'])('is ended when that %s', async (how) => {
     const pool = await insertPool(1, 0)
     const leases = sharing()
     const closed = Promise.withResolvers<string>()
-    const dress = async ({ id }: { id: string }) => {
+    const configure = async ({ id }: { id: string }) => {
       await change(id, { state: 'deleted' })
       await db.updateTable('browser_pools').set({ size: 0 }).where('id', '=', pool).execute()
       closed.resolve(id)
       if (how === 'fails') throw new Error('its profile cannot be loaded')
     }
-    const { fleet } = makePoolFleet({ leases, pools: sourceFor(leases.replica, dress) })
+    const { fleet } = makePoolFleet({ leases, pools: sourceFor(leases.replica, configure) })
     fleet.refill()
     const id = await closed.promise
     await until('its instance to go', NOTICE_MS, async () => !(await runningIds()).includes(id))

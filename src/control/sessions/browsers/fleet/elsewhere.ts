@@ -23,9 +23,9 @@ export async function endElsewhere(
   reason: EndReason,
   whole: boolean,
 ): Promise<boolean> {
-  const heard = Promise.withResolvers<void>()
+  const received = Promise.withResolvers<void>()
   const leave = notifier.on('ended', (text) => {
-    if (text === id || (!whole && text === outOfUse(id))) heard.resolve()
+    if (text === id || (!whole && text === outOfUse(id))) received.resolve()
   })
   const over = new AbortController()
   try {
@@ -36,7 +36,7 @@ export async function endElsewhere(
     if (watcher.replica !== null) await leases.tell('look', endAt(watcher.replica, id))
     const isGone = until('the end of a browser', ENDED_MS, async () => (await watcherOf(db, id)) === undefined, { everyMs: LOOK_AGAIN_MS, signal: over.signal })
     isGone.catch(() => {})
-    await within('the end of a browser', ENDED_MS, Promise.race([heard.promise, isGone.then(() => {})]))
+    await within('the end of a browser', ENDED_MS, Promise.race([received.promise, isGone.then(() => {})]))
     return true
   } catch (error) {
     if (error instanceof WaitTimeout) return true
@@ -44,6 +44,6 @@ export async function endElsewhere(
   } finally {
     over.abort(new Error('the caller has its answer'))
     leave()
-    heard.resolve()
+    received.resolve()
   }
 }

@@ -54,15 +54,15 @@ describe('the next boot', () => {
     const [large, small] = [await insertPool(4), await insertPool(2)]
     const { gate, order, next } = gated()
     const leases = alone(newId())
-    const dressed = Promise.withResolvers<void>()
-    let dresses = 0
+    const configured = Promise.withResolvers<void>()
+    let calls = 0
     const source = sourceFor(leases.replica, async () => {
-      if (++dresses === 2) await dressed.promise
+      if (++calls === 2) await configured.promise
     })
     const counts = async () => {
       const counted = await source.counts()
-      if (dresses !== 2) return counted
-      dressed.resolve()
+      if (calls !== 2) return counted
+      configured.resolve()
       await until('it to be warm', NOTICE_MS, async () => (await states(small)).warm === 1)
       await sleep(SETTLED_MS, signal)
       return counted
@@ -191,10 +191,10 @@ describe('what has ended', () => {
     const time = { now: 0 }
     const pool = await insertPool(2, 0)
     let failures = 0
-    const dress = async () => {
+    const configure = async () => {
       if (failures++ < 5) throw new Error('the proxy is gone')
     }
-    const { fleet } = makePoolFleet({ now: () => time.now, dress })
+    const { fleet } = makePoolFleet({ now: () => time.now, configure })
     fleet.refill()
     await until('a full pool', NOTICE_MS, async () => {
       time.now += MINUTE

@@ -83,7 +83,7 @@ export class OwnedPools {
     for (const count of counts) {
       gone.delete(count.id)
       const known = this.#pools.get(count.id)
-      if (known) known.share!.told(count, now)
+      if (known) known.share!.update(count, now)
       else this.#pools.set(count.id, new InstancePool({ id: count.id, share: new PoolShare(count, now) }, this.#shared))
     }
     for (const [id, { queue }] of gone) {

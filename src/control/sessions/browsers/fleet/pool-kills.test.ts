@@ -89,7 +89,7 @@ describe('a service that is killed', () => {
     expect(await idsOf(pool, 'warm')).toEqual([idle[1], leased])
   })
 
-  test.each(['starts', 'dresses'])('while it %s a browser leaves none of it, and another one is made', async (what) => {
+  test.each(['starts', 'configures'])('while it %s a browser leaves none of it, and another one is made', async (what) => {
     let isSlow = false
     const reached = Promise.withResolvers<void>()
     const hang = async () => {
@@ -107,7 +107,7 @@ describe('a service that is killed', () => {
     }
     const pool = await insertPool(2)
     const { through, kill } = mortal()
-    const { fleet, abandon } = makePoolFleet({ through, over, dress: what === 'dresses' ? hang : undefined })
+    const { fleet, abandon } = makePoolFleet({ through, over, configure: what === 'configures' ? hang : undefined })
     abandon()
     fleet.refill()
     await reaches(pool, { warm: 2 })

@@ -123,7 +123,7 @@ describe('a caller who comes at the same moment as', () => {
 
 describe('a browser that is given back at the same moment as', () => {
   test('it is deleted is ended, and replaced', async () => {
-    const { fleet, pool, told } = await filled(1)
+    const { fleet, pool, received } = await filled(1)
     for (let round = 0; round < ROUNDS; round++) {
       const id = (await lend(fleet, pool))!
       let isBack: boolean | undefined
@@ -132,7 +132,7 @@ describe('a browser that is given back at the same moment as', () => {
         async () => (isBack = await giveBack(fleet, pool, id)),
         () => fleet.end(id, 'deleted'),
       )
-      expect([round, isBack, (await row(id)).state, told.filter(([one]) => one === id).length]).toEqual([round, isBack, 'deleted', 1])
+      expect([round, isBack, (await row(id)).state, received.filter(([one]) => one === id).length]).toEqual([round, isBack, 'deleted', 1])
       await reaches(pool, { warm: 1 })
     }
   })
@@ -231,7 +231,7 @@ describe('a pool that is deleted', () => {
   test('while a browser is made for it ends that one, also when it was the only pool', async () => {
     const pool = await insertPool(2)
     const gate = Promise.withResolvers<void>()
-    const { fleet } = makePoolFleet({ dress: () => gate.promise })
+    const { fleet } = makePoolFleet({ configure: () => gate.promise })
     fleet.refill()
     await reaches(pool, { starting: 2 })
     await remove(pool, false)
@@ -245,7 +245,7 @@ describe('a pool that is deleted', () => {
   test('tells those who wait, and the boots for them are over before the fleet is', async () => {
     const pool = await insertPool(1)
     const gate = Promise.withResolvers<void>()
-    const { fleet, abandon } = makePoolFleet({ dress: () => gate.promise })
+    const { fleet, abandon } = makePoolFleet({ configure: () => gate.promise })
     const waiting = lend(fleet, pool)
     waiting.catch(() => {})
     await until('its boot', NOTICE_MS, async () => (await states(pool)).starting === 1)

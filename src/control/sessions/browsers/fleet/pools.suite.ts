@@ -25,13 +25,13 @@ export async function insertPool(size: number, rate = FAST): Promise<string> {
 
 export const resize = (id: string, size: number) => db.updateTable('browser_pools').set({ size }).where('id', '=', id).execute()
 
-/** What a fleet learns of pools. `dress` replaces what a booted browser is given. */
-export const sourceFor = (replica: string, dress: PoolBoot['dress'] = async () => {}, through = db): PoolSource => ({
+/** What a fleet learns of pools. `configure` replaces what a booted browser is given. */
+export const sourceFor = (replica: string, configure: PoolBoot['configure'] = async () => {}, through = db): PoolSource => ({
   counts: async () => ({ pools: await poolCounts(through, { scope: HOST, replica }), orphans: await countOrphans(through, HOST) }),
   async plan(pool) {
     const { options, ...ownership } = owner()
     const { viewport, maxScreen } = options
-    return { ownership: { ...ownership, options, pool, generation: 1, baseline: { options } }, spec: { viewport, maxScreen }, dress }
+    return { ownership: { ...ownership, options, pool, generation: 1, baseline: { options } }, spec: { viewport, maxScreen }, configure }
   },
   made() {},
 })
@@ -40,13 +40,13 @@ interface PoolFleetSettings extends Partial<FleetSettings> {
   warm?: number | Kind[]
   over?: typeof driver
   through?: typeof db
-  dress?: PoolBoot['dress']
+  configure?: PoolBoot['configure']
 }
 
 /** A fleet that has its scope for itself, and keeps pools. As {@link makeFleet} besides. */
-export function makePoolFleet({ warm = 0, over = driver, through = db, dress, ...more }: PoolFleetSettings = {}) {
+export function makePoolFleet({ warm = 0, over = driver, through = db, configure, ...more }: PoolFleetSettings = {}) {
   const replica = newId()
-  return makeFleet(warm, over, through, undefined, { leases: alone(replica), pools: sourceFor(replica, dress, through), ...more })
+  return makeFleet(warm, over, through, undefined, { leases: alone(replica), pools: sourceFor(replica, configure, through), ...more })
 }
 
 export const lend = async (fleet: Fleet, pool: string, within = signal, name?: string): Promise<string | undefined> =>

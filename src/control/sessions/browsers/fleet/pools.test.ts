@@ -17,7 +17,7 @@ function boots(of: PoolShare, now: number): number {
 function used(size: number, rate: number): PoolShare {
   const pool = share(size, rate)
   boots(pool, 0)
-  pool.told(count(size, rate, size), 0)
+  pool.update(count(size, rate, size), 0)
   return pool
 }
 
@@ -37,35 +37,35 @@ describe('the rate of a pool', () => {
 
   test('counts with the present size and rate', () => {
     const pool = used(4, 25)
-    pool.told(count(4, 100, 3), 0)
+    pool.update(count(4, 100, 3), 0)
     expect([pool.pauseMs(0), boots(pool, MINUTE)]).toEqual([MINUTE / 4, 4])
-    pool.told(count(4, 0, 3), MINUTE)
+    pool.update(count(4, 0, 3), MINUTE)
     expect(pool.pauseMs(MINUTE)).toBe(Infinity)
   })
 
   test('is not asked for what the pool grows by, nor for what it wants made anew', () => {
     const pool = used(4, 0)
-    pool.told(count(6, 0, 4), 0)
+    pool.update(count(6, 0, 4), 0)
     expect([boots(pool, 0), pool.pauseMs(0)]).toEqual([2, Infinity])
-    for (const size of [1, 6, 1, 6]) pool.told(count(size, 0, 6), 0)
+    for (const size of [1, 6, 1, 6]) pool.update(count(size, 0, 6), 0)
     expect(boots(pool, 0)).toBe(6)
-    pool.told(count(6, 0, 6), 0)
-    pool.told(count(6, 0, 1, 5), 0)
+    pool.update(count(6, 0, 6), 0)
+    pool.update(count(6, 0, 1, 5), 0)
     expect([boots(pool, 0), pool.pauseMs(0)]).toEqual([5, Infinity])
     // Never more than a whole pool.
-    pool.told(count(6, 0, 6, 5), 0)
-    pool.told(count(6, 0, 0, 13), 0)
+    pool.update(count(6, 0, 6, 5), 0)
+    pool.update(count(6, 0, 0, 13), 0)
     expect(boots(pool, 0)).toBe(6)
   })
 
   test('is asked for replacements after the pool has become smaller: what ends then is not made anew', () => {
     const pool = used(10, 0)
-    pool.told(count(5, 0, 10), 0)
-    pool.told(count(5, 0, 5, 5), 0)
+    pool.update(count(5, 0, 10), 0)
+    pool.update(count(5, 0, 5, 5), 0)
     expect(pool.pauseMs(0)).toBe(Infinity)
     // Also when callers have given some of them back before, and a flush ends more.
-    pool.told(count(5, 0, 7, 5), 0)
-    pool.told(count(5, 0, 4, 8), 0)
+    pool.update(count(5, 0, 7, 5), 0)
+    pool.update(count(5, 0, 4, 8), 0)
     expect(boots(pool, 0)).toBe(1)
   })
 
@@ -89,7 +89,7 @@ describe('the room of a pool', () => {
   test('is what its size leaves, besides what is there and what is being made here', () => {
     const pool = share(5, 25, 3)
     expect([pool.room(0), pool.room(1), pool.room(2), pool.room(3), pool.seats]).toEqual([2, 1, 0, 0, 5])
-    pool.told(count(2, 25, 3), 0)
+    pool.update(count(2, 25, 3), 0)
     expect([pool.room(0), pool.seats]).toEqual([0, 3])
   })
 
@@ -97,7 +97,7 @@ describe('the room of a pool', () => {
     const pool = share(5, 25, 3)
     pool.full()
     expect(pool.room(0)).toBe(0)
-    pool.told(count(5, 25, 4), 0)
+    pool.update(count(5, 25, 4), 0)
     expect(pool.room(0)).toBe(1)
   })
 })

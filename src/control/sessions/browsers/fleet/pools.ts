@@ -12,7 +12,7 @@ export interface PoolBoot {
   ownership: PoolOwnership
   spec: Pick<InstanceSpec, 'viewport' | 'maxScreen'>
   /** Gives a booted browser, by its row, all that its sessions want. @throws when it does not take that */
-  dress(row: BrowserRow, signal: AbortSignal): Promise<void>
+  configure(row: BrowserRow, signal: AbortSignal): Promise<void>
 }
 
 /** The browser of a pool could not be made. The cause says why; what of it callers may know is said by whoever answers them. */
@@ -68,7 +68,7 @@ export class PoolShare {
   }
 
   /** What the database says now. */
-  told(count: PoolCount, now: number): void {
+  update(count: PoolCount, now: number): void {
     this.#refill(now)
     // Those beyond a size that has become smaller are not made anew.
     const surplus = Math.max(0, this.#count.there - count.size)

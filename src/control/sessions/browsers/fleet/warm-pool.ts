@@ -134,7 +134,7 @@ export class WarmPool {
   }
 
   /** Whether there are callers for whom a boot has not begun. Those of a pool that has all its browsers wait for one of these. */
-  get #isOwed(): boolean {
+  get #hasPending(): boolean {
     const sum = (of: (queue: WaitQueue) => number) => this.#kinds.reduce((all, { queue }) => all + of(queue), 0)
     return sum(({ waiting }) => waiting) > sum(({ booting }) => booting) || this.#owned.all.some(({ queue }) => queue.hopeful > queue.booting)
   }
@@ -272,7 +272,7 @@ export class WarmPool {
     while (!signal.aborted && leases.holds('shelf')) {
       try {
         // Callers come first: a refill must not take the turn of what they wait for.
-        if (this.#isOwed) {
+        if (this.#hasPending) {
           await this.#served.next(signal)
           continue
         }
@@ -283,7 +283,7 @@ export class WarmPool {
         }
         using scope = new DisposableStack()
         scope.use(await starts.enter(signal))
-        if (this.#isOwed || this.#tooEarlyMs > 0) continue
+        if (this.#hasPending || this.#tooEarlyMs > 0) continue
         this.#isChanged = false
         const now = this.#now() // before the count: a kind that waits then is looked at again, also when its wait is over after the count
         const short = await this.#shortOne()

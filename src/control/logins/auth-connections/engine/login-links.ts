@@ -5,33 +5,33 @@ import { ssoProviderOf } from './sso.ts'
 import type { Seen, View } from './view.ts'
 import { hasAny, tokensOf, wordsOfName } from './words.ts'
 
-const MOST_WAYS = 5
+const MOST_LINKS = 5
 /** Addresses to try when no page leads to a form, in this order. */
 export const LOGIN_PATHS = ['login', 'signin', 'sign-in', 'account/login', 'users/sign_in', 'auth/login', 'admin', 'user/login'] as const
 
-/** A way to try: something to press on the page that is open, or an address to open. */
-export type Way = { press: Ref } | { open: string }
+/** A link to try: something to press on the page that is open, or an address to open. */
+export type LoginLink = { press: Ref } | { open: string }
 
 /**
- * Ways to a login form from a page, best first: what the page offers, then addresses below its origin that many sites have.
+ * Links to a login form from a page, best first: what the page offers, then addresses below its origin that many sites have.
  * @param tried addresses that have been opened already
  */
-export function waysFrom({ waysToLogin }: Pick<Interpretation, 'waysToLogin'>, origin: string, tried: ReadonlySet<string> = new Set()): Way[] {
+export function loginLinksFrom({ loginLinks }: Pick<Interpretation, 'loginLinks'>, origin: string, tried: ReadonlySet<string> = new Set()): LoginLink[] {
   const addresses = LOGIN_PATHS.map((path) => new URL(path, origin.endsWith('/') ? origin : `${origin}/`).href)
-  return [...waysToLogin.map((press) => ({ press })), ...addresses.filter((open) => !tried.has(open)).map((open) => ({ open }))]
+  return [...loginLinks.map((press) => ({ press })), ...addresses.filter((open) => !tried.has(open)).map((open) => ({ open }))]
 }
 
 /** Buttons and links of a page that lead to its login form, best first. */
-export function waysToLogin(view: View): Seen[] {
+export function loginLinks(view: View): Seen[] {
   return view.clickables
-    .map((seen) => ({ seen, score: wayScore(view, seen) }))
+    .map((seen) => ({ seen, score: linkScore(view, seen) }))
     .filter(({ score }) => score >= 4)
     .toSorted((a, b) => b.score - a.score)
-    .slice(0, MOST_WAYS)
+    .slice(0, MOST_LINKS)
     .map(({ seen }) => seen)
 }
 
-function wayScore(view: View, seen: Seen): number {
+function linkScore(view: View, seen: Seen): number {
   const { control, label, name } = seen
   if (!control.enabled) return 0
   const path = wordsOfName(control.href_path ?? '')
@@ -61,7 +61,7 @@ const isAddress = (label: string): boolean => /^(?:[~.]{0,2}\/|[a-z]:\\|[a-z]+:\
 
 const ownPath = ({ model }: View): string => (URL.canParse(model.url) ? new URL(model.url).pathname : '')
 
-/** Whether a way says that it leads to a login, and does not only suggest it as "my account" does. */
+/** Whether a link says that it leads to a login, and does not only suggest it as "my account" does. */
 export const isPlain = ({ control, label }: Seen): boolean =>
   (label.has('sign_in') && !isAddress(control.label)) || wordsOfName(control.href_path ?? '').has('sign_in')
 

@@ -47,25 +47,25 @@ async function seen(replica: ReplicaProcess, id: string, path: string, script = 
 }
 const file = (zip: Buffer) => new File([new Uint8Array(zip)], 'extension.zip')
 
-test('what one replica has made dresses a session of the other one, which is saved by either', { timeout: 300_000 }, async () => {
+test('what one replica has made configures a session of the other one, which is saved by either', { timeout: 300_000 }, async () => {
   const [a, b] = replicas
   const made = await client(a).proxies.create({ type: 'custom', protocol: 'http', config: { host: '127.0.0.1', port: proxy.port, ...LOGIN } })
   await client(a).extensions.upload({ file: file(markingExtension('marker')), name: 'marker' })
   await client(a).extensions.upload({ file: file(blockingExtension('blocker')), name: 'blocker' })
   await client(a).profiles.create({ name: 'dressed' })
-  const dress = {
+  const options = {
     proxy_id: made.id!,
     extensions: [{ name: 'marker' }, { name: 'blocker' }],
     profile: { name: 'dressed', save_changes: true },
     timeout_seconds: 600,
   }
-  const first = await client(b).browsers.create(dress)
+  const first = await client(b).browsers.create(options)
   expect(await seen(b, first.session_id, '/b', 'localStorage.mark = "by b"')).toEqual(['/b', 'marked', 'marked', 'by b'])
   expect(await seen(a, first.session_id, '/a')).toEqual(['/a', 'marked', 'marked', 'by b'])
   // The other one ends it, and saves its profile.
   await client(a).browsers.deleteByID(first.session_id)
 
-  const second = await client(a).browsers.create(dress)
+  const second = await client(a).browsers.create(options)
   expect(await seen(a, second.session_id, '/c')).toEqual(['/c', 'marked', 'marked', 'by b'])
   await a.kill()
   const after = () => seen(b, second.session_id, '/d', 'localStorage.mark = "after a"').catch((error: unknown) => error)
@@ -76,7 +76,7 @@ test('what one replica has made dresses a session of the other one, which is sav
   expect(await seen(b, second.session_id, '/f')).toEqual(['/f', 'marked', 'marked', 'after a'])
   await client(b).browsers.deleteByID(second.session_id)
 
-  const third = await client(a).browsers.create(dress)
+  const third = await client(a).browsers.create(options)
   expect(await seen(a, third.session_id, '/g')).toEqual(['/g', 'marked', 'marked', 'after a'])
   // Both are killed: the next start of one finds all of it.
   await Promise.all(replicas.map((replica) => replica.kill()))

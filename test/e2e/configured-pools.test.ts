@@ -139,14 +139,14 @@ const outcome = (page: Page, url: string) =>
   )
 
 /** All that the pool's browsers have, looked at in one that was just acquired. */
-async function expectDressed({ made, page }: Lent): Promise<void> {
+async function expectConfigured({ made, page }: Lent): Promise<void> {
   const { width, height } = SIZE
   expect(await sizeOf(page)).toEqual([width, height, width, height, width, height])
   expect(made).toMatchObject({ stealth: true, kiosk_mode: true, viewport: SIZE, start_url: address('/start') })
   expect(await wayOf(page, '/a')).toEqual(['first'])
-  const told = async () => JSON.stringify([await page.context().cookies(), await cloud.client.profiles.retrieve(POOL), made.profile])
+  const received = async () => JSON.stringify([await page.context().cookies(), await cloud.client.profiles.retrieve(POOL), made.profile])
   const cookies = await page.evaluate<string>('document.cookie')
-  expect(cookies, cookies === '' ? await told() : '').toContain('mark=')
+  expect(cookies, cookies === '' ? await received() : '').toContain('mark=')
   await expect.poll(() => page.evaluate('document.documentElement.dataset.marker'), { timeout: SEEN_MS }).toBe('marked')
   expect(await outcome(page, address('/closed'))).toContain('ERR_BLOCKED_BY_ADMINISTRATOR')
   expect(await outcome(page, address('/', OTHER))).toBe('403')
@@ -158,7 +158,7 @@ test('everything that the pool has is there when a caller gets a browser, and ag
     expect(lent.browser.contexts().flatMap((context) => context.pages().map((page) => page.url()))).toEqual([address('/start')])
     expect(first.asked.filter((what) => what.endsWith('/start'))).toHaveLength(1)
     expect(second.asked).toEqual([])
-    await expectDressed(lent)
+    await expectConfigured(lent)
     const changed = await cloud.client.browsers.update(lent.id, { proxy_id: two, viewport: { width: 800, height: 600 } })
     expect(changed).toMatchObject({ proxy_id: two, viewport: { width: 800, height: 600 } })
     expect(await wayOf(lent.page, '/d')).toEqual(['second'])
@@ -170,7 +170,7 @@ test('everything that the pool has is there when a caller gets a browser, and ag
   }
   await using lent = await acquire()
   expect(await lent.page.evaluate('[location.href, window.mark]')).toEqual([address('/d'), 1])
-  await expectDressed(lent)
+  await expectConfigured(lent)
 })
 
 test('what a caller has begun ends when it gives its browser back: calls, sockets, a key and a button that it holds; its processes go on', async () => {

@@ -1,37 +1,37 @@
-// Starts the farm of a data directory, and replicas that use it.
+// Starts the fake host of a data directory, and replicas that use it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { PACKAGE_DIR } from '../../../src/base/paths.ts'
 import { within } from '../../../src/base/wait.ts'
 import { fetchFrom } from '../../../src/http/endpoint.ts'
-import { farmSocket, type Kept } from './contract.ts'
+import { fakeHostSocket, type Kept } from './contract.ts'
 
 const START_MS = 60_000
-const HERE = 'test/support/farm'
+const HERE = 'test/support/fake-host'
 
-/** The program of a replica whose instances are in the farm. */
-export const FARM_REPLICA = `${HERE}/replica.ts`
+/** The program of a replica whose instances are in the fake host. */
+export const FAKE_HOST_REPLICA = `${HERE}/replica.ts`
 
-export interface Farm extends AsyncDisposable {
+export interface FakeHost extends AsyncDisposable {
   pid: number
   /** The ids of the instances that run. */
   running(): Promise<string[]>
 }
 
 /** Starts it. Disposing ends it with all its instances. */
-export async function startFarm(root: string): Promise<Farm> {
+export async function startFakeHost(root: string): Promise<FakeHost> {
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, HERE, 'main.ts'), root], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const exited = once(child, 'exit')
-  const ended = exited.then(() => Promise.reject(new Error('the farm ended')))
+  const ended = exited.then(() => Promise.reject(new Error('the fake host ended')))
   ended.catch(() => {})
-  await within('the farm', START_MS, Promise.race([once(child.stdout, 'data'), ended]))
+  await within('the fake host', START_MS, Promise.race([once(child.stdout, 'data'), ended]))
   return {
     pid: child.pid!,
     async running() {
-      const response = await fetchFrom({ socketPath: farmSocket(root) }, { method: 'GET', path: '/' }, AbortSignal.timeout(START_MS))
+      const response = await fetchFrom({ socketPath: fakeHostSocket(root) }, { method: 'GET', path: '/' }, AbortSignal.timeout(START_MS))
       return (JSON.parse((await response.setEncoding('utf8').toArray()).join('')) as Kept[]).map(({ id }) => id)
     },
     async [Symbol.asyncDispose]() {

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { isListed } from '../base/hosts.ts'
 import type { Upstream } from './upstream.ts'
-import { wayTo } from './ways.ts'
+import { routeTo } from './routing.ts'
 
 const server = (host: string, bypassHosts: string[] = []): Upstream => ({ protocol: 'http', host, port: 1, bypassHosts })
 
@@ -26,10 +26,10 @@ test.each([
 ])('%s in %j: %s', (host, list, is) => expect(isListed(host, list)).toBe(is))
 
 test('without a proxy every host is reached directly, with one through it, except for its exceptions', () => {
-  expect(wayTo('a.test', { routes: [] })).toBe('direct')
+  expect(routeTo('a.test', { routes: [] })).toBe('direct')
   const upstream = server('main', ['b.test'])
-  expect(wayTo('a.test', { upstream, routes: [] })).toBe(upstream)
-  expect(wayTo('b.test', { upstream, routes: [] })).toBe('direct')
+  expect(routeTo('a.test', { upstream, routes: [] })).toBe(upstream)
+  expect(routeTo('b.test', { upstream, routes: [] })).toBe('direct')
 })
 
 test('the most exact route wins, whatever their order, with the exceptions of its own proxy', () => {
@@ -40,7 +40,7 @@ test('the most exact route wins, whatever their order, with the exceptions of it
     { hosts: ['a.b.example.com'], upstream: exact },
   ]
   for (const order of [routes, routes.toReversed()]) {
-    const to = (host: string) => wayTo(host, { upstream, routes: order })
+    const to = (host: string) => routeTo(host, { upstream, routes: order })
     expect([to('a.b.example.com'), to('x.b.example.com'), to('y.example.com'), to('z.example.com'), to('example.com')]).toEqual([
       exact,
       narrow,
@@ -53,6 +53,6 @@ test('the most exact route wins, whatever their order, with the exceptions of it
 
 test('a list of allowed hosts comes before everything', () => {
   const upstream = server('main', ['b.test'])
-  const ways = { upstream, routes: [{ hosts: ['c.test'], upstream: server('c') }], allowedHosts: ['a.test'] }
-  expect(['a.test', 'b.test', 'c.test', '127.0.0.1'].map((host) => wayTo(host, ways))).toEqual([upstream, 'denied', 'denied', 'denied'])
+  const routing = { upstream, routes: [{ hosts: ['c.test'], upstream: server('c') }], allowedHosts: ['a.test'] }
+  expect(['a.test', 'b.test', 'c.test', '127.0.0.1'].map((host) => routeTo(host, routing))).toEqual([upstream, 'denied', 'denied', 'denied'])
 })

@@ -1,6 +1,6 @@
-// When a lease without a watcher ends.
+// When a watchdog without a watcher calls back.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { openLease } from './lease.ts'
+import { openWatchdog } from './watchdog.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
 afterEach(() => void vi.useRealTimers())
@@ -9,7 +9,7 @@ const MINUTE = 60_000
 
 test('a process that was never watched ends after its grace period', () => {
   const onEnd = vi.fn<() => void>()
-  openLease(15 * MINUTE, onEnd)
+  openWatchdog(15 * MINUTE, onEnd)
   vi.advanceTimersByTime(15 * MINUTE - 1)
   expect(onEnd).not.toHaveBeenCalled()
   vi.advanceTimersByTime(1)
@@ -18,15 +18,15 @@ test('a process that was never watched ends after its grace period', () => {
 
 test('a watched process continues; after the last watcher leaves, it gets its allowed time and its grace period', () => {
   const onEnd = vi.fn<() => void>()
-  const lease = openLease(15 * MINUTE, onEnd)
-  const [leave, leaveLast] = [lease.watch(), lease.watch()]
-  lease.allow(60 * MINUTE)
+  const watchdog = openWatchdog(15 * MINUTE, onEnd)
+  const [leave, leaveLast] = [watchdog.watch(), watchdog.watch()]
+  watchdog.allow(60 * MINUTE)
   leave()
   vi.advanceTimersByTime(1000 * MINUTE)
   leaveLast()
   vi.advanceTimersByTime(75 * MINUTE - 1)
   expect(onEnd).not.toHaveBeenCalled()
-  lease.watch()()
+  watchdog.watch()()
   vi.advanceTimersByTime(75 * MINUTE - 1)
   expect(onEnd).not.toHaveBeenCalled()
   vi.advanceTimersByTime(1)
@@ -35,9 +35,9 @@ test('a watched process continues; after the last watcher leaves, it gets its al
 
 test('allowed time that is set while nobody watches counts from when the last watcher left', () => {
   const onEnd = vi.fn<() => void>()
-  const lease = openLease(MINUTE, onEnd)
+  const watchdog = openWatchdog(MINUTE, onEnd)
   vi.advanceTimersByTime(MINUTE / 2)
-  lease.allow(MINUTE)
+  watchdog.allow(MINUTE)
   vi.advanceTimersByTime((3 * MINUTE) / 2)
   expect(onEnd).toHaveBeenCalledOnce()
 })

@@ -18,7 +18,7 @@ interface Segment {
 }
 
 /** A file that grows at one end and is freed at the other. */
-export class Spool implements AsyncDisposable {
+export class DiskBuffer implements AsyncDisposable {
   readonly #dir: string
   readonly #segmentBytes: number
   readonly #turns = new Mutex()
@@ -77,7 +77,7 @@ export class Spool implements AsyncDisposable {
         const segment = this.#segments.find(({ start, end: stop }) => start <= at && at < stop)!
         const wanted = Math.min(PIECE, segment.end - at, end - at)
         const { bytesRead, buffer } = await segment.file.read(Buffer.allocUnsafe(wanted), 0, wanted, at - segment.start)
-        if (bytesRead !== wanted) throw new Error('a spool file is shorter than what was written to it')
+        if (bytesRead !== wanted) throw new Error('a file of the disk buffer is shorter than what was written to it')
         return buffer
       })
       at += piece.length

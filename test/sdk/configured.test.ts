@@ -86,15 +86,15 @@ test('a profile opens its tabs through the proxy of its new session, and extensi
   const [one, two] = [await made(first), await made(second)]
   await cloud.client.profiles.create({ name: 'dressed' })
   await cloud.client.extensions.upload({ file: new File([new Uint8Array(markingExtension('marker'))], 'marker.zip'), name: 'marker' })
-  const dress = { profile: { name: 'dressed', save_changes: true }, extensions: [{ name: 'marker' }], timeout_seconds: 300 }
-  const { session_id: before } = await cloud.client.browsers.create({ ...dress, proxy_id: one })
+  const options = { profile: { name: 'dressed', save_changes: true }, extensions: [{ name: 'marker' }], timeout_seconds: 300 }
+  const { session_id: before } = await cloud.client.browsers.create({ ...options, proxy_id: one })
   expect(await wayOf(before, '/set')).toBe('first /set')
   await cloud.client.browsers.playwright.execute(before, {
     code: `await page.evaluate(() => { localStorage.mark = 'kept' }); const other = await context.newPage(); await other.goto(${JSON.stringify(address('/tab'))})`,
   })
   await cloud.remove(before)
   const seen = second.asked.length
-  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ ...dress, proxy_id: two })
+  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ ...options, proxy_id: two })
   const browser = await chromium.connectOverCDP(cdp_ws_url)
   const pages = () => browser.contexts()[0]!.pages()
   const urls = () =>

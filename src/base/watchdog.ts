@@ -1,7 +1,7 @@
-// A lease: how long something continues without the service that watches it.
+// A watchdog: ends what has run for too long without the service that watches it.
 
 /** Counts the watchers. Calls back once when there has been no watcher for too long. */
-export interface Lease {
+export interface Watchdog {
   /** Adds a watcher. Call the returned function once, when the watcher has left. */
   watch(): () => void
   /** Allows `ms` without a watcher, in addition to the grace. */
@@ -10,11 +10,11 @@ export interface Lease {
   readonly allowedMs: number
 }
 
-/** Timers take 31 bits: 24 days. A longer lease never ends. */
+/** Timers take 31 bits: 24 days. A longer time never ends. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** Makes a lease: `onEnd` is called after `graceMs` without a watcher, counted from now. */
-export function openLease(graceMs: number, onEnd: () => void): Lease {
+/** Starts a watchdog: `onEnd` is called after `graceMs` without a watcher, counted from now. */
+export function openWatchdog(graceMs: number, onEnd: () => void): Watchdog {
   let watchers = 0
   let allowedMs = 0
   let since = performance.now()

@@ -1,4 +1,4 @@
-// The farm: a process of its own that holds the fake instances of many replicas, as a Docker host holds containers. They outlive a replica that is
+// The fake host: a process of its own that holds the fake instances of many replicas, as a Docker host holds containers. They outlive a replica that is
 // killed. One fake agent with the real routes answers for all of them. Each has a listener and, over TLS, a certificate of its own, so that no
 // replica reaches another instance than the one that it means.
 import { EventEmitter, once } from 'node:events'
@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { createServer as createTls } from 'node:tls'
 import type { Endpoint } from '../../../src/http/endpoint.ts'
 import { fakeAgent } from '../../../src/instances/fake/fake.ts'
-import { farmSocket, type Kept, type Wanted } from './contract.ts'
+import { fakeHostSocket, type Kept, type Wanted } from './contract.ts'
 
 const VIEWPORT = { width: 1920, height: 1080, refresh_rate: 25 }
 
@@ -21,10 +21,10 @@ interface Running extends Kept {
 EventEmitter.defaultMaxListeners = 0
 
 const root = process.argv[2]!
-const sockets = join(root, 'farm')
+const sockets = join(root, 'fake-host')
 mkdirSync(sockets, { recursive: true })
 await using scope = new AsyncDisposableStack()
-const agent = await fakeAgent({ id: 'farm', viewport: VIEWPORT }, sockets, undefined, scope)
+const agent = await fakeAgent({ id: 'fake-host', viewport: VIEWPORT }, sockets, undefined, scope)
 const running = new Map<string, Running>()
 
 async function start({ id, replica, keys }: Wanted): Promise<Kept> {
@@ -71,7 +71,7 @@ const api: Server = createHttp((request, response) => {
   }
   work().catch((error: unknown) => answer(500, { error: String(error) }))
 })
-api.listen(farmSocket(root))
+api.listen(fakeHostSocket(root))
 await once(api, 'listening')
 process.stdout.write('ready\n')
 await once(process, 'SIGTERM')

@@ -1,4 +1,4 @@
-// The driver of replicas whose fake instances are in a farm: each replica watches its instances by lifelines, as with containers.
+// The driver of replicas whose fake instances are in a fake host: each replica watches its instances by lifelines, as with containers.
 import { silentLog } from '../../../src/base/log.ts'
 import type { DataPaths } from '../../../src/base/paths.ts'
 import { resultWithin } from '../../../src/base/wait.ts'
@@ -7,21 +7,21 @@ import { makeAgentKeys } from '../../../src/instances/agent-keys.ts'
 import type { Driver, Exit, Instance } from '../../../src/instances/driver.ts'
 import { fakeApps } from '../../../src/instances/fake/apps.ts'
 import { watchAgent, type Lifeline } from '../../../src/instances/lifeline.ts'
-import { farmSocket, type Kept, type Wanted } from './contract.ts'
+import { fakeHostSocket, type Kept, type Wanted } from './contract.ts'
 
 const CALL_MS = 30_000
 /** As for containers. */
 const KNOWN_MS = 2_000
 
 /** `overTls`: agents are reached by TCP and TLS, with keys that each start makes. */
-export function farmDriver(paths: DataPaths, replica: string, overTls: boolean): Driver {
+export function fakeHostDriver(paths: DataPaths, replica: string, overTls: boolean): Driver {
   const closing = new AbortController()
-  const farm = { socketPath: farmSocket(paths.root) }
+  const fakeHost = { socketPath: fakeHostSocket(paths.root) }
   async function ask<T>(method: string, id: string, body?: Wanted): Promise<T | undefined> {
-    const response = await fetchFrom(farm, { method, path: `/${id}`, ...(body && { body: JSON.stringify(body) }) }, AbortSignal.timeout(CALL_MS))
+    const response = await fetchFrom(fakeHost, { method, path: `/${id}`, ...(body && { body: JSON.stringify(body) }) }, AbortSignal.timeout(CALL_MS))
     const text = (await response.setEncoding('utf8').toArray()).join('')
     if (response.statusCode === 404) return undefined
-    if (response.statusCode !== 200) throw new Error(`the farm answered ${response.statusCode}: ${text}`)
+    if (response.statusCode !== 200) throw new Error(`the fake host answered ${response.statusCode}: ${text}`)
     return JSON.parse(text) as T
   }
 

@@ -2,14 +2,14 @@
 import { expect, test } from 'vitest'
 import { button, context, input, link, page, press } from '../../../../../test/support/page-models.ts'
 import { interpret } from './interpret.ts'
-import { LOGIN_PATHS, waysFrom } from './ways.ts'
+import { LOGIN_PATHS, loginLinksFrom } from './login-links.ts'
 
 const home = { url: 'https://example.test/', headings: ['Welcome'] }
-const ways = (...parts: Parameters<typeof page>[0]) => interpret(page(parts, home), context()).waysToLogin
+const links = (...parts: Parameters<typeof page>[0]) => interpret(page(parts, home), context()).loginLinks
 
 test('links that say it come before links that only lead there, and registrations are none', () => {
   expect(
-    ways(
+    links(
       link('My account', '/account'),
       link('Sign up', '/signup'),
       link('Sign in', '/session/new'),
@@ -18,12 +18,12 @@ test('links that say it come before links that only lead there, and registration
     ),
   ).toEqual(['1.0.2', '1.0.3'])
 })
-test('a button that opens a dialog is a way, too; a login of another site comes last', () => {
-  expect(ways(link('Log in', '/login', { href_host: 'other.test' }), press('Login'))).toEqual(['1.0.1', '1.0.0'])
+test('a button that opens a dialog is a link, too; a login of another site comes last', () => {
+  expect(links(link('Log in', '/login', { href_host: 'other.test' }), press('Login'))).toEqual(['1.0.1', '1.0.0'])
 })
 test('a search and an article about logins are none', () => {
   expect(
-    ways(
+    links(
       input('Search', { type: 'search' }),
       button('Search'),
       link('How our support team helps you when you cannot log in to the portal any more', '/blog/1'),
@@ -32,7 +32,7 @@ test('a search and an article about logins are none', () => {
 })
 test('what the page offers is tried first, then addresses that many sites have, each once', () => {
   const origin = 'https://example.test'
-  expect(waysFrom({ waysToLogin: ['1.0.2'] }, origin, new Set([`${origin}/login`]))).toEqual([
+  expect(loginLinksFrom({ loginLinks: ['1.0.2'] }, origin, new Set([`${origin}/login`]))).toEqual([
     { press: '1.0.2' },
     ...LOGIN_PATHS.slice(1).map((path) => ({ open: `${origin}/${path}` })),
   ])

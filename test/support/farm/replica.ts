@@ -1,7 +1,0 @@
-// One service whose fake instances are in the farm of its data directory; COB_FARM_TLS=1: reached by TCP and TLS.
-import { readConfig } from '../../../src/base/config.ts'
-import { serve } from '../../../src/cli/serve.ts'
-import { farmDriver } from './driver.ts'
-
-const overTls = process.env.COB_FARM_TLS === '1'
-await serve(readConfig({ ...process.env, COB_DRIVER: 'fake' }), async (_config, paths, _scope, _log, replica) => farmDriver(paths, replica, overTls))
