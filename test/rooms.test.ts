@@ -223,7 +223,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
 /** Imports against the order of the wings. */
 const UPWARDS: { files: string; may: string; why: string }[] = [
   {
-    files: 'control/service/{rotation,doctor,backup/backup}.ts',
+    files: 'control/service/{rotation,doctor}.ts',
     may: 'control/modules.ts',
     why: 'what a command does to all groups is a fold over the list',
   },

@@ -26,6 +26,8 @@ const inFull = (error: unknown): never => {
 
 /** Writes a backup into `target`: a file, a folder, or `-` for standard output. A file appears under its name only when it is complete. */
 export async function writeBackup(config: Config, target: string, { withKeys = false }: { withKeys?: boolean }): Promise<void> {
+  // All groups: a restore, which needs none of them, starts without.
+  const { objectOwners } = await import('../control/modules.ts')
   const signal = stopSignal()
   const toPipe = target === '-'
   if (toPipe && process.stdout.isTTY) throw new Error('a backup is a tar file, which a terminal cannot show: give a file or folder, or redirect the output')
@@ -38,7 +40,7 @@ export async function writeBackup(config: Config, target: string, { withKeys = f
     const output = part ? createWriteStream(part, { mode: 0o600, flush: true }) : process.stdout
     const closed = once(output, 'close')
     closed.catch(() => {}) // the backup fails as well
-    const manifest = await backup({ config, paths, db, address, output, withKeys, tell, signal })
+    const manifest = await backup({ config, paths, db, address, output, objectOwners, withKeys, tell, signal })
     if (file && part) {
       await within('the disk to have the backup', CLOSE_MS, closed, signal)
       await rename(part, file)

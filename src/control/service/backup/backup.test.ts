@@ -221,14 +221,22 @@ describe('a restore', () => {
   test(
     'that was killed at any point is completed when it is run again, and no service starts before',
     async () => {
-      const began = performance.now()
-      await restore(withKeys, { COB_DATA_DIR: newDir() })
-      const wholeMs = performance.now() - began
+      /** A restore that has begun to write. */
+      const begun = async (to: Env & { COB_DATA_DIR: string }) => {
+        const one = start([withKeys], to, 'restore')
+        const marker = join(to.COB_DATA_DIR, 'restoring')
+        await until('the first write', COMMANDS_MS, () => existsSync(marker) || one.child.exitCode !== null, { everyMs: 2 })
+        return one
+      }
+      const whole = await begun({ COB_DATA_DIR: newDir() })
+      const from = performance.now()
+      await whole.ended
+      const writesMs = performance.now() - from
       let incomplete = 0
       for (let round = 1; round <= 4; round++) {
         const to = { COB_DATA_DIR: newDir(), ...(round % 2 === 0 && { DATABASE_URL: await newDatabase(), ...bucketOf(s3, `k${++count}`) }) }
-        const { child, ended } = start([withKeys], to, 'restore')
-        await sleep((wholeMs * (round + 1)) / 6)
+        const { child, ended } = await begun(to)
+        await sleep((writesMs * (round - 1)) / 4)
         child.kill('SIGKILL')
         await ended
         if (existsSync(join(to.COB_DATA_DIR, 'restoring'))) {

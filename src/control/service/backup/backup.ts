@@ -16,9 +16,8 @@ import type { Db, DbAddress } from '../../../store/db.ts'
 import { holdObjects } from '../../../store/held-objects.ts'
 import { makeObjects } from '../../../store/make-objects.ts'
 import type { Objects } from '../../../store/objects.ts'
-import { isNamed } from '../../../store/sweep.ts'
+import { isNamed, type ObjectOwner } from '../../../store/sweep.ts'
 import { beginSnapshot, countsOf, keysOf, rowsOf } from '../../../store/snapshot.ts'
-import { objectOwners } from '../../modules.ts'
 import { archiveWriter, type ArchiveWriter } from './archive-writer.ts'
 import { atMostEvery, counted, FORMAT, HEAD, KEY_FILES, KEYS, megabytes, OBJECTS, ROWS, SPOOL, type Head, type Manifest } from './format.ts'
 
@@ -41,6 +40,8 @@ export interface BackupSettings {
   db: Db
   address: DbAddress
   output: Writable
+  /** The kinds of rows that name objects (modules.ts). */
+  objectOwners: (db: Db, scope: string) => readonly ObjectOwner[]
   /** Whether the files of keys are in it. */
   withKeys: boolean
   tell: (line: string) => void
@@ -48,7 +49,7 @@ export interface BackupSettings {
 }
 
 /** Writes a backup to `output`. @throws when another one runs, or when something that is not missing cannot be read */
-export async function backup({ config, paths, db, address, output, withKeys, tell, signal }: BackupSettings): Promise<Manifest> {
+export async function backup({ config, paths, db, address, output, objectOwners, withKeys, tell, signal }: BackupSettings): Promise<Manifest> {
   const head: Head = { format: FORMAT, id: newId(), made_at: new Date().toISOString(), version: VERSION }
   const scope = config.scope ?? readFileSync(paths.hostId, 'utf8').trim()
   const keys = withKeys ? KEY_FILES.filter((name) => existsSync(join(paths.root, name))) : []

@@ -21,6 +21,7 @@ import { connectDb, migratorOf } from '../../../store/db.ts'
 import { migrationNames } from '../../../store/schema.ts'
 import { holdObjects } from '../../../store/held-objects.ts'
 import { objectsProblem } from '../doctor.ts'
+import { objectOwners } from '../../modules.ts'
 import { backup } from './backup.ts'
 import { OBJECTS } from './format.ts'
 
@@ -211,7 +212,16 @@ test('one that has lost its hold on the objects is not called whole', { timeout:
       callbackify(() => sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cob backup'`.execute(db))(done)
     },
   })
-  const settings = { config: readConfig({ COB_DATA_DIR: source.paths.root }), paths: source.paths, db, address, output, withKeys: false, tell: () => {} }
+  const settings = {
+    config: readConfig({ COB_DATA_DIR: source.paths.root }),
+    paths: source.paths,
+    db,
+    address,
+    output,
+    objectOwners,
+    withKeys: false,
+    tell: () => {},
+  }
   await expect(backup({ ...settings, signal: AbortSignal.timeout(COMMANDS_MS) })).rejects.toThrow('broke while objects were copied')
   expect(isBroken).toBe(true)
   await db.destroy()
@@ -240,7 +250,7 @@ test(
     const config = readConfig({ COB_DATA_DIR: dir, COB_SCOPE: 'older' })
     const file = join(folder, 'older.tar')
     const signal = AbortSignal.timeout(COMMANDS_MS)
-    const manifest = await backup({ config, paths, db, address, output: createWriteStream(file), withKeys: false, tell: () => {}, signal })
+    const manifest = await backup({ config, paths, db, address, output: createWriteStream(file), objectOwners, withKeys: false, tell: () => {}, signal })
     expect(manifest.migrations).toEqual(names.slice(0, -1))
     const restored = await run([file], { COB_DATA_DIR: join(folder, 'n') }, 'restore')
     expect([restored.code, restored.err]).toEqual([0, expect.any(String)])
@@ -249,7 +259,7 @@ test(
 
     await sql`insert into kysely_migration values ('9999-of-the-future', '2030-01-01T00:00:00.000Z')`.execute(db)
     const newer = join(folder, 'newer.tar')
-    await backup({ config, paths, db, address, output: createWriteStream(newer), withKeys: false, tell: () => {}, signal })
+    await backup({ config, paths, db, address, output: createWriteStream(newer), objectOwners, withKeys: false, tell: () => {}, signal })
     const refused = await run([newer], { COB_DATA_DIR: join(folder, 'x') }, 'restore')
     expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('whose database has a newer form than this version knows') as string })
     expect([existsSync(join(folder, 'x')), readFileSync(newer).length > 0]).toEqual([false, true])
