@@ -1,7 +1,7 @@
 // The command itself, run as users run it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, readFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -43,7 +43,7 @@ test('an unknown command is an error that names it', async () => {
   expect([code, err]).toEqual([1, expect.stringContaining("unknown command 'sevre'")])
 })
 
-test('a port in use is reported before a database is created, with the setting that changes the port', async () => {
+test('a port in use is reported before a database is created, with who uses it and the setting that changes the port', async () => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => void server.close())
@@ -52,7 +52,7 @@ test('a port in use is reported before a database is created, with the setting t
   expect(await cob(['serve'], { COB_DATA_DIR: data, COB_DRIVER: 'fake', COB_PORT: String(port) })).toEqual({
     code: 1,
     out: '',
-    err: `cob: COB_PORT: port ${port} on 127.0.0.1 is in use by another program: stop that program, or set COB_PORT to another port\n`,
+    err: `cob: COB_PORT: port ${port} on 127.0.0.1 is in use by process ${process.pid} (${readFileSync('/proc/self/comm', 'utf8').trim()}): stop that program, or set COB_PORT to another port\n`,
   })
   expect(existsSync(data)).toBe(false)
 })
