@@ -146,7 +146,7 @@ test('"Copy" copies the code, also where the clipboard API is missing', async ()
   const clipboard = () => page.evaluate('navigator.clipboard.readText()')
   await page.getByRole('button', { name: 'Copy' }).first().click()
   await page.getByRole('button', { name: 'Copied' }).waitFor()
-  expect(await clipboard()).toBe('npm install @onkernel/sdk playwright-core')
+  expect(await clipboard()).toBe('npm init -y\nnpm install @onkernel/sdk playwright-core')
   // As on a page without TLS.
   await page.evaluate("globalThis.kept = navigator.clipboard; Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true })")
   await page.locator('.code', { hasText: 'connectOverCDP' }).getByRole('button').click()

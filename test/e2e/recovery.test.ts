@@ -109,7 +109,7 @@ test('a Chromium that is killed again and again ends its session, and is not res
     },
     { everyMs: 200 },
   )
-  expect((await cloud.query('select end_reason from browsers where id = $1', [made.session_id]))[0]).toEqual({ end_reason: 'crashed' })
+  expect((await cloud.query('select end_reason from browsers where id = $1', [made.session_id]))[0]).toEqual({ end_reason: 'browser_failed' })
 })
 
 test('after downtime of the service, an instance that ended is detected, and one without a row is removed', async () => {
@@ -171,7 +171,7 @@ test('Ctrl-C ends the service, its sessions and its Postgres, and two services c
   let said = ''
   other.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
   expect((await once(other, 'exit'))[0]).toBe(1)
-  expect(said).toMatch(/another Cob runs with this data directory already \(process \d+ of /)
+  expect(said).toMatch(/another Cob runs with this data directory already \(process \d+ on port \d+ of /)
   expect(await session.page.evaluate('1')).toBe(1)
 })
 
