@@ -1,14 +1,13 @@
 // Migrations of a database that an earlier version has filled: nothing is lost, and everything has its new shape.
 import { alone } from './leases.ts'
-import { Kysely, PostgresDialect, sql } from 'kysely'
+import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ownPostgres } from '../../test/support/postgres.ts'
 import { silentLog } from '../base/log.ts'
 import { DEFAULT_PROJECT } from '../control/access/projects/resolve.ts'
 import { takeOverReplays, unfinishedReplays } from '../control/sessions/replays/rows.ts'
-import { migratorOf, openDb, type Db } from './db.ts'
-import type { Tables } from './tables.ts'
+import { connectDb, migratorOf, openDb, type Db } from './db.ts'
 
 const scope = new AsyncDisposableStack()
 let host: string
@@ -26,7 +25,7 @@ async function opened(name: string, last: string, fill: (old: Db) => Promise<voi
   } finally {
     await admin.end()
   }
-  const old: Db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new pg.Pool({ host, user: 'cob', database: name }) }) })
+  const old = connectDb({ host, user: 'cob', database: name }, silentLog)
   try {
     const { error } = await migratorOf(old).migrateTo(last)
     if (error) throw error

@@ -1,12 +1,11 @@
 // Which forms of the tables a version starts with, and that migrations are what their names say.
 import pg from 'pg'
-import { Kysely, PostgresDialect, sql } from 'kysely'
+import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ownPostgres } from '../../test/support/postgres.ts'
 import { silentLog } from '../base/log.ts'
-import { migratorOf, openDb, type Db } from './db.ts'
+import { connectDb, migratorOf, openDb, type Db } from './db.ts'
 import { breaks, migrationNames, replicasThere, schemaOf, whyNot } from './schema.ts'
-import type { Tables } from './tables.ts'
 
 const scope = new AsyncDisposableStack()
 let host: string
@@ -101,7 +100,7 @@ async function damage(db: Db, work: () => Promise<void>): Promise<string[]> {
 test('a migration that does more than add to the tables says so by its name', async () => {
   await using opened = new AsyncDisposableStack()
   const address = await addressOf('one_by_one')
-  const db: Db = opened.adopt(new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new pg.Pool(address) }) }), (one) => one.destroy())
+  const db = opened.adopt(connectDb(address, silentLog), (one) => one.destroy())
   const found = new Map<string, string[]>()
   for (const name of migrationNames())
     found.set(
