@@ -30,7 +30,7 @@ const project = (name: string, groupOrder: number, maxWorkers: number, timeouts:
 
 export default defineConfig({
   test: {
-    globalSetup: ['test/support/developer.ts', 'test/support/scratch.ts', 'test/support/template.ts', 'test/support/shelf.ts'],
+    globalSetup: ['test/support/developer.ts', 'test/support/scratch.ts', 'test/support/template.ts', 'test/support/shared-cloud.ts'],
     // The shared services end and are checked; the files of their last sessions are removed at the lowest priority.
     teardownTimeout: 120_000,
     reporters: ['default', './test/support/summary.ts'],

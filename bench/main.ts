@@ -13,7 +13,7 @@ import { measureCold } from './cold.ts'
 import { measureCpuLife, measureRest } from './costs.ts'
 import { countsOf } from './counts.ts'
 import type { Row } from './figures.ts'
-import { measureHands } from './hands.ts'
+import { measureInput } from './input.ts'
 import { measureInside } from './inside.ts'
 import { measureLink, measureRemoteLink } from './link.ts'
 import { measureLive } from './live.ts'
@@ -124,7 +124,7 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
     await step('costs', 'memory and idle CPU', () => measureRest(bench, service))
     await step('link', 'connections, round trips, pages', () => measureLink(bench, service))
     await step('computer', 'screenshots', () => measureScreenshots(bench, service))
-    await step('computer', 'pointer and keys', () => measureHands(bench, service))
+    await step('computer', 'pointer and keys', () => measureInput(bench, service))
     await step('computer', 'typing', () => measureTyping(bench, service))
     await step('computer', 'callers at once', () => measureCallers(bench, service))
     await step('inside', 'programs, Playwright, files', () => measureInside(bench, service))

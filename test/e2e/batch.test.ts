@@ -5,7 +5,7 @@ import { sleep, until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { clearRecord, openSession, recorded, where, type Recorded, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 /** Time for a page to react to input. */
 const TAKE_MS = 10_000

@@ -5,7 +5,7 @@ import BIDI from 'selenium-webdriver/bidi/index.js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 let cloud: Cloud
 let pages: Pages

@@ -8,7 +8,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { runInside } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession, where, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 /** Time for a page to paste, or to copy a long text. */
 const TAKE_MS = 10_000

@@ -10,7 +10,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { markingExtension } from '../support/extensions.ts'
 import { servePages, tryToLoad, type Pages } from '../support/pages.ts'
 import { recorded } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { httpProxy, serveSockets, type TestProxy } from '../support/upstreams.ts'
 
 /** A name that only the proxies know, and one that the pool's network does not allow. */

@@ -9,7 +9,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { runInside } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 let cloud: Cloud
 let pages: Pages

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cloud } from '../support/cloud.ts'
 import { builtDashboard, checkPage, openDashboard, PHONE, problemsOf, signIn } from '../support/dashboard.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 let cloud: Cloud
 beforeAll(async () => {

@@ -5,7 +5,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { builtDashboard, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const PAYLOADS = [
   '<img src=x onerror="alert(1)">',

@@ -9,7 +9,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { zipOf } from '../support/apps.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
-import { handsOn, type Hands } from '../support/dashboard-hands.ts'
+import { actionsOn, type Actions } from '../support/dashboard-actions.ts'
 import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
 
 const HOSTILE = '<img src=x onerror=alert(1)>'
@@ -19,7 +19,7 @@ const BUILD_MS = 180_000
 let cloud: Cloud
 let dashboard: Dashboard
 let page: Page
-let hands: Hands
+let actions: Actions
 let files: string
 let site: Server
 
@@ -29,7 +29,7 @@ beforeAll(async () => {
   cloud = await startCloud()
   dashboard = await openDashboard(cloud)
   page = dashboard.page
-  hands = handsOn(page)
+  actions = actionsOn(page)
   files = mkdtempSync(join(tmpdir(), 'cob-pages-'))
   const label = HOSTILE.replaceAll('<', '&lt;')
   site = createServer((_request, response) =>
@@ -62,20 +62,20 @@ test(
   'apps are deployed with their build in view, invoked with a payload, stopped and deleted',
   async () => {
     await dashboard.open('apps')
-    await hands.heading('No apps', 2).waitFor()
+    await actions.heading('No apps', 2).waitFor()
     await checkPage(page, 'apps-empty')
     await dashboard.open('invocations')
-    await hands.heading('No invocations', 2).waitFor()
+    await actions.heading('No invocations', 2).waitFor()
     const zip = join(files, 'app.zip')
     writeFileSync(zip, await zipOf({ 'index.ts': SOURCE, 'package.json': JSON.stringify({ type: 'module', dependencies: { '@onkernel/sdk': '0.84.0' } }) }))
     await dashboard.open('deployments')
-    await hands.heading('No deployments', 2).waitFor()
-    await hands.press('Deploy')
-    await hands.choose(/Choose a file/, zip)
-    await hands.dialog().getByLabel('Entry point').fill('index.ts')
-    await hands.dialog().getByLabel('Variables').fill('TOKEN=canary-of-a-variable')
+    await actions.heading('No deployments', 2).waitFor()
+    await actions.press('Deploy')
+    await actions.choose(/Choose a file/, zip)
+    await actions.dialog().getByLabel('Entry point').fill('index.ts')
+    await actions.dialog().getByLabel('Variables').fill('TOKEN=canary-of-a-variable')
     expect(await problemsOf(page)).toEqual([])
-    await hands.inDialog('Deploy')
+    await actions.inDialog('Deploy')
     await page.waitForURL(/\/deployments\/\w+/)
     const log = page.getByRole('log')
     await log.getByText('— running —').waitFor({ timeout: BUILD_MS })
@@ -84,45 +84,45 @@ test(
     await checkPage(page, 'deployment')
     const deployment = page.url()
     await page.getByRole('link', { name: 'Invoke' }).click()
-    await hands.row(/shouting.*latest.*shout/).waitFor()
+    await actions.row(/shouting.*latest.*shout/).waitFor()
     await checkPage(page, 'apps')
 
-    await hands.press('Invoke shouting latest')
-    await hands.dialog().getByLabel('Payload').fill('{"text": ')
-    await hands.inDialog('Invoke')
-    await hands
+    await actions.press('Invoke shouting latest')
+    await actions.dialog().getByLabel('Payload').fill('{"text": ')
+    await actions.inDialog('Invoke')
+    await actions
       .dialog()
       .getByText(/This is not JSON/)
       .waitFor()
-    await hands.dialog().getByLabel('Payload').fill('{"text": "hello"}')
-    await hands.inDialog('Invoke')
-    await hands.heading('shouting · shout').waitFor()
+    await actions.dialog().getByLabel('Payload').fill('{"text": "hello"}')
+    await actions.inDialog('Invoke')
+    await actions.heading('shouting · shout').waitFor()
     await log.getByText(`${HOSTILE} said hello`).waitFor({ timeout: 60_000 })
     await page.getByRole('region', { name: 'Output' }).getByText('"loud": "HELLO"').first().waitFor()
     await page.getByText('Succeeded', { exact: true }).waitFor()
     await checkPage(page, 'invocation')
 
     await dashboard.open('apps')
-    await hands.press('Invoke shouting latest')
-    await hands.dialog().getByLabel('Payload').fill('{"text": "slow", "slow": true}')
-    await hands.inDialog('Invoke')
+    await actions.press('Invoke shouting latest')
+    await actions.dialog().getByLabel('Payload').fill('{"text": "slow", "slow": true}')
+    await actions.inDialog('Invoke')
     await log.getByText('said slow').waitFor({ timeout: 60_000 })
     await page.getByText('It has none now.').waitFor()
-    await hands.press('Stop')
-    await hands.confirm('Stop')
+    await actions.press('Stop')
+    await actions.confirm('Stop')
     await page.getByText('Failed', { exact: true }).waitFor()
     await dashboard.open('invocations?status=failed')
-    await hands.row(/shouting · shout/).waitFor()
-    expect(await hands.row(/shouting · shout/).count()).toBe(1)
+    await actions.row(/shouting · shout/).waitFor()
+    expect(await actions.row(/shouting · shout/).count()).toBe(1)
     await page.getByLabel('State').selectOption('Any state')
-    await expect.poll(() => hands.row(/shouting · shout/).count()).toBe(2)
+    await expect.poll(() => actions.row(/shouting · shout/).count()).toBe(2)
     await checkPage(page, 'invocations')
     await page.goto(deployment)
     await page.getByRole('button', { name: /^Delete/ }).click()
-    await hands.confirm('Delete')
+    await actions.confirm('Delete')
     await page.waitForURL(/\/deployments$/)
     await dashboard.open('apps')
-    await hands.heading('No apps', 2).waitFor()
+    await actions.heading('No apps', 2).waitFor()
   },
   BUILD_MS + 120_000,
 )
@@ -133,7 +133,7 @@ test('a build that fails says why', async () => {
     file: new File([new Uint8Array(await zipOf({ 'other.ts': '', 'package.json': '{"type": "module"}' }))], 'app.zip'),
   })
   await dashboard.open(`deployments/${id}`)
-  await hands.heading('The build has failed', 2).waitFor({ timeout: 60_000 })
+  await actions.heading('The build has failed', 2).waitFor({ timeout: 60_000 })
   await checkPage(page, 'deployment-failed')
   await cloud.client.deployments.delete(id)
 })
@@ -141,33 +141,33 @@ test('a build that fails says why', async () => {
 test('managed logins are created, begun, continued on their page, and deleted; what the site says is text', async () => {
   const { port } = site.address() as AddressInfo
   await dashboard.open('logins')
-  await hands.heading('No managed logins', 2).waitFor()
+  await actions.heading('No managed logins', 2).waitFor()
   await checkPage(page, 'logins-empty')
-  await hands.press('New managed login')
-  expect(await hands.dialog().getByLabel('Keep what a person types').isChecked()).toBe(true)
-  await hands.dialog().getByLabel('Domain').fill('https://host.cob.internal')
-  await hands.dialog().getByLabel('Profile').fill('logged-in')
-  await hands.inDialog('Create')
-  await hands
+  await actions.press('New managed login')
+  expect(await actions.dialog().getByLabel('Keep what a person types').isChecked()).toBe(true)
+  await actions.dialog().getByLabel('Domain').fill('https://host.cob.internal')
+  await actions.dialog().getByLabel('Profile').fill('logged-in')
+  await actions.inDialog('Create')
+  await actions
     .dialog()
     .getByText(/must be a host name/)
     .waitFor()
   expect(await problemsOf(page)).toEqual([])
-  await hands.dialog().getByLabel('Domain').fill('host.cob.internal')
-  await hands.dialog().getByLabel('Page of the login').fill(`http://host.cob.internal:${port}/`)
-  await hands.inDialog('Create')
-  await hands.heading('host.cob.internal').waitFor()
+  await actions.dialog().getByLabel('Domain').fill('host.cob.internal')
+  await actions.dialog().getByLabel('Page of the login').fill(`http://host.cob.internal:${port}/`)
+  await actions.inDialog('Create')
+  await actions.heading('host.cob.internal').waitFor()
   await page.getByText('No login and no check yet.').waitFor()
   const connection = page.url().split('/').at(-1)!
-  await hands.press('Change')
-  await hands.dialog().getByLabel('More hosts where it may be typed').fill('login.host.cob.internal')
-  await hands.dialog().getByLabel('Checked every so many seconds').fill('1')
-  await hands.dialog().getByText('Record logins').click()
-  await hands.inDialog('Save')
-  await expect.poll(() => hands.dialog().getByLabel('Checked every so many seconds').getAttribute('aria-invalid')).toBe('true')
+  await actions.press('Change')
+  await actions.dialog().getByLabel('More hosts where it may be typed').fill('login.host.cob.internal')
+  await actions.dialog().getByLabel('Checked every so many seconds').fill('1')
+  await actions.dialog().getByText('Record logins').click()
+  await actions.inDialog('Save')
+  await expect.poll(() => actions.dialog().getByLabel('Checked every so many seconds').getAttribute('aria-invalid')).toBe('true')
   expect(await problemsOf(page)).toEqual([])
-  await hands.dialog().getByLabel('Checked every so many seconds').fill('7200')
-  await hands.inDialog('Save')
+  await actions.dialog().getByLabel('Checked every so many seconds').fill('7200')
+  await actions.inDialog('Save')
   await page.getByText('login.host.cob.internal').waitFor()
   expect(await cloud.client.auth.connections.retrieve(connection)).toMatchObject({
     allowed_domains: ['login.host.cob.internal'],
@@ -176,11 +176,11 @@ test('managed logins are created, begun, continued on their page, and deleted; w
     save_credentials: true,
     login_url: `http://host.cob.internal:${port}/`,
   })
-  await hands.press('Log in')
+  await actions.press('Log in')
   const asks = page.getByRole('region', { name: 'Last login' })
   await asks.getByText(/awaiting input/).waitFor({ timeout: 60_000 })
   expect(await asks.textContent()).toContain(HOSTILE)
-  await hands.row(/Login/).waitFor()
+  await actions.row(/Login/).waitFor()
   await checkPage(page, 'login')
   const opened = page.waitForEvent('popup')
   await page.getByRole('link', { name: 'Continue the login' }).click()
@@ -192,11 +192,11 @@ test('managed logins are created, begun, continued on their page, and deleted; w
     .waitFor()
   await hosted.close()
   await dashboard.open('logins')
-  await hands.row(/host\.cob\.internal.*Needs a login/).waitFor()
+  await actions.row(/host\.cob\.internal.*Needs a login/).waitFor()
   await checkPage(page, 'logins')
   await page.getByRole('link', { name: 'host.cob.internal' }).click()
-  await hands.press('Delete host.cob.internal')
-  await hands.confirm('Delete')
-  await hands.heading('No managed logins', 2).waitFor()
+  await actions.press('Delete host.cob.internal')
+  await actions.confirm('Delete')
+  await actions.heading('No managed logins', 2).waitFor()
   await cloud.client.profiles.delete('logged-in')
 })

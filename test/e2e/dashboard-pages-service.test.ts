@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId } from '../../src/base/ids.ts'
 import { exportsTo } from '../support/audit-exports.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
-import { handsOn, type Hands } from '../support/dashboard-hands.ts'
+import { actionsOn, type Actions } from '../support/dashboard-actions.ts'
 import { builtDashboard, checkPage, openDashboard, PHONE, type Dashboard } from '../support/dashboard.ts'
 import { runPasted } from '../support/pasted.ts'
 import { s3Server, type S3Server } from '../support/s3.ts'
@@ -17,7 +17,7 @@ let cloud: Cloud
 let s3: S3Server
 let dashboard: Dashboard
 let page: Page
-let hands: Hands
+let actions: Actions
 
 beforeAll(async () => {
   await builtDashboard()
@@ -25,7 +25,7 @@ beforeAll(async () => {
   cloud = await startCloud(exportsTo(s3))
   dashboard = await openDashboard(cloud)
   page = dashboard.page
-  hands = handsOn(page)
+  actions = actionsOn(page)
 })
 afterAll(async () => {
   await dashboard?.[Symbol.asyncDispose]()
@@ -36,20 +36,20 @@ afterAll(async () => {
 test('the audit log is filtered, paged from the newest entry back, and downloaded', async () => {
   for (let time = 0; time < 60; time++) await cloud.fetch('/profiles/no-such-profile')
   await dashboard.open('audit-log')
-  await hands.row(/GET/).first().waitFor()
+  await actions.row(/GET/).first().waitFor()
   await checkPage(page, 'audit-log')
   await page.getByPlaceholder('Path, id, address or status').fill('no-such-profile')
   await expect.poll(() => page.url()).toContain('search=no-such-profile')
-  await expect.poll(() => hands.row(/no-such-profile/).count()).toBe(50)
-  await hands.press('Older')
-  await expect.poll(() => hands.row(/no-such-profile/).count()).toBeLessThan(50)
+  await expect.poll(() => actions.row(/no-such-profile/).count()).toBe(50)
+  await actions.press('Older')
+  await expect.poll(() => actions.row(/no-such-profile/).count()).toBeLessThan(50)
   expect(page.url()).toContain('page_token=')
-  const older = await hands.row(/no-such-profile/).count()
+  const older = await actions.row(/no-such-profile/).count()
   expect(older).toBeGreaterThanOrEqual(10)
   await page.reload()
-  await expect.poll(() => hands.row(/no-such-profile/).count()).toBe(older)
-  await hands.press('To the newest')
-  await expect.poll(() => hands.row(/no-such-profile/).count()).toBe(50)
+  await expect.poll(() => actions.row(/no-such-profile/).count()).toBe(older)
+  await actions.press('To the newest')
+  await expect.poll(() => actions.row(/no-such-profile/).count()).toBe(50)
   // All of it is in the file, however many chunks the service makes of it.
   let chunks = 0
   await page.route(/\/audit-logs\/export\/chunk/, (route) => {
@@ -62,7 +62,7 @@ test('the audit log is filtered, paged from the newest entry back, and downloade
     })
   })
   const download = page.waitForEvent('download')
-  await hands.press('Download')
+  await actions.press('Download')
   const file = await download
   await page.unrouteAll()
   expect(file.suggestedFilename()).toBe('audit-log.jsonl')
@@ -74,14 +74,14 @@ test('the audit log is filtered, paged from the newest entry back, and downloade
   await page.getByText(`The file has all ${lines.length} entries`).waitFor()
   // A phone has no room for the column of who it was.
   await page.setViewportSize(PHONE)
-  await hands
+  await actions
     .row(/no-such-profile/)
     .first()
     .getByText(/^by api_key/)
     .waitFor()
   await page.setViewportSize({ width: 1280, height: 800 })
   await page.getByLabel('Method').selectOption('DELETE')
-  await hands.heading('Nothing matches', 2).waitFor()
+  await actions.heading('Nothing matches', 2).waitFor()
 })
 
 test('the audit log of days long ago is reached by their dates', async () => {
@@ -95,67 +95,67 @@ test('the audit log of days long ago is reached by their dates', async () => {
   const day = (add: number) => new Date(at.getTime() + add * 86_400_000).toISOString().slice(0, 10)
   await page.getByLabel('From', { exact: true }).fill(day(-1))
   await page.getByLabel('to', { exact: true }).fill(day(40))
-  await hands.heading('These are not days of one search', 2).waitFor()
+  await actions.heading('These are not days of one search', 2).waitFor()
   await page.getByLabel('to', { exact: true }).fill(day(1))
-  await hands.row(/long-ago/).waitFor()
+  await actions.row(/long-ago/).waitFor()
   await page.getByRole('combobox', { name: 'By', exact: true }).selectOption('Allowed programs')
   await expect.poll(() => page.url()).toContain('auth_strategy=oauth')
-  await hands.row(/long-ago.*oauth/).waitFor()
+  await actions.row(/long-ago.*oauth/).waitFor()
   await checkPage(page, 'audit-log-days')
 })
 
 test('exports: a collector and a bucket are created, tested, paused and deleted', async () => {
   await dashboard.open('exports')
-  await hands.heading('No collectors', 2).waitFor()
+  await actions.heading('No collectors', 2).waitFor()
   await checkPage(page, 'exports-empty')
-  await hands.press('New collector')
-  await hands.dialog().getByLabel('Name', { exact: true }).fill(HOSTILE)
-  await hands.dialog().getByLabel('Endpoint').fill('ftp://example.com')
-  await hands.dialog().getByLabel('Headers').fill(`authorization=${CANARY}`)
-  await hands.inDialog('Create')
-  await hands
+  await actions.press('New collector')
+  await actions.dialog().getByLabel('Name', { exact: true }).fill(HOSTILE)
+  await actions.dialog().getByLabel('Endpoint').fill('ftp://example.com')
+  await actions.dialog().getByLabel('Headers').fill(`authorization=${CANARY}`)
+  await actions.inDialog('Create')
+  await actions
     .dialog()
     .getByText(/must be an http or https URL/)
     .waitFor()
-  await hands.dialog().getByLabel('Endpoint').fill('https://1.1.1.1')
-  await hands.inDialog('Create')
-  await hands.row(/onerror.*1\.1\.1\.1.*authorization/i).waitFor()
+  await actions.dialog().getByLabel('Endpoint').fill('https://1.1.1.1')
+  await actions.inDialog('Create')
+  await actions.row(/onerror.*1\.1\.1\.1.*authorization/i).waitFor()
   expect(await page.content()).not.toContain(CANARY)
   await checkPage(page, 'exports')
   await page.getByRole('link', { name: 'Audit log' }).last().click()
-  await hands.heading('No buckets', 2).waitFor()
+  await actions.heading('No buckets', 2).waitFor()
   // The lines to copy make one.
   await page.getByRole('tab', { name: 'curl', exact: true }).click()
   await runPasted('curl', (await page.getByRole('region', { name: 'curl', exact: true }).textContent())!, cloud.key)
   await page.reload()
-  await hands.press('Delete logs')
-  await hands.confirm('Delete')
-  await hands.heading('No buckets', 2).waitFor()
-  await hands.press('New bucket')
-  await hands.dialog().getByLabel('Bucket', { exact: true }).fill('Not a bucket')
-  await hands.dialog().getByLabel('Region').fill('eu-west-1')
-  await hands.inDialog('Create')
-  await hands
+  await actions.press('Delete logs')
+  await actions.confirm('Delete')
+  await actions.heading('No buckets', 2).waitFor()
+  await actions.press('New bucket')
+  await actions.dialog().getByLabel('Bucket', { exact: true }).fill('Not a bucket')
+  await actions.dialog().getByLabel('Region').fill('eu-west-1')
+  await actions.inDialog('Create')
+  await actions
     .dialog()
     .getByText(/must be the name of a bucket/)
     .waitFor()
-  await hands.dialog().getByLabel('Bucket', { exact: true }).fill('logs')
-  await hands.inDialog('Create')
-  await hands.row(/logs.*Paused/).waitFor()
+  await actions.dialog().getByLabel('Bucket', { exact: true }).fill('logs')
+  await actions.inDialog('Create')
+  await actions.row(/logs.*Paused/).waitFor()
   await checkPage(page, 'exports-audit-log')
-  await hands.press('Test logs')
+  await actions.press('Test logs')
   await page.getByText('An object has been written').waitFor()
-  await hands.press('Start logs')
-  await hands.row(/logs.*Active/).waitFor()
-  await hands.press('Pause logs')
-  await hands.row(/logs.*Paused/).waitFor()
-  await hands.press('Delete logs')
-  await hands.confirm('Delete')
-  await hands.heading('No buckets', 2).waitFor()
+  await actions.press('Start logs')
+  await actions.row(/logs.*Active/).waitFor()
+  await actions.press('Pause logs')
+  await actions.row(/logs.*Paused/).waitFor()
+  await actions.press('Delete logs')
+  await actions.confirm('Delete')
+  await actions.heading('No buckets', 2).waitFor()
   await page.getByRole('link', { name: 'Telemetry' }).click()
-  await hands.press(`Delete ${HOSTILE}`)
-  await hands.confirm('Delete')
-  await hands.heading('No collectors', 2).waitFor()
+  await actions.press(`Delete ${HOSTILE}`)
+  await actions.confirm('Delete')
+  await actions.heading('No collectors', 2).waitFor()
 })
 
 test('the machine: its parts, seats, disk and version', async () => {

@@ -2,17 +2,17 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Cloud } from '../support/cloud.ts'
-import { handsOn, type Hands } from '../support/dashboard-hands.ts'
+import { actionsOn, type Actions } from '../support/dashboard-actions.ts'
 import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { runPasted, type Language } from '../support/pasted.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 let cloud: Cloud
 let pages: Pages
 let dashboard: Dashboard
 let page: Page
-let hands: Hands
+let actions: Actions
 
 beforeAll(async () => {
   await builtDashboard()
@@ -20,7 +20,7 @@ beforeAll(async () => {
   cloud = await shareCloud()
   dashboard = await openDashboard(cloud)
   page = dashboard.page
-  hands = handsOn(page)
+  actions = actionsOn(page)
 })
 afterAll(async () => {
   await dashboard?.[Symbol.asyncDispose]()
@@ -41,7 +41,7 @@ describe('the playground', () => {
     await page.getByLabel('Start page').waitFor()
     await checkPage(page, 'playground-start')
     await page.getByLabel('Start page').fill('nonsense')
-    await hands.press('Start')
+    await actions.press('Start')
     await expect.poll(() => page.getByLabel('Start page').getAttribute('aria-invalid')).toBe('true')
     await page.getByLabel('Start page').fill(pages.url('first'))
     await page.getByLabel('Ends after').focus()
@@ -70,8 +70,8 @@ describe('the playground', () => {
     expect((await sessions()).map(({ session_id: id }) => id)).toEqual([session!.session_id])
 
     await page.getByLabel('Code', { exact: true }).fill("throw new Error('on purpose')")
-    await hands.press('Run')
-    await hands.heading(/It has failed/, 2).waitFor()
+    await actions.press('Run')
+    await actions.heading(/It has failed/, 2).waitFor()
     await page.getByRole('region', { name: 'Error', exact: true }).getByText('on purpose').waitFor()
 
     await page.getByRole('tab', { name: 'Actions' }).click()
@@ -79,18 +79,18 @@ describe('the playground', () => {
     await page.getByText('This is not JSON').waitFor()
     expect(await page.getByRole('button', { name: 'Run' }).isDisabled()).toBe(true)
     await page.getByLabel('Actions', { exact: true }).last().fill('[{"type": "click_mouse", "click_mouse": {"x": -1, "y": 2}}]')
-    await hands.press('Run')
+    await actions.press('Run')
     await page.getByText(/actions\.0\.click_mouse\.x/i).waitFor()
     const address = pages.url('second')
-    const actions = [
+    const batch = [
       { type: 'press_key', press_key: { keys: ['ctrl+l'] } },
       { type: 'type_text', type_text: { text: address } },
       { type: 'press_key', press_key: { keys: ['Enter'] } },
     ]
-    await page.getByLabel('Actions', { exact: true }).last().fill(JSON.stringify(actions))
-    await hands.press('sleep')
-    await hands.press('Run')
-    await hands.heading(/Done/, 2).waitFor()
+    await page.getByLabel('Actions', { exact: true }).last().fill(JSON.stringify(batch))
+    await actions.press('sleep')
+    await actions.press('Run')
+    await actions.heading(/Done/, 2).waitFor()
     const title = async () => (await cloud.client.browsers.playwright.execute(session!.session_id, { code: 'return page.title()' })).result
     await expect.poll(title).toBe('second')
     await checkPage(page, 'playground-actions')
@@ -102,24 +102,24 @@ describe('the playground', () => {
     await page.getByRole('link', { name: 'Pools' }).click()
     await page.getByRole('heading', { name: 'End the browser of the playground?' }).waitFor()
     expect(await problemsOf(page)).toEqual([])
-    await hands.press('Stay')
+    await actions.press('Stay')
     expect(page.url()).toContain('/playground')
     await page.getByRole('link', { name: 'Pools' }).click()
-    await hands.press('End it')
-    await hands.heading('Pools').waitFor()
+    await actions.press('End it')
+    await actions.heading('Pools').waitFor()
     await expect.poll(async () => (await sessions()).length).toBe(0)
   })
 
   test('of a browser that has ended elsewhere it says so and starts another one', async () => {
     const { session_id: id } = await cloud.client.browsers.create({ headless: true })
     await dashboard.open(`playground?session=${id}`)
-    await hands.press('End the browser')
+    await actions.press('End the browser')
     await page.getByLabel('Start page').waitFor()
     expect((await cloud.fetch(`/browsers/${id}`)).status).toBe(404)
     await dashboard.open(`playground?session=${id}`)
-    await hands.heading('This browser has ended', 2).waitFor()
+    await actions.heading('This browser has ended', 2).waitFor()
     expect(await problemsOf(page)).toEqual([])
-    await hands.press('Start another one')
+    await actions.press('Start another one')
     await page.getByLabel('Start page').waitFor()
   })
 })
@@ -127,14 +127,14 @@ describe('the playground', () => {
 describe('lines to copy', () => {
   test.each(['TypeScript', 'Python', 'curl'] as const)('of the empty pages of profiles and of pools run as they are: %s', async (language) => {
     await dashboard.open('profiles')
-    await hands.heading('No profiles', 2).waitFor()
+    await actions.heading('No profiles', 2).waitFor()
     await runPasted(language, await linesOf(language), cloud.key)
     await dashboard.open('profiles')
-    await hands.row(/shop/).waitFor()
+    await actions.row(/shop/).waitFor()
     await dashboard.open('pools')
-    await hands.heading('No pools', 2).waitFor()
+    await actions.heading('No pools', 2).waitFor()
     await runPasted(language, await linesOf(language), cloud.key)
-    await hands.row(/search/).waitFor()
+    await actions.row(/search/).waitFor()
     for (const { session_id: id } of await sessions()) await cloud.remove(id)
     await cloud.client.browserPools.delete('search', { force: true })
     await cloud.client.profiles.delete('shop')

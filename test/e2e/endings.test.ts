@@ -10,7 +10,7 @@ import { imageOf } from '../../src/instances/local/storage.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { processesOf } from '../support/inside.ts'
 import { openSession } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 /** Enough that removing them takes seconds. Hard links are as slow to remove as files, and faster to create. */
 const FOLDERS = 60

@@ -6,7 +6,7 @@ import { derOf, rsaSigner } from '../support/crx.ts'
 import { BLOCKING_MANIFEST, blockingExtension, extensionZip, MANIFEST, markingExtension, policyExtension } from '../support/extensions.ts'
 import { chromiumOf, killChromium } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 /** A start of Chromium on a busy machine, and its window after that. */
 const RESTART_MS = 60_000

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { invitePerson, SEEN_MS, type Person } from '../support/person.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { watchedSession } from '../support/telemetry.ts'
 
 /** Chromium's own DevTools, which need no page to look at. */

@@ -12,7 +12,7 @@ import { CONNECTION_ID, playLogin, type Played, type PlayedLogin } from '../supp
 import { servePages } from '../support/pages.ts'
 import { invitePerson, SEEN_MS, type Person } from '../support/person.ts'
 import { openSession, where } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { serveSockets } from '../support/upstreams.ts'
 
 const PHONE: BrowserContextOptions = { viewport: { width: 320, height: 640 }, hasTouch: true, isMobile: true }

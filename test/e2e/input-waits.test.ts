@@ -6,7 +6,7 @@ import { watchPaints } from '../../src/agent/chromium/painted.ts'
 import { silentLog } from '../../src/base/log.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const forever = new AbortController().signal
 

@@ -11,7 +11,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { invitePerson, SEEN_MS, sees, type Person } from '../support/person.ts'
 import { openSession, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const SECRET = 'kanarienvogel'
 const PHONE: BrowserContextOptions = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }

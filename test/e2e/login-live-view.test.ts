@@ -5,7 +5,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { askAgent } from '../support/inside.ts'
 import { shown } from '../support/managed-auth.ts'
 import { ownSite } from '../support/own-site.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const STEP_MS = 60_000
 /** Developer tools that open are there by then. */

@@ -7,7 +7,7 @@ import { endpointOf } from '../support/agents.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { runInside } from '../support/inside.ts'
 import { controlIn, loginsOf, OWN, serveLogins, type LoginSite, type Made } from '../support/login-pages.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { capturing, readTelemetry, type TelemetryEvents } from '../support/telemetry.ts'
 
 const SEEN_MS = 10_000

@@ -5,7 +5,7 @@ import { endpointOf } from '../support/agents.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { runInside } from '../support/inside.ts'
 import { controlIn, loginsOf } from '../support/login-pages.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 /** Inside the session: browsers trust these as they trust HTTPS. They are two sites. */
 const PORT = 8124

@@ -11,7 +11,7 @@ import { driveHostedPage } from '../support/hosted-page.ts'
 import { shown } from '../support/managed-auth.ts'
 import { ownSite } from '../support/own-site.ts'
 import { invitePerson, type Person } from '../support/person.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { serveSockets } from '../support/upstreams.ts'
 
 const PROGRAM_MS = 100_000

@@ -14,7 +14,7 @@ import { canaries, startCanarySite, type CanaryHost, type CanarySite } from '../
 import type { Cloud } from '../support/cloud.ts'
 import { askAgent, runInside } from '../support/inside.ts'
 import { checkNow, driven, shown, timeline } from '../support/managed-auth.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 /** A step of a login, on a busy machine. */
 const STEP_MS = 60_000

@@ -6,7 +6,7 @@ import { totpCode } from '../logins/totp.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { checkNow, driven, shown, timeline, type Person } from '../support/managed-auth.ts'
 import { ownSite, type OwnSite } from '../support/own-site.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const STEP_MS = 60_000
 const SECRET = 'JBSWY3DPEHPK3PXP'

@@ -13,7 +13,7 @@ import { networked } from '../../src/instances/local/sandbox.ts'
 import { runInside } from '../support/inside.ts'
 import { servePages } from '../support/pages.ts'
 import { openSession } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const run = promisify(execFile)
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { openSession, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const sourceOf = (...names: string[]): string =>
   names.map((name) => readFileSync(join(PACKAGE_DIR, `src/agent/telemetry/capture/in-page/${name}.js`), 'utf8')).join('')

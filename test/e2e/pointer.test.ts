@@ -7,7 +7,7 @@ import { killChromium } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { boxOf, clearRecord, openSession, recorded, where, type Recorded, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 /** Time for a page to react to input. */
 const TAKE_MS = 10_000

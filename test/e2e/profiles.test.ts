@@ -13,7 +13,7 @@ import { call, CallFailed, openStream } from '../../src/http/client.ts'
 import { endpointOf } from '../support/agents.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { chromiumOf, killChromium, runInside } from '../support/inside.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 /** A start of Chromium on a busy machine, and its window after that. */
 const RESTART_MS = 60_000

@@ -21,7 +21,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { chromiumOf, killChromium, processesOf, runInside } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
 import { tryToLoad } from '../support/pages.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { httpProxy, makeCertificates, serveSockets, socksProxy, type TestProxy } from '../support/upstreams.ts'
 
 /** A name that only the proxies of this test know. */

@@ -14,7 +14,7 @@ import { extensionZip } from '../support/extensions.ts'
 import { runInside } from '../support/inside.ts'
 import { watchPackets } from '../support/packets.ts'
 import { openSession, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { httpProxy, makeCertificates, serveSockets, type TestProxy } from '../support/upstreams.ts'
 
 /** The servers listen on all addresses. Sessions reach them directly at the first one of loopback; each proxy connects to another. */

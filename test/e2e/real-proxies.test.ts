@@ -8,7 +8,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { tryToLoad } from '../support/pages.ts'
 import { hasSquid, REAL_PROXIES } from '../support/real-proxies.ts'
 import { openSession, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { makeCertificates, serveSockets } from '../support/upstreams.ts'
 
 /** An address of this machine: proxies reach it, and a session does not without one. */

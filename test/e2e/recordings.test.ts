@@ -6,7 +6,7 @@ import { colours, near } from '../support/films.ts'
 import { amount } from '../support/long.ts'
 import { CLOCK_COLOURS, CORNER, SMALL, testReplays, type TestReplays } from '../support/replays.ts'
 import { openSession } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 let cloud: Cloud
 let replays: TestReplays

@@ -14,7 +14,7 @@ import { findLimits } from '../../src/instances/local/limits.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { agentOf, chromiumOf, processesOf } from '../support/inside.ts'
 import { openSession } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const gone = (cloud: Cloud, id: string) =>
   until(

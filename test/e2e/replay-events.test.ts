@@ -12,7 +12,7 @@ import { keepEvents, type Received } from '../support/kept-events.ts'
 import { invitePerson, type Person } from '../support/person.ts'
 import { CORNER, SMALL, testReplays, type TestReplays } from '../support/replays.ts'
 import { openSession } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const SEEN_MS = 10_000
 const SECRET = 'kanarienvogel'

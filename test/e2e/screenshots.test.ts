@@ -5,7 +5,7 @@ import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 /** Time for Chromium's window to follow the screen's size and to redraw its page. */
 const TAKE_MS = 10_000

@@ -16,7 +16,7 @@ import { bringDetectors, findingsByHand, serveDetectors, type Detectors, type Fi
 import { killChromium } from '../support/inside.ts'
 import { mmdb } from '../support/mmdb.ts'
 import { openSession } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { capturing } from '../support/telemetry.ts'
 
 let cloud: Cloud

@@ -5,7 +5,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { childrenOf, chromiumOf } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { clearRecord, openSession, recorded, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 /** Much longer than any call here may take, also on a busy machine, and shorter than a call took before its own limit was the outermost one (38 s). */
 const FAR_TOO_LONG_MS = 30_000

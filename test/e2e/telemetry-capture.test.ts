@@ -5,7 +5,7 @@ import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { killChromium } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { capturing, readTelemetry, watchedSession } from '../support/telemetry.ts'
 
 let cloud: Cloud

@@ -7,7 +7,7 @@ import { sleep, until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { agentOf } from '../support/inside.ts'
 import { watchMemory } from '../support/memory.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { readTelemetry, watchedSession, type Received } from '../support/telemetry.ts'
 
 /** For a page that floods two busy cores. */

@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Cloud } from '../support/cloud.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { watchedSession, type Received } from '../support/telemetry.ts'
 
 const CANARY = `cAnArY${randomUUID().slice(0, 8)}`

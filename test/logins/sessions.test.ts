@@ -2,7 +2,7 @@
 import { chromium, type Browser, type Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cloud } from '../support/cloud.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { startOwnPages } from './apps/own-pages.ts'
 import { TESTED } from './list.ts'
 import { startLoginNet, type LoginNet } from './net.ts'

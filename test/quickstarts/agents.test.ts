@@ -7,7 +7,7 @@ import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { completion, message, playModel, response, said, type Turn } from '../support/model-server.ts'
 import { NODE, readQuickstart, runQuickstart, serveExample, type Site } from '../support/quickstarts.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const INSTALLED = join(PACKAGE_DIR, '.cob/quickstarts')
 const MODULES = join(INSTALLED, 'npm/node_modules')

@@ -11,7 +11,7 @@ import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { processesOf } from '../support/inside.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 let cloud: Cloud
 beforeAll(async () => {

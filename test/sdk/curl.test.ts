@@ -13,7 +13,7 @@ import { conforms } from '../support/contract.ts'
 import { agentOf, chromiumOf, processesOf, runInside } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
 import { openSession, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const BIG = randomBytes(1024 * 1024)
 const BIG_MB = 50

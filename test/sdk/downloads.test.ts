@@ -8,7 +8,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { within } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const DOWNLOADS = '/home/kernel/Downloads'
 const CONTENT = 'content of the file '.repeat(20_000)

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { agentOf, openFilesOf, processesOf, runInside } from '../support/inside.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { tempDir } from '../support/trees.ts'
 import { makeZip } from '../support/zips.ts'
 

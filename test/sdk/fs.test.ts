@@ -10,7 +10,7 @@ import { within } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { agentOf } from '../support/inside.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { tempDir, treeOf } from '../support/trees.ts'
 
 const MB = 1024 * 1024

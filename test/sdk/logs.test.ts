@@ -7,7 +7,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { areContainers, chromiumOf } from '../support/inside.ts'
 import { run as runIn } from '../support/programs.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 let cloud: Cloud
 let id: string

@@ -10,7 +10,7 @@ import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { connectMcp, GENERATIONS, type McpClient } from '../support/mcp.ts'
 import { servePages, type Pages } from '../support/pages.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const PROGRAM_MS = 100_000
 /** 110 MB, so only the long tests install it. */

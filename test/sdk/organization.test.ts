@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { within } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const DAY_MS = 86_400_000
 /** What is promised for streams of a key that is deleted. */

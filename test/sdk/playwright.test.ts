@@ -7,7 +7,7 @@ import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { agentOf, processesOf, runInside } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 type Params = Parameters<Kernel['browsers']['playwright']['execute']>[1]
 

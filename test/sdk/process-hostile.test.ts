@@ -7,7 +7,7 @@ import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { agentOf } from '../support/inside.ts'
 import { alive as aliveIn, base64, read, run as runIn, type Ran } from '../support/programs.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 /** Limit of the memory growth of an agent or the service, for any output and input. */
 const GROWTH_BYTES = 256 * 1024 * 1024

@@ -4,7 +4,7 @@ import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { base64, read, run as runIn, text, type Ran } from '../support/programs.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 let cloud: Cloud
 let id: string

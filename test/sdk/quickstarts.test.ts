@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { FIRST, NODE, readQuickstart, runQuickstart, serveExample, type Site } from '../support/quickstarts.ts'
-import { shareCloud } from '../support/shelf.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 
 const MODULES = join(PACKAGE_DIR, 'node_modules')
 const PYTHON = join(PACKAGE_DIR, '.cob/python')

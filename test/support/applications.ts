@@ -5,7 +5,7 @@ import { until } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
 import { servePages, type Pages } from './pages.ts'
 import type { Box } from './session.ts'
-import { shareCloud } from './shelf.ts'
+import { shareCloud } from './shared-cloud.ts'
 
 /** Time for a page to react to input. */
 export const TAKE_MS = 10_000

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { RunnerEvent } from '../../../runner/contract.ts'
 import { startLab, type Lab } from './lab.suite.ts'
-import { writeDown } from './journal.ts'
+import { writeDown } from './run-events.ts'
 import { LogBudget } from './log-budget.ts'
 import { Run } from './open-run.ts'
 

@@ -8,7 +8,7 @@ import type { Db } from '../../../store/db.ts'
 import { runnerClient } from '../apps/runner-client.ts'
 import { CreateInvocation } from './contract.ts'
 import { makeInvocations } from './invocations.ts'
-import { Overtaken, writeRest } from './journal.ts'
+import { Overtaken, writeRest } from './run-events.ts'
 import { HOST, startLab, type Lab } from './lab.suite.ts'
 import { Run } from './open-run.ts'
 

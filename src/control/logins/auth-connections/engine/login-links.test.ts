@@ -2,7 +2,6 @@
 import { expect, test } from 'vitest'
 import { button, context, input, link, page, press } from '../../../../../test/support/page-models.ts'
 import { interpret } from './interpret.ts'
-import { LOGIN_PATHS, loginLinksFrom } from './login-links.ts'
 
 const home = { url: 'https://example.test/', headings: ['Welcome'] }
 const links = (...parts: Parameters<typeof page>[0]) => interpret(page(parts, home), context()).loginLinks
@@ -29,11 +28,4 @@ test('a search and an article about logins are none', () => {
       link('How our support team helps you when you cannot log in to the portal any more', '/blog/1'),
     ),
   ).toEqual([])
-})
-test('what the page offers is tried first, then addresses that many sites have, each once', () => {
-  const origin = 'https://example.test'
-  expect(loginLinksFrom({ loginLinks: ['1.0.2'] }, origin, new Set([`${origin}/login`]))).toEqual([
-    { press: '1.0.2' },
-    ...LOGIN_PATHS.slice(1).map((path) => ({ open: `${origin}/${path}` })),
-  ])
 })

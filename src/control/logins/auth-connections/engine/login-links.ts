@@ -1,6 +1,4 @@
 // Where a login form may be found: links and buttons of a page, and addresses that many sites have.
-import type { Ref } from '../../../../agent/login/contract.ts'
-import type { Interpretation } from './interpretation.ts'
 import { ssoProviderOf } from './sso.ts'
 import type { Seen, View } from './view.ts'
 import { hasAny, tokensOf, wordsOfName } from './words.ts'
@@ -8,18 +6,6 @@ import { hasAny, tokensOf, wordsOfName } from './words.ts'
 const MOST_LINKS = 5
 /** Addresses to try when no page leads to a form, in this order. */
 export const LOGIN_PATHS = ['login', 'signin', 'sign-in', 'account/login', 'users/sign_in', 'auth/login', 'admin', 'user/login'] as const
-
-/** A link to try: something to press on the page that is open, or an address to open. */
-export type LoginLink = { press: Ref } | { open: string }
-
-/**
- * Links to a login form from a page, best first: what the page offers, then addresses below its origin that many sites have.
- * @param tried addresses that have been opened already
- */
-export function loginLinksFrom({ loginLinks }: Pick<Interpretation, 'loginLinks'>, origin: string, tried: ReadonlySet<string> = new Set()): LoginLink[] {
-  const addresses = LOGIN_PATHS.map((path) => new URL(path, origin.endsWith('/') ? origin : `${origin}/`).href)
-  return [...loginLinks.map((press) => ({ press })), ...addresses.filter((open) => !tried.has(open)).map((open) => ({ open }))]
-}
 
 /** Buttons and links of a page that lead to its login form, best first. */
 export function loginLinks(view: View): Seen[] {

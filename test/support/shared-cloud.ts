@@ -11,7 +11,7 @@ import { callsTo, startCloud, type Cloud, type OwnCloud, type Place } from './cl
 import { endedSessions, remainders } from './leaks.ts'
 
 /** The environment variable with the keeper's socket, for the test processes. */
-const VARIABLE = 'COB_TEST_SHELF'
+const VARIABLE = 'COB_TEST_SHARED'
 
 interface Lent extends Place {
   pid: number
@@ -30,8 +30,8 @@ interface Kept {
 
 /** vitest calls it before the first test of a run. The returned function ends all services, and throws when one of them leaves anything behind. */
 export default async function keep(): Promise<() => Promise<void>> {
-  const dir = mkdtempSync(join(tmpdir(), 'cob-shelf-'))
-  const shelf: Kept[] = []
+  const dir = mkdtempSync(join(tmpdir(), 'cob-shared-services-'))
+  const services: Kept[] = []
   let started = 0
 
   async function start(env: string): Promise<Kept> {
@@ -39,20 +39,20 @@ export default async function keep(): Promise<() => Promise<void>> {
     appendFileSync(log, '')
     const cloud = await startCloud(JSON.parse(env) as Record<string, string>, { onLog: (piece) => appendFileSync(log, piece) })
     const kept = { cloud, env, log, isLent: true }
-    shelf.push(kept)
+    services.push(kept)
     return kept
   }
   async function lend(env: string): Promise<Lent> {
-    const free = shelf.find((kept) => kept.env === env && !kept.isLent)
+    const free = services.find((kept) => kept.env === env && !kept.isLent)
     if (free) free.isLent = true
     const { cloud, log } = free ?? (await start(env))
     return { url: cloud.url, key: cloud.key, dataDir: cloud.dataDir, pid: cloud.pid(), log, from: readFileSync(log, 'utf8').length }
   }
   /** `clean`: whether nothing was left in it. Otherwise the next file gets another. */
   async function takeBack(dataDir: string, clean: boolean): Promise<void> {
-    const kept = shelf.find(({ cloud }) => cloud.dataDir === dataDir)!
+    const kept = services.find(({ cloud }) => cloud.dataDir === dataDir)!
     if (clean) kept.isLent = false
-    else await shelf.splice(shelf.indexOf(kept), 1)[0]!.cloud[Symbol.asyncDispose]()
+    else await services.splice(services.indexOf(kept), 1)[0]!.cloud[Symbol.asyncDispose]()
   }
 
   const server = createServer((incoming, reply) => {
@@ -76,14 +76,14 @@ export default async function keep(): Promise<() => Promise<void>> {
   process.env[VARIABLE] = socket
   // After Ctrl-C nothing waits for their ends, so each gets the signal that the person has sent to us.
   process.once('exit', () => {
-    for (const { cloud } of shelf) {
+    for (const { cloud } of services) {
       const service = nameProcess(cloud.pid())
       if (service) signalProcess(service, 'SIGINT')
     }
   })
   return async () => {
     server.close()
-    const ends = await Promise.allSettled(shelf.splice(0).map(({ cloud }) => cloud[Symbol.asyncDispose]()))
+    const ends = await Promise.allSettled(services.splice(0).map(({ cloud }) => cloud[Symbol.asyncDispose]()))
     rmSync(dir, { recursive: true, force: true })
     const errors = ends.flatMap((end) => (end.status === 'rejected' ? [String(end.reason)] : []))
     if (errors.length > 0) throw new Error(`shared services: ${errors.join('\n')}`)

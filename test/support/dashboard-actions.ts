@@ -3,7 +3,7 @@ import type { Locator, Page } from 'playwright-core'
 import { expect } from 'vitest'
 import { problemsOf } from './dashboard.ts'
 
-export interface Hands {
+export interface Actions {
   heading(name: string | RegExp, level?: number): Locator
   /** The open dialog with a form. */
   dialog(): Locator
@@ -17,7 +17,7 @@ export interface Hands {
   choose(name: RegExp, file: string): Promise<void>
 }
 
-export function handsOn(page: Page): Hands {
+export function actionsOn(page: Page): Actions {
   const dialog = () => page.locator('section[role=dialog]')
   const question = () => page.locator('section[role=alertdialog]')
   return {

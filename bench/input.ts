@@ -21,7 +21,7 @@ const SPAWNED = 'xdotool spawned'
 /** A path over the page, never twice the same pixel in a row. */
 const pointAt = (index: number): { x: number; y: number } => ({ x: 500 + ((index * 37) % 900), y: 400 + ((index * 23) % 500) })
 
-export async function measureHands(bench: Bench, service: Service): Promise<Row[]> {
+export async function measureInput(bench: Bench, service: Service): Promise<Row[]> {
   const { counts, display, pages, signal } = bench
   await using scope = new AsyncDisposableStack()
   const session = scope.use(await service.create())
