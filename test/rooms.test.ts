@@ -100,18 +100,6 @@ const RULES: Rule[] = [
     packages: [],
     why: 'people load it into their browsers as it is: its files import each other, and nothing else',
   },
-  {
-    files: 'control/service/system/docs/search.js',
-    may: ['control/service/system/docs/find.ts'],
-    packages: [],
-    why: 'people load it into their browsers, bundled with what the service searches by',
-  },
-  {
-    files: 'control/service/system/docs/find.ts',
-    may: [],
-    packages: ['minisearch'],
-    why: 'it runs in the service and in the browsers of people',
-  },
   { files: 'control/*/*/*/*.js', may: [], packages: [], why: 'people load it into their browsers as it is' },
   {
     files: 'control/service/engines.ts',

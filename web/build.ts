@@ -1,13 +1,14 @@
 // Builds the dashboard into .cob/web when its sources have changed: what control/service/dashboard serves. Safe to run at the same time as others.
-import { createHash, randomBytes } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { build } from 'vite'
 import { contracts } from '../src/control/modules.ts'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
+import { hashOf, isBuilt, replace } from './built.ts'
 
 const WEB = import.meta.dirname
 const OUT = join(PACKAGE_DIR, '.cob/web')
@@ -16,16 +17,11 @@ const COMPRESS_FROM_BYTES = 512
 
 /** Changes with everything that the built files depend on. */
 function sourcesTag(): string {
-  const hash = createHash('sha256')
-  const files = readdirSync(WEB, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !/\.(md|test\.ts)$/.test(entry.name))
-    .map((entry) => join(entry.parentPath, entry.name))
-    .sort()
-  for (const file of [...files, join(PACKAGE_DIR, 'package-lock.json')])
-    hash
-      .update(`${relative(PACKAGE_DIR, file)}\0`)
-      .update(readFileSync(file))
-      .update('\0')
+  const sources = readdirSync(WEB).filter((name) => name !== 'docs')
+  const hash = hashOf(
+    sources.map((name) => join(WEB, name)),
+    (name) => !/\.(md|test\.ts)$/.test(name),
+  )
   // Paths and rights come from the contracts; nothing else of them is in the bundle.
   for (const { id, method, path, right } of contracts.flatMap((group) => Object.values(group))) hash.update(`${id} ${method} ${path} ${right}\0`)
   return hash.digest('hex')
@@ -34,35 +30,18 @@ function sourcesTag(): string {
 /** Builds it, unless it is built from these sources already. Returns the folder. */
 export async function buildDashboard(): Promise<string> {
   const tag = sourcesTag()
-  const stamp = join(OUT, '.tag')
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === tag) return join(OUT, 'files')
+  if (isBuilt(OUT, tag)) return join(OUT, 'files')
   // Built beside it and moved there whole, so that a service that starts meanwhile never reads half of it.
   const made = `${OUT}.${randomBytes(6).toString('hex')}`
   try {
     await build({ configFile: join(WEB, 'vite.config.ts'), configLoader: 'native', logLevel: 'warn', build: { outDir: join(made, 'files') } })
     await compress(join(made, 'files'))
     writeFileSync(join(made, '.tag'), tag)
-    replace(made)
+    replace(OUT, made)
   } finally {
     rmSync(made, { recursive: true, force: true })
   }
   return join(OUT, 'files')
-}
-
-function replace(made: string): void {
-  const before = `${made}.before`
-  try {
-    renameSync(OUT, before)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-  }
-  try {
-    renameSync(made, OUT)
-  } catch (error) {
-    // Somebody else has just built it from the same sources.
-    if (!['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-  }
-  rmSync(before, { recursive: true, force: true })
 }
 
 /** Beside each file its brotli and gzip, made once with the most effort. */

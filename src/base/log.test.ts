@@ -1,6 +1,36 @@
-// Which parts of an error are logged.
+// What a line of a log has, and which parts of an error.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
 import { expect, test } from 'vitest'
 import { described } from './log.ts'
+
+test('a line is JSON from the least level on, and a program goes on when the reader of its log has left', async () => {
+  const program = `
+    import { makeLog } from ${JSON.stringify(new URL('log.ts', import.meta.url).href)}
+    const log = makeLog('trial', 'info').child({ part: 'a "b"' })
+    log.debug({}, 'nothing')
+    log.warn({ err: new Error('it broke'), count: 2n }, 'said')
+    process.stdin.once('end', () => {
+      for (let line = 0; line < 100; line++) log.info({}, 'nobody reads this')
+      setImmediate(() => setImmediate(() => process.exit(7)))
+    }).resume()`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const exited = once(child, 'exit')
+  const [line] = (await once(createInterface(child.stdout), 'line')) as [string]
+  expect(JSON.parse(line)).toEqual({
+    level: 40,
+    time: expect.any(Number),
+    name: 'trial',
+    part: 'a "b"',
+    err: expect.objectContaining({ type: 'Error', message: 'it broke' }),
+    count: '2',
+    msg: 'said',
+  })
+  child.stdout.destroy()
+  child.stdin.end()
+  expect(await exited).toEqual([7, null])
+})
 
 test('an error is logged with its message and causes, without the properties that a library attached to it', () => {
   const root = Object.assign(new Error('x'.repeat(10_000)), { code: 'HPE_HEADER_OVERFLOW', rawPacket: Buffer.alloc(16_384), query: 'secret' })

@@ -4,21 +4,22 @@ import { addAbortSignal, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import {
   AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
   DeleteObjectCommand,
   GetObjectCommand,
   HeadObjectCommand,
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
   PutObjectCommand,
-  type PutObjectCommandInput,
   S3Client,
   S3ServiceException,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
-import { Upload } from '@aws-sdk/lib-storage'
 import type { S3Settings } from '../base/s3-settings.ts'
 import { Slots } from '../base/slots.ts'
 import { Unavailable } from '../base/unavailable.ts'
+import { abortable } from '../base/wait.ts'
 import { assertKey, isKey, measured, PUT_MS, type Objects } from './objects.ts'
 
 /** Limit on a connection attempt. */
@@ -57,17 +58,6 @@ export function s3Objects({ bucket, endpoint, region, accessKeyId, secretAccessK
   })
   const files = new Slots(FILES_AT_ONCE)
   const parts = new Slots(PARTS_IN_ALL)
-  /** What ends each upload, by its key in the bucket. */
-  const uploads = new Map<string, AbortSignal>()
-  // The uploader has no limit for several uploads. A part that waits here has no request yet, so none of the client's timeouts runs.
-  client.middlewareStack.add(
-    (next, { commandName }) =>
-      (args) => {
-        if (commandName !== UploadPartCommand.name && commandName !== PutObjectCommand.name) return next(args)
-        return parts.run(() => next(args), uploads.get((args.input as PutObjectCommandInput).Key!))
-      },
-    { step: 'initialize', name: 'partsInAll' },
-  )
   const root = `${prefix}/`
   const at = (key: string) => {
     assertKey(key)
@@ -86,26 +76,54 @@ export function s3Objects({ bucket, endpoint, region, accessKeyId, secretAccessK
   }
 
   async function upload(key: string, body: Readable, signal: AbortSignal): Promise<void> {
+    const place = at(key)
     const limit = AbortSignal.timeout(PUT_MS)
     const ended = AbortSignal.any([signal, limit])
-    const sending = new Upload({ client, params: { ...at(key), Body: body }, partSize: PART_BYTES, queueSize: PARTS_AT_ONCE })
-    // When it is aborted, it removes its parts in the background. What remains after a crash is removed by dropUnfinished().
-    const abort = () => void sending.abort()
-    ended.addEventListener('abort', abort, { once: true })
-    uploads.set(root + key, ended)
     let broken: Error | undefined
     body.on('error', (error) => (broken ??= error))
     try {
-      signal.throwIfAborted()
-      await sending.done()
+      await abortable(send(place, partsOf(body), ended), ended)
     } catch (error) {
       signal.throwIfAborted()
+      if (limit.aborted) throw failure('an upload', new Error(`not complete within ${PUT_MS} ms`))
       // An error of the content is its owner's, unchanged.
-      throw broken ?? failure('an upload', limit.aborted ? new Error(`not complete within ${PUT_MS} ms`) : error)
+      throw broken ?? failure('an upload', error)
     } finally {
-      ended.removeEventListener('abort', abort)
-      uploads.delete(root + key)
       body.destroy()
+    }
+  }
+
+  /** Sends content as an object, or in parts when it has more than one. A part that waits has no request yet, so none of the client's timeouts runs. */
+  async function send(place: { Bucket: string; Key: string }, content: AsyncGenerator<Buffer>, signal: AbortSignal): Promise<void> {
+    const first = ((await content.next()).value as Buffer | undefined) ?? Buffer.alloc(0)
+    if (first.length < PART_BYTES) {
+      await parts.run(() => client.send(new PutObjectCommand({ ...place, Body: first }), { abortSignal: signal }), signal)
+      return
+    }
+    const { UploadId } = await client.send(new CreateMultipartUploadCommand(place), { abortSignal: signal })
+    const failed = new AbortController()
+    const ended = AbortSignal.any([signal, failed.signal])
+    const sent: { PartNumber: number; ETag: string | undefined }[] = []
+    let count = 0
+    const next = async (): Promise<Buffer | undefined> => (await content.next()).value as Buffer | undefined
+    const sendFrom = async (part: Buffer | undefined): Promise<void> => {
+      for (let Body = part ?? (await next()); Body; Body = await next()) {
+        const PartNumber = ++count
+        const command = new UploadPartCommand({ ...place, UploadId, PartNumber, Body })
+        const { ETag } = await parts.run(() => client.send(command, { abortSignal: ended }), ended)
+        sent.push({ PartNumber, ETag })
+      }
+    }
+    try {
+      // The first part is not waited for before the second one is read.
+      await Promise.all(Array.from({ length: PARTS_AT_ONCE }, (_, at) => sendFrom(at === 0 ? first : undefined)))
+      const Parts = sent.toSorted((a, b) => a.PartNumber - b.PartNumber)
+      await client.send(new CompleteMultipartUploadCommand({ ...place, UploadId, MultipartUpload: { Parts } }), { abortSignal: ended })
+    } catch (error) {
+      failed.abort(error)
+      // In the background. What remains then, or after a crash, is removed by dropUnfinished().
+      client.send(new AbortMultipartUploadCommand({ ...place, UploadId })).catch(() => {})
+      throw error
     }
   }
 
@@ -196,6 +214,23 @@ export function s3Objects({ bucket, endpoint, region, accessKeyId, secretAccessK
     },
     [Symbol.dispose]: () => client.destroy(),
   }
+}
+
+/** A stream in pieces of one part's size; the last one is smaller, and it is not empty. */
+async function* partsOf(body: Readable): AsyncGenerator<Buffer> {
+  let chunks: Buffer[] = []
+  let bytes = 0
+  for await (let chunk of body as AsyncIterable<Buffer>) {
+    for (; bytes + chunk.length >= PART_BYTES; bytes = 0) {
+      const rest = PART_BYTES - bytes
+      yield Buffer.concat([...chunks, chunk.subarray(0, rest)])
+      chunks = []
+      chunk = chunk.subarray(rest)
+    }
+    chunks.push(chunk)
+    bytes += chunk.length
+  }
+  if (bytes > 0) yield Buffer.concat(chunks)
 }
 
 /** Whether S3 says that an object or an upload is not there. A missing bucket is a different error. */

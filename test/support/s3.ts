@@ -80,7 +80,9 @@ export async function s3Server(): Promise<S3Server> {
 
   const server = createServer((request, response) => {
     void (async () => {
-      const body = await buffer(request)
+      const body = await buffer(request).catch(() => undefined)
+      // Its client has left.
+      if (body === undefined) return
       if (request.method === 'PUT') it.counts.begun++
       if (it.trouble.ms !== undefined) await new Promise((resolve) => setTimeout(resolve, it.trouble.ms))
       if (request.socket.destroyed) return
