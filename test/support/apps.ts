@@ -209,13 +209,7 @@ export async function startAppHost(): Promise<AppHost> {
 }
 
 /** A build as a killed service leaves it: in progress, its sandbox alive and done, `read` of its events stored. */
-export async function leaveBuild(
-  host: AppHost,
-  before: Deployments,
-  what: Deploy,
-  read: number,
-  { hasArchiveWhole = true } = {},
-): Promise<string> {
+export async function leaveBuild(host: AppHost, before: Deployments, what: Deploy, read: number, { hasArchiveWhole = true } = {}): Promise<string> {
   const signal = AbortSignal.timeout(BUILT_MS)
   const { id } = await before.create(DEFAULT_PROJECT, deployParts(what), signal)
   const sandbox = newId()
