@@ -15,7 +15,7 @@ export const migrationNames = (): string[] =>
     .map((name) => name.slice(0, -4))
     .sort()
 
-/** Before the first release, 38 migrations made these tables. A database that has had all of them has had the first one of this version. */
+/** Before the first release, the migrations 0001 to 0038 made these tables. A database that has had all of them has had the first one of this version. */
 const [SCHEMA, FIRST_BEFORE, LAST_BEFORE] = ['0001-schema', '0001-foundation', '0038-build-sandboxes'] as const
 
 /** The migrations that a database has had, by their present names. */
