@@ -1,6 +1,6 @@
 // Room on the disk of the data directory: how much is left, whether that is enough, and a reserve for the database.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { mkdirSync, readdirSync, rmSync, statfsSync, statSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -51,8 +51,7 @@ function ballastIn(dir: string): string[] {
   try {
     return readdirSync(ballastOf(dir))
   } catch (error) {
-    // Earlier versions had one file.
-    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw error
   }
 }
@@ -68,7 +67,6 @@ export async function takeBallast(dir: string, reserveMb: number): Promise<void>
   const kept = problem === undefined ? reserveMb : GIVEN_PIECES
   const taken = Math.min(wanted - has, Math.floor(freeBytes / MIB) - kept)
   if (taken <= 0) return
-  if (statSync(ballastOf(dir), { throwIfNoEntry: false })?.isFile()) rmSync(ballastOf(dir))
   mkdirSync(ballastOf(dir), { recursive: true, mode: 0o700 })
   for (let left = taken; left > 0; left--) {
     const file = join(ballastOf(dir), randomUUID())

@@ -3,18 +3,15 @@ import { describe, expect, test } from 'vitest'
 import { extensionZip, MANIFEST } from '../../test/support/extensions.ts'
 import { makeZip } from '../../test/support/zips.ts'
 import { checkExtension, checkPacked, EXTENSION_LIMITS, withoutComments } from './extension-zip.ts'
-import { BadZip, type ZipSource } from './unzip.ts'
+import { BadArchive } from './archive/contents.ts'
+import { bytesSource, type ZipSource } from './archive/zip.ts'
 
-const source = (zip: Buffer): ZipSource => ({
-  size: zip.length,
-  read: async (target, offset, length, position) => zip.copy(target, offset, position, position + length),
-})
-const check = (zip: Buffer) => checkExtension(source(zip), AbortSignal.timeout(10_000))
+const check = (zip: Buffer) => checkExtension(bytesSource(zip), AbortSignal.timeout(10_000))
 /** Why a zip is refused. */
 const refusal = (zip: Buffer) =>
   check(zip).then(
     () => 'taken',
-    (error: unknown) => (error instanceof BadZip ? error.message : Promise.reject(error as Error)),
+    (error: unknown) => (error instanceof BadArchive ? error.message : Promise.reject(error as Error)),
   )
 const manifest = (changes: object) => extensionZip({}, { ...MANIFEST, ...changes })
 const withEntry = (entry: Parameters<typeof makeZip>[0][number]) => makeZip([{ name: 'manifest.json', content: JSON.stringify(MANIFEST) }, entry])
@@ -89,7 +86,7 @@ describe('an archive is refused', () => {
   })
 
   test('with thousands of files two thousand folders down, in no more time than their names take to read', async () => {
-    const deep = 'a/'.repeat(2_040)
+    const deep = 'a/'.repeat(1_990)
     const zip = makeZip(Array.from({ length: 4_000 }, (__, at) => ({ name: `${deep}${at}`, store: true })))
     // CPU time, so that a busy machine does not matter. Looking at each folder of each name takes a minute.
     const from = process.cpuUsage()
@@ -107,7 +104,7 @@ describe('an archive is refused', () => {
 })
 
 test('of the zip in a .crx its version is told, whatever lies beside the manifest; it is at the root and has version 3', async () => {
-  const packed = (zip: Buffer) => checkPacked(source(zip), AbortSignal.timeout(10_000))
+  const packed = (zip: Buffer) => checkPacked(bytesSource(zip), AbortSignal.timeout(10_000))
   expect(await packed(extensionZip({ 'update.xml': '' }, { ...MANIFEST, version: '1.2.3', permissions: ['webRequestBlocking'] }))).toBe('1.2.3')
   await expect(packed(makeZip([{ name: 'ext/manifest.json', content: JSON.stringify(MANIFEST) }]))).rejects.toThrow('has no manifest.json at its root')
   await expect(packed(manifest({ manifest_version: 2 }))).rejects.toThrow('manifest_version 2, which Chromium no longer supports')

@@ -1,9 +1,10 @@
 // What the archive of an extension has to be: looked at before it is stored, and again before it is unpacked in a session. Nothing is unpacked here but
 // the manifest.
-import { openZipSource, BadZip, type ZipEntry, type ZipLimits, type ZipSource } from './unzip.ts'
+import { BadArchive, Contents, type ArchiveLimits } from './archive/contents.ts'
+import { openZip, type ZipEntry, type ZipSource } from './archive/zip.ts'
 
 /** The largest extensions of the store have some 10,000 files. The sizes are those that the zip gives; what is unpacked is counted again. */
-export const EXTENSION_LIMITS: ZipLimits = { entries: 20_000, bytes: 512 * 1024 ** 2, ratio: 200, ratioFromBytes: 50 * 1024 ** 2 }
+export const EXTENSION_LIMITS: ArchiveLimits = { entries: 20_000, bytes: 512 * 1024 ** 2, ratio: 200, ratioFromBytes: 50 * 1024 ** 2 }
 const EXTENSION_RULES = { strictNames: true, anyModes: false, oneStep: 64 * 1024, limits: EXTENSION_LIMITS }
 const MAX_MANIFEST_BYTES = 1024 * 1024
 
@@ -17,25 +18,27 @@ export interface ExtensionZip {
   crx?: string
 }
 
-/** Checks the archive of an extension. @throws BadZip, and what the source throws */
+/** Checks the archive of an extension. @throws BadArchive, and what the source throws */
 export async function checkExtension(source: ZipSource, signal: AbortSignal): Promise<ExtensionZip> {
   const { root, manifest, beside } = await look(source, signal)
   const hasUpdate = beside.includes('update.xml')
   const [crx, ...more] = beside.filter((name) => name.endsWith('.crx'))
-  if (more.length > 0) throw new BadZip(`has more than one .crx file beside its ${MANIFEST}`)
+  if (more.length > 0) throw new BadArchive(`has more than one .crx file beside its ${MANIFEST}`)
   if (hasUpdate !== (crx !== undefined))
-    throw new BadZip(
+    throw new BadArchive(
       `has ${hasUpdate ? 'an update.xml and no .crx file' : 'a .crx file and no update.xml'} beside its ${MANIFEST}; an installation by policy needs both`,
     )
   if (manifest.permissions.includes(BLOCKING) && !hasUpdate)
-    throw new BadZip(`asks for the permission ${BLOCKING}, which Chromium gives only to extensions that a policy installs: add update.xml and the .crx file`)
+    throw new BadArchive(
+      `asks for the permission ${BLOCKING}, which Chromium gives only to extensions that a policy installs: add update.xml and the .crx file`,
+    )
   return crx === undefined ? { root } : { root, crx }
 }
 
-/** Checks the zip in a CRX. Returns the version of the extension. @throws BadZip, and what the source throws */
+/** Checks the zip in a CRX. Returns the version of the extension. @throws BadArchive, and what the source throws */
 export async function checkPacked(source: ZipSource, signal: AbortSignal): Promise<string> {
   const { root, manifest } = await look(source, signal)
-  if (root !== '') throw new BadZip(`has no ${MANIFEST} at its root`)
+  if (root !== '') throw new BadArchive(`has no ${MANIFEST} at its root`)
   return manifest.version
 }
 
@@ -47,28 +50,25 @@ interface Seen {
 }
 
 async function look(source: ZipSource, signal: AbortSignal): Promise<Seen> {
-  const zip = await openZipSource(source, EXTENSION_RULES, signal)
+  const zip = await openZip(source, EXTENSION_RULES, signal)
   /** The files at the root and in its folders, by their paths. */
   const shallow = new Map<string, FileEntry>()
   const tops = new Set<string>()
-  let bytes = 0
+  const sizes = new Contents(EXTENSION_LIMITS, source.size)
   for await (const entry of zip.entries()) {
-    if (entry.kind === 'link') throw new BadZip(`has a link "${entry.name}"`)
+    if (entry.kind === 'link') throw new BadArchive(`has a link "${entry.name}"`)
     const [top, ...rest] = entry.path.split('/')
     tops.add(top!)
     if (entry.kind === 'directory') continue
-    if (entry.isSpecial) throw new BadZip(`has "${entry.name}", which is neither a file nor a directory`)
-    bytes += entry.bytes
-    if (bytes > EXTENSION_LIMITS.bytes) throw new BadZip(`unpacks to more than ${EXTENSION_LIMITS.bytes} bytes`)
-    if (bytes > EXTENSION_LIMITS.ratioFromBytes && bytes > EXTENSION_LIMITS.ratio * source.size)
-      throw new BadZip(`unpacks to more than ${EXTENSION_LIMITS.ratio} times its size`)
+    if (entry.isSpecial) throw new BadArchive(`has "${entry.name}", which is neither a file nor a directory`)
+    sizes.count(entry.bytes)
     if (rest.length < 2) shallow.set(entry.path, entry)
   }
   const [folder, ...others] = [...tops].filter((top) => top !== BESIDE)
   const root = shallow.has(MANIFEST) || folder === undefined || others.length > 0 ? '' : folder
   const at = (name: string) => (root === '' ? name : `${root}/${name}`)
   const manifest = shallow.get(at(MANIFEST))
-  if (!manifest) throw new BadZip(`has no ${MANIFEST}, neither at its root nor in a folder that holds everything`)
+  if (!manifest) throw new BadArchive(`has no ${MANIFEST}, neither at its root nor in a folder that holds everything`)
   const beside = [...shallow.keys()].filter((path) => path.startsWith(at(''))).map((path) => path.slice(at('').length))
   return { root, manifest: checkManifest(await textOf(manifest)), beside: beside.filter((name) => !name.includes('/')) }
 }
@@ -79,13 +79,13 @@ const BLOCKING = 'webRequestBlocking'
 type FileEntry = Extract<ZipEntry, { kind: 'file' }>
 
 async function textOf({ bytes, content }: FileEntry): Promise<string> {
-  if (bytes > MAX_MANIFEST_BYTES) throw new BadZip(`has a ${MANIFEST} of more than ${MAX_MANIFEST_BYTES} bytes`)
+  if (bytes > MAX_MANIFEST_BYTES) throw new BadArchive(`has a ${MANIFEST} of more than ${MAX_MANIFEST_BYTES} bytes`)
   const chunks: Buffer[] = []
   for await (const chunk of content()) chunks.push(chunk)
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
   } catch {
-    throw new BadZip(`has a ${MANIFEST} that is not UTF-8`)
+    throw new BadArchive(`has a ${MANIFEST} that is not UTF-8`)
   }
 }
 
@@ -94,9 +94,9 @@ interface Manifest {
   permissions: unknown[]
 }
 
-/** Checks what Chromium needs of every manifest. @throws BadZip */
+/** Checks what Chromium needs of every manifest. @throws BadArchive */
 function checkManifest(text: string): Manifest {
-  const wrong = (what: string) => new BadZip(`has a ${MANIFEST} ${what}`)
+  const wrong = (what: string) => new BadArchive(`has a ${MANIFEST} ${what}`)
   let manifest: Record<string, unknown> | null
   try {
     manifest = JSON.parse(withoutComments(text)) as Record<string, unknown> | null

@@ -193,7 +193,12 @@ describe('cob upgrade', () => {
       try {
         expect(await run(['--check'], env, 'upgrade')).toMatchObject({ code: 0, out: saying(`makes 1 migration: ${last}`) })
         expect(await run([join(cloud.paths.root, 'x.tar')], env, 'backup')).toMatchObject({ code: 1, err: saying('of an older version of Cob') })
+        await cloud.query('insert into kysely_migration values ($1, $2)', ['0001-foundation', row!.timestamp])
+        const tooOld = { code: 1, err: saying('is of a version before the first release (its last migration is 0001-foundation)') }
+        expect(await run(['list'], env, 'keys')).toMatchObject(tooOld)
+        expect(await run(['--check'], env, 'upgrade')).toMatchObject({ code: 1, out: tooOld.err })
       } finally {
+        await cloud.query('delete from kysely_migration where name = $1', ['0001-foundation'])
         await cloud.query('insert into kysely_migration values ($1, $2)', [last, row!.timestamp])
       }
       for (const [later, code, said] of [

@@ -94,11 +94,11 @@ export class CodeUnavailable extends Error {
   override name = 'CodeUnavailable'
 }
 
-/** How the sandbox of an app is started: for a build, for one run, or to pack code again. */
+/** How the sandbox of an app is started: for a build or for one run. */
 export interface AppSandboxSpec {
   /** Of a build. Another sandbox has an id of its own. */
   id: string
-  /** The code that it runs or packs; none for a build. */
+  /** The code that it runs; none for a build. */
   code?: AppCode
   /** The input for the runner inside. */
   runner: RunnerSpec

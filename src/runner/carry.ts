@@ -1,23 +1,8 @@
-// Packing code that is there, and unpacking code that comes: the runners of sandboxes that do nothing else.
+// Unpacking code that comes: the runner of sandboxes that do nothing else.
 import type { Readable } from 'node:stream'
-import { CannotPack, openPacked, packFolder, unpackFolder } from './pack.ts'
+import { CannotPack, unpackFolder } from './pack.ts'
 import type { RunnerPaths } from './limits.ts'
 import { Refused, type Work } from './serve.ts'
-
-/** Packing 30 MB takes a second. */
-const PACK_MS = 10 * 60_000
-
-export function hostPack(paths: RunnerPaths): Work {
-  const packed = packFolder(paths.app, paths.packed, AbortSignal.timeout(PACK_MS))
-  packed.catch(() => {}) // the call tells it
-  return {
-    ready: Promise.resolve({ ok: true }),
-    async packed() {
-      await packed.catch(refuse)
-      return openPacked(paths.packed)
-    },
-  }
-}
 
 export function hostUnpack(paths: RunnerPaths): Work {
   let begun = false
@@ -32,8 +17,7 @@ export function hostUnpack(paths: RunnerPaths): Work {
 }
 
 /** Unpacks code into the folder of an app. @throws Refused when it cannot be unpacked */
-export const unpackInto = (app: string, body: Readable): Promise<void> => unpackFolder(body, app).catch(refuse)
-
-function refuse(error: unknown): never {
-  throw error instanceof CannotPack ? new Refused(400, error.message) : error
-}
+export const unpackInto = (app: string, body: Readable): Promise<void> =>
+  unpackFolder(body, app).catch((error: unknown) => {
+    throw error instanceof CannotPack ? new Refused(400, error.message) : error
+  })

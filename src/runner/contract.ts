@@ -25,8 +25,8 @@ export type Source = z.infer<typeof Source>
 /** A runner's settings. */
 export const RunnerSpec = z.object({
   id: z.string(),
-  /** A build makes code and packs it; `pack` packs code that is there; `unpack` takes packed code; a run runs it. */
-  kind: z.enum(['build', 'pack', 'unpack', 'run']),
+  /** A build makes code and packs it; `unpack` takes packed code; a run runs it. */
+  kind: z.enum(['build', 'unpack', 'run']),
   /** For builds. */
   source: Source.optional(),
   /** Variables for the app's code: the caller's, overridden by ours (KERNEL_API_KEY, KERNEL_BASE_URL, ENTRYPOINT_RELPATH). */

@@ -1,4 +1,4 @@
-// The runner: the process in an app's sandbox that serves its contract. It builds the app, packs or unpacks its code, or supervises one run of it.
+// The runner: the process in an app's sandbox that serves its contract. It builds the app, unpacks its code, or supervises one run of it.
 // Every import here delays a run, so imports that only builds need are loaded on demand.
 import '../base/own-program.ts'
 import { readFileSync } from 'node:fs'
@@ -34,8 +34,6 @@ async function workOf(spec: RunnerSpec, paths: RunnerPaths, events: Events): Pro
       return (await import('./run.ts')).hostRun(spec, paths, events)
     case 'build':
       return (await import('./build.ts')).hostBuild(spec, paths, events)
-    case 'pack':
-      return (await import('./carry.ts')).hostPack(paths)
     case 'unpack':
       return (await import('./carry.ts')).hostUnpack(paths)
   }

@@ -17,7 +17,10 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { packFolder } from './pack.ts'
 import { openLab, type Lab } from './runner.suite.ts'
+
+const PACK_MS = 60_000
 
 let lab: Lab
 beforeAll(() => {
@@ -32,8 +35,9 @@ const folder = (): string => {
   return dir
 }
 async function pack(tree: string): Promise<Buffer> {
-  await using runner = await lab.start({ kind: 'pack' }, tree)
-  return await runner.packed()
+  const into = `${folder()}/packed`
+  await packFolder(tree, into, AbortSignal.timeout(PACK_MS))
+  return readFileSync(into)
 }
 async function unpack(packed: Buffer, into = folder()): Promise<string> {
   await using runner = await lab.start({ kind: 'unpack' }, into)
@@ -104,7 +108,7 @@ test('links, holes, long names and modes stay; sockets, set-uid bits and files t
 test('a tree whose paths are too long to be unpacked is refused when it is packed', async () => {
   const tree = folder()
   execFileSync('/bin/sh', ['-c', 'n=$(printf %0200d 0); for i in $(seq 25); do mkdir $n && cd -P $n || exit 1; done'], { cwd: tree })
-  await expect(pack(tree)).rejects.toMatchObject({ status: 400, said: expect.stringContaining('a path has more than 4000 bytes') as string })
+  await expect(pack(tree)).rejects.toThrow('a path has more than 4000 bytes')
   execFileSync('rm', ['-rf', tree])
 })
 

@@ -1,4 +1,5 @@
 // The database: connecting, the tables as types, migrations. One SQL dialect, Postgres.
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import { Migrator, type Migration } from 'kysely/migration'
@@ -8,7 +9,7 @@ import { abortable, within } from '../base/wait.ts'
 import { KEEP_ALIVE, Pool, type DbAddress, type StoreState } from './pool.ts'
 
 export type { DbAddress } from './pool.ts'
-import { MIGRATIONS, migrationNames, standingOf } from './schema.ts'
+import { MIGRATIONS, migrationNames, renameMigrations, standingOf } from './schema.ts'
 import type { Tables } from './tables.ts'
 
 export type Db = Kysely<Tables>
@@ -48,8 +49,10 @@ export function connectDb(address: DbAddress, log: Log): Db {
 
 /** The migrations, applied in the order of their names. The migrator takes an advisory lock, so several control planes may start at once. */
 export function migratorOf(db: Db): Migrator {
-  const getMigrations = async () =>
-    Object.fromEntries(await Promise.all(migrationNames().map(async (name) => [name, (await import(join(MIGRATIONS, `${name}.ts`))) as Migration])))
+  const migrationOf = (name: string): Migration => ({
+    up: async (transaction) => void (await sql.raw(readFileSync(join(MIGRATIONS, `${name}.sql`), 'utf8')).execute(transaction)),
+  })
+  const getMigrations = async () => Object.fromEntries(migrationNames().map((name) => [name, migrationOf(name)]))
   return new Migrator({ db, provider: { getMigrations } })
 }
 
@@ -74,6 +77,7 @@ export async function upgradeDb(address: DbAddress, signal?: AbortSignal): Promi
   const upgrade = async (): Promise<{ error?: unknown }> => {
     const { schema, why } = await standingOf(db)
     if (why !== undefined) return { error: new Error(why) }
+    if (schema.done.length > 0) await renameMigrations(db)
     // A newer version has only added to the tables.
     return schema.unknown.length > 0 ? {} : await migratorOf(db).migrateToLatest()
   }

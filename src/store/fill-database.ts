@@ -8,6 +8,7 @@ import { abortable, within } from '../base/wait.ts'
 import { quoted, readTables, withoutRules, type Table } from './copy-catalog.ts'
 import { differences, named, overClient, STALL_MS, sums, type Connection, type TableSum } from './copy-database.ts'
 import { migratorOf, type Db } from './db.ts'
+import { presentNames, renameMigrations } from './schema.ts'
 
 export interface Contents {
   tables: (Table & TableSum)[]
@@ -40,7 +41,7 @@ export function fillDatabase(to: Connection, contents: Contents, { rows, adjust,
     const { tables, sequences, migrations } = contents
     const transaction = await overClient(client).startTransaction().execute()
     tell('database: making its tables')
-    const made = await migratorOf(transaction).migrateTo(migrations.at(-1)!)
+    const made = await migratorOf(transaction).migrateTo(presentNames(migrations).at(-1)!)
     if (made.error) throw made.error
     const odd = differences(tables, await readTables(client))
     if (odd.length > 0) throw new Error(`this version of Cob makes these tables in another form than the one of the backup: ${odd.join(', ')}`)
@@ -55,6 +56,7 @@ export function fillDatabase(to: Connection, contents: Contents, { rows, adjust,
     const there = await sums(to, tables)
     const lost = there.filter((one, at) => one.checksum !== tables[at]!.checksum || one.rows !== tables[at]!.rows)
     if (lost.length > 0) throw new Error(`the rows differ from those of the backup in ${named(lost)}; nothing was kept of them`)
+    await renameMigrations(transaction)
     const upgraded = await migratorOf(transaction).migrateToLatest()
     if (upgraded.error) throw upgraded.error
     await adjust(transaction)

@@ -1,8 +1,10 @@
 // Which forms of the tables a version starts with, and that migrations are what their names say.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import pg from 'pg'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ownPostgres } from '../../test/support/postgres.ts'
+import { beforeRelease, ownPostgres } from '../../test/support/postgres.ts'
 import { silentLog } from '../base/log.ts'
 import { connectDb, migratorOf, openDb, type Db } from './db.ts'
 import { breaks, migrationNames, replicasThere, schemaOf, whyNot } from './schema.ts'
@@ -58,9 +60,6 @@ test('replicas that work with the tables are counted, and a version that breaks 
   expect(whyNot({ done: [], pending: ['0002-b'], unknown: ['0003-x'] }, 0)).toMatch(/does not know \(0003-x\), and lacks others \(0002-b\)/)
 })
 
-/** The last migration of the time when names said nothing. */
-const UNDECLARED = '0038-build-sandboxes'
-
 /** What older programs count on: their tables, columns with their types, and that rows without what is new can be written. */
 async function promises(db: Db): Promise<Map<string, { type: string; required: boolean }>> {
   const { rows } = await sql<{ column: string; type: string; required: boolean }>`
@@ -101,22 +100,53 @@ test('a migration that does more than add to the tables says so by its name', as
   await using opened = new AsyncDisposableStack()
   const address = await addressOf('one_by_one')
   const db = opened.adopt(connectDb(address, silentLog), (one) => one.destroy())
-  const found = new Map<string, string[]>()
-  for (const name of migrationNames())
-    found.set(
-      name,
-      await damage(db, async () => {
-        const { error } = await migratorOf(db).migrateTo(name)
-        if (error) throw error
-      }),
-    )
-  // These did, in the time before names said so.
-  expect([...found].filter(([name, what]) => name <= UNDECLARED && what.some((one) => one.endsWith('is gone'))).map(([name]) => name)).toContain('0012-scopes')
-  for (const [name, what] of found) if (name > UNDECLARED && !breaks(name)) expect({ name, what }).toEqual({ name, what: [] })
+  for (const name of migrationNames()) {
+    const what = await damage(db, async () => {
+      const { error } = await migratorOf(db).migrateTo(name)
+      if (error) throw error
+    })
+    if (!breaks(name)) expect({ name, what }).toEqual({ name, what: [] })
+  }
   const rule = () => sql`alter table api_keys add constraint narrow check (name <> 'x')`.execute(db)
   expect(await damage(db, async () => void (await rule()))).toEqual(['api_keys.narrow is another rule'])
   expect(await damage(db, async () => void (await sql`alter table api_keys add column a text, add column b text not null default ''`.execute(db)))).toEqual([])
   expect(await damage(db, async () => void (await sql`alter table api_keys add column c text not null`.execute(db)))).toEqual([
     'api_keys.c is new and required',
   ])
+  expect(await damage(db, async () => void (await sql`alter table api_keys rename column masked to hidden`.execute(db)))).toEqual([
+    'api_keys.masked is gone',
+    'api_keys.hidden is new and required',
+  ])
+})
+
+test('the types of tables have the columns of the schema, and say which may be null', async () => {
+  await using opened = new AsyncDisposableStack()
+  const db = opened.adopt(await openDb(await addressOf('types'), silentLog), (one) => one.destroy())
+  const { rows } = await sql<{ column: string }>`
+    select table_name || '.' || column_name || case is_nullable when 'YES' then ' | null' else '' end as column
+    from information_schema.columns where table_schema = 'public' and table_name not like 'kysely%' order by 1`.execute(db)
+  const typed = ['tables', 'tables-logins', 'tables-people'].flatMap((file) => {
+    let table = ''
+    return [...readFileSync(join(import.meta.dirname, `${file}.ts`), 'utf8').matchAll(/^ {2}(\w+): \{$|^ {4}(\w+): (.*)$/gm)].flatMap(
+      ([, name, column, type]) => {
+        table = name ?? table
+        return column === undefined ? [] : `${table}.${column}${/\bnull\b/.test(type!) ? ' | null' : ''}`
+      },
+    )
+  })
+  expect(typed.sort()).toEqual(rows.map(({ column }) => column).sort())
+})
+
+test('a database with all migrations of before the first release goes on, as the same one; one with fewer is refused', async () => {
+  const address = await addressOf('before')
+  await using opened = new AsyncDisposableStack()
+  const db = opened.adopt(await openDb(address, silentLog), (one) => one.destroy())
+  await beforeRelease(db, '0037-oauth')
+  const refused = openDb(address, silentLog)
+  await expect(refused).rejects.toThrow(/its last migration is 0037-oauth\), which only the last version before it, with 0038-build-sandboxes/)
+  await beforeRelease(db, '0038-build-sandboxes')
+  expect(await schemaOf(db)).toEqual({ done: ['0001-schema'], pending: migrationNames().slice(1), unknown: [] })
+  for (const one of await Promise.all([openDb(address, silentLog), openDb(address, silentLog)])) await one.destroy()
+  const { rows } = await sql`select * from kysely_migration where name < '0002'`.execute(db)
+  expect(rows).toEqual([{ name: '0001-schema', timestamp: '2026-11-01T00:00:00.000Z' }])
 })

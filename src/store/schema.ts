@@ -11,9 +11,29 @@ export const MIGRATIONS = join(import.meta.dirname, 'migrations')
 /** The names of all migrations of this version, in their order. */
 export const migrationNames = (): string[] =>
   readdirSync(MIGRATIONS)
-    .filter((name) => name.endsWith('.ts'))
-    .map((name) => name.slice(0, -3))
+    .filter((name) => name.endsWith('.sql'))
+    .map((name) => name.slice(0, -4))
     .sort()
+
+/** Before the first release, the migrations 0001 to 0038 made these tables. A database that has had all of them has had the first one of this version. */
+const [SCHEMA, FIRST_BEFORE, LAST_BEFORE] = ['0001-schema', '0001-foundation', '0038-build-sandboxes'] as const
+
+/** The migrations that a database has had, by their present names. */
+export const presentNames = (had: string[]): string[] => (had.includes(LAST_BEFORE) ? [SCHEMA, ...had.filter((name) => name > LAST_BEFORE)] : had)
+
+/** Writes the present names into the database. The earliest time stays: it tells databases apart (sweep.ts). */
+export async function renameMigrations(db: Db): Promise<void> {
+  await sql`
+    with had as (
+      delete from kysely_migration where name <= ${LAST_BEFORE} collate "C" and exists (select from kysely_migration where name = ${LAST_BEFORE}) returning timestamp)
+    insert into kysely_migration select ${SCHEMA}, min(timestamp) from had having count(*) > 0`.execute(db)
+}
+
+/** Why this version cannot bring tables with these migrations up to date; undefined when it can. */
+export const tooOld = (names: readonly string[]): string | undefined =>
+  names.includes(FIRST_BEFORE)
+    ? `is of a version before the first release (its last migration is ${names.at(-1)!}), which only the last version before it, with ${LAST_BEFORE}, brings up to date`
+    : undefined
 
 /**
  * Ends the name of a migration that does more than add to the tables: versions without it cannot work with them. The name is the declaration, because the database keeps it,
@@ -33,7 +53,7 @@ export interface Schema {
 export async function schemaOf(db: Db): Promise<Schema> {
   const { rows: there } = await sql<{ is: string | null }>`select to_regclass('kysely_migration')::text as is`.execute(db)
   const { rows } = there[0]!.is === null ? { rows: [] } : await sql<{ name: string }>`select name from kysely_migration order by name collate "C"`.execute(db)
-  const [names, had] = [migrationNames(), rows.map(({ name }) => name)]
+  const [names, had] = [migrationNames(), presentNames(rows.map(({ name }) => name))]
   return {
     done: names.filter((name) => had.includes(name)),
     pending: names.filter((name) => !had.includes(name)),
@@ -43,6 +63,8 @@ export async function schemaOf(db: Db): Promise<Schema> {
 
 /** Why this version does not start with such tables; undefined when it does. `replicas`: how many others work with them now. */
 export function whyNot({ pending, unknown }: Schema, replicas: number): string | undefined {
+  const old = tooOld(unknown)
+  if (old !== undefined) return `the database ${old}. Start that version once, and then this one`
   const broken = unknown.filter(breaks)
   if (broken.length > 0)
     return `the database was upgraded by a newer version of Cob, and this one cannot work with its tables (${broken.join(', ')}). Use that version, or restore a backup of this one`

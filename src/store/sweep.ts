@@ -42,7 +42,7 @@ export async function removeUnnamed(
       const old = page.filter(({ modified }) => modified < before)
       if (old.length === 0) continue
       // After the list: a row that was written meanwhile counts.
-      const named = await namedAmong(owner, old)
+      const named = new Set(await owner.named([...new Set(old.map(({ key }) => idOf(owner, key)))]))
       for (const { key, modified } of old.filter((found) => !named.has(found.key))) {
         signal.throwIfAborted()
         if (failures.length >= MAX_FAILURES) return { removed, foreign, failures }
@@ -96,12 +96,6 @@ export async function belongTo(objects: Objects, at: Date, signal: AbortSignal):
   return (await ownerOf(objects, signal)) === mine
 }
 
-/** Whether the objects belong to another database than the one made at `at`. Nothing is written. */
-export async function belongToAnother(objects: Objects, at: Date, signal: AbortSignal): Promise<boolean> {
-  const owner = await ownerOf(objects, signal)
-  return owner !== undefined && owner !== ownerName(at)
-}
-
 /** The name of the database that was made at `at`. */
 export const ownerName = (at: Date): string => `database of ${at.toISOString()}`
 
@@ -119,24 +113,10 @@ export async function madeAt(db: Db): Promise<Date> {
   return at
 }
 
-/** The keys among these that rows name. */
-async function namedAmong(owner: ObjectOwner, page: readonly Listed[]): Promise<Set<string>> {
-  return new Set(await owner.named([...new Set(page.map(({ key }) => idOf(owner, key)))]))
-}
-
 /** Whether a row of any scope names this object. */
 export async function isNamed(owners: readonly ObjectOwner[], key: string): Promise<boolean> {
   const owner = owners.find(({ prefix }) => key.startsWith(`${prefix}/`))
   return owner !== undefined && (await owner.named([idOf(owner, key)])).includes(key)
-}
-
-/** Objects of this owner that rows name, page by page; `unnamed` is how many others were among each page. */
-export async function* namedObjects(objects: Objects, owner: ObjectOwner, signal: AbortSignal): AsyncGenerator<{ named: Listed[]; unnamed: number }> {
-  for await (const page of inPages(objects.list(owner.prefix, signal))) {
-    const keys = await namedAmong(owner, page)
-    const named = page.filter(({ key }) => keys.has(key))
-    yield { named, unnamed: page.length - named.length }
-  }
 }
 
 const idOf = ({ prefix }: ObjectOwner, key: string): string => key.slice(prefix.length + 1).split('.')[0]!

@@ -1,4 +1,4 @@
-// The tables of people and their sign-ins as types. The migrations explain the columns.
+// The tables of people and their sign-ins as types. The schema explains the columns (migrations/0001-schema.sql).
 import type { ColumnType, Generated } from 'kysely'
 import type { DefaultTime, Time } from './columns.ts'
 

@@ -1,4 +1,4 @@
-// The tables as types. The migrations explain the columns.
+// The tables as types. The schema explains the columns (migrations/0001-schema.sql).
 import type { ColumnType, Generated } from 'kysely'
 import type { DefaultTime, Json, Time } from './columns.ts'
 import type { LoginTables } from './tables-logins.ts'

@@ -162,20 +162,6 @@ describe('an app', () => {
     renameSync(`${object}.away`, object)
     expect(await call('usual', 'echo', 7)).toEqual(worked)
   })
-
-  test('of an earlier version, whose code is a folder only, is packed and runs', async () => {
-    const [object, copy] = [await objectOf(id), await copyOf(id)]
-    await cloud.kill()
-    renameSync(copy, join(paths.apps, id))
-    rmSync(object)
-    await cloud.start()
-    await cloud.query('update deployments set code_key = null, code_bytes = null where id = $1', [id])
-    expect(await call('usual', 'echo', 7)).toEqual(worked)
-    expect(await objectOf(id)).not.toBe(object)
-    expect([existsSync(await objectOf(id)), existsSync(join(paths.apps, id))]).toEqual([true, false])
-    await cloud.client.deployments.delete(id)
-    await until('its code to go', 20_000, () => !hasCode(paths, id))
-  })
 })
 
 test('what a hostile build leaves runs as it was left, before and after it has been packed, and is nothing more than files', async () => {

@@ -16,7 +16,6 @@ import { Rights } from '../../src/control/access/rights.ts'
 import { makeDeployments, type Deployments, type DeploymentsSettings } from '../../src/control/apps/deployments/deployments.ts'
 import { runnerClient } from '../../src/control/apps/apps/runner-client.ts'
 import { moveDeployment } from '../../src/control/apps/deployments/lifecycle.ts'
-import { findDeployment, sandboxOf } from '../../src/control/apps/deployments/rows.ts'
 import type { FormPart } from '../../src/http/route.ts'
 import { adoptAll, type Driver } from '../../src/instances/driver.ts'
 import { fakeDriver } from '../../src/instances/fake/fake.ts'
@@ -209,18 +208,12 @@ export async function startAppHost(): Promise<AppHost> {
   return { paths, db, notifier, driver, objects, logged, service, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
-/** A build as a killed service leaves it: in progress, its sandbox alive and done, `read` of its events stored. An earlier version did not write down its sandbox. */
-export async function leaveBuild(
-  host: AppHost,
-  before: Deployments,
-  what: Deploy,
-  read: number,
-  { hasArchiveWhole = true, isEarlier = false } = {},
-): Promise<string> {
+/** A build as a killed service leaves it: in progress, its sandbox alive and done, `read` of its events stored. */
+export async function leaveBuild(host: AppHost, before: Deployments, what: Deploy, read: number, { hasArchiveWhole = true } = {}): Promise<string> {
   const signal = AbortSignal.timeout(BUILT_MS)
   const { id } = await before.create(DEFAULT_PROJECT, deployParts(what), signal)
-  await moveDeployment(host.db, id, 'in_progress', null, { attempts: 1, sandbox_id: isEarlier ? null : newId() })
-  const sandbox = sandboxOf((await findDeployment(host.db, id))!)
+  const sandbox = newId()
+  await moveDeployment(host.db, id, 'in_progress', null, { attempts: 1, sandbox_id: sandbox })
   const source = { type: 'archive', entrypoint: 'index.ts' } as const
   const runner = { id: sandbox, kind: 'build', source, env: await before.environment(id), memoryMb: 1, logLevel: 'info' } as const
   const instance = await host.driver.apps.start({ id: sandbox, apiUrl: 'http://127.0.0.1:1', runner }, signal)

@@ -3,8 +3,10 @@ import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { sql } from 'kysely'
 import { silentLog } from '../../src/base/log.ts'
 import { dataPaths } from '../../src/base/paths.ts'
+import type { Db } from '../../src/store/db.ts'
 import { startPostgres, type EmbeddedPostgres } from '../../src/store/embedded.ts'
 import { scratchDir } from './scratch.ts'
 import { copyTemplate } from './template.ts'
@@ -31,4 +33,11 @@ export async function overTcp(host: string, scope: AsyncDisposableStack): Promis
   await once(server.listen(0, '127.0.0.1'), 'listening')
   scope.defer(() => void server.close())
   return (server.address() as AddressInfo).port
+}
+
+/** Makes a database say that it has the migrations of before the first release, up to `last`. */
+export async function beforeRelease(db: Db, last: string): Promise<void> {
+  await sql`delete from kysely_migration`.execute(db)
+  for (const [at, name] of ['0001-foundation', '0002-apps', '0037-oauth', '0038-build-sandboxes'].entries())
+    if (name <= last) await sql`insert into kysely_migration values (${name}, ${`2026-11-0${at + 1}T00:00:00.000Z`})`.execute(db)
 }

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { BadCrx, readCrx } from '../../base/crx.ts'
 import { checkPacked } from '../../base/extension-zip.ts'
-import { BadZip } from '../../base/unzip.ts'
+import { BadArchive } from '../../base/archive/contents.ts'
+import { bytesSource } from '../../base/archive/zip.ts'
 import { fault } from '../../http/fault.ts'
 import { openRegular } from '../fs/read.ts'
 import { MAX_EXTENSION_BYTES } from './contract.ts'
@@ -28,13 +29,12 @@ export async function prepareForced(from: string, place: string, crx: string, fi
     // If a program of the session makes it shorter meanwhile, its signatures do not hold.
     await handle.read(file, 0, file.length, 0)
     const { id, zip } = await readCrx(file)
-    const read = async (target: Buffer, offset: number, length: number, position: number) => zip.copy(target, offset, position, position + length)
-    const version = await checkPacked({ size: zip.length, read }, signal)
+    const version = await checkPacked(bytesSource(zip), signal)
     await rm(join(from, UPDATE))
     await writeFile(join(from, UPDATE), updateManifest(id, version, pathToFileURL(join(place, crx)).href))
     return { id, updateUrl: pathToFileURL(join(place, UPDATE)).href }
   } catch (error) {
-    throw error instanceof BadCrx || error instanceof BadZip ? fault.field(field, `has a .crx file that ${error.message}`) : error
+    throw error instanceof BadCrx || error instanceof BadArchive ? fault.field(field, `has a .crx file that ${error.message}`) : error
   } finally {
     await handle.close()
   }

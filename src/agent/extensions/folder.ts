@@ -33,17 +33,16 @@ export function openExtensionFolder(dir: string): ExtensionFolder {
   /** Unpacks the archive of the extension `name` beside its place. */
   async function unpacked(archive: string, name: string, field: string, undo: Undo, signal: AbortSignal): Promise<Unpacked> {
     // Most sessions have no extensions, and start without this code.
-    const [{ checkExtension, EXTENSION_LIMITS }, { BadZip }, { unpack }] = await Promise.all([
+    const [{ checkExtension, EXTENSION_LIMITS }, { BadArchive }, { fileSource }, { unpack }] = await Promise.all([
       import('../../base/extension-zip.ts'),
-      import('../../base/unzip.ts'),
+      import('../../base/archive/contents.ts'),
+      import('../../base/archive/zip.ts'),
       import('../fs/unzip.ts'),
     ])
     const file = await open(archive)
     try {
-      const { size } = await file.stat()
-      const read = async (buffer: Buffer, offset: number, length: number, position: number) => (await file.read(buffer, offset, length, position)).bytesRead
-      const { root, crx } = await checkExtension({ size, read }, signal).catch((error: unknown) => {
-        throw error instanceof BadZip ? fault.field(field, error.message) : error
+      const { root, crx } = await checkExtension(await fileSource(file), signal).catch((error: unknown) => {
+        throw error instanceof BadArchive ? fault.field(field, error.message) : error
       })
       const staging = join(dir, temporaryName())
       await mkdir(staging, { mode: DIRECTORY_MODE })

@@ -10,7 +10,7 @@ import { tempDir, treeOf } from '../../../test/support/trees.ts'
 import { amount } from '../../../test/support/long.ts'
 import { makeZip, type ZipEntry } from '../../../test/support/zips.ts'
 import { until } from '../../base/wait.ts'
-import { staysWithin } from '../../base/unzip.ts'
+import { staysWithin } from '../../base/archive/zip.ts'
 import { unzip, ZIP_LIMITS } from './unzip.ts'
 import { zipDirectory } from './zip.ts'
 

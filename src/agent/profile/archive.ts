@@ -2,16 +2,18 @@
 import { closeSync, constants, openSync, writeSync, mkdirSync, type Stats } from 'node:fs'
 import { lstat, readdir, readlink, realpath, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
+import { pipeline, type Readable } from 'node:stream'
 import { constants as zlib, createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { z } from 'zod'
+import { BadArchive, Contents, TooLarge } from '../../base/archive/contents.ts'
+import { readTar, TarWriter } from '../../base/archive/tar.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import { fileFault } from '../fs/faults.ts'
 import { openRegular } from '../fs/read.ts'
 import { MANIFEST, MAX_ENTRIES } from './contract.ts'
-import { BadTar, fillAfter, MAX_FILE, MAX_PATH, TAR_END, tarHeader, TarReader, TooLarge, type TarSink } from './tar.ts'
 
+/** A path in an archive, in bytes. Chromium's own have up to some 300; the system's limit includes the folder that it is unpacked into. */
+const MAX_PATH = 1_000
 /** Bytes of a manifest that are read; ours has some sixty. */
 const MAX_MANIFEST = 4 * 1024
 /** Bytes that are read, and that the decompressor gives, at once. The agent serves other calls between two pieces: 30 ms for one of small files. */
@@ -79,20 +81,22 @@ interface Packed {
  */
 export async function packProfile(folder: string, manifest: Manifest, { withTabs } = { withTabs: true }): Promise<Packed> {
   const found: Found[] = []
-  const left = { out: 0 }
+  const odd = { count: 0 }
   const stats = await lstat(folder).catch(unlessOdd)
   if (!stats?.isDirectory()) throw fault.conflict('the profile cannot be saved: a program of the session has moved or replaced its folder')
   const root = await realpath(folder)
-  for await (const entry of below(root, '', left)) {
+  for await (const entry of below(root, '', odd)) {
     if (!withTabs && TABS.includes(entry.path.split('/')[0]!)) continue
     if (found.push(entry) > MAX_ENTRIES) throw fault.conflict(`the profile cannot be saved: it has more than ${MAX_ENTRIES} files and directories`)
-    if (entry.size > MAX_FILE) throw fault.conflict(`the profile cannot be saved: ${entry.path} has 8 GiB or more`)
     if (Buffer.byteLength(entry.path) > MAX_PATH) throw fault.conflict(`the profile cannot be saved: a path has more than ${MAX_PATH} bytes: ${entry.path}`)
   }
   const archive = createZstdCompress({ params: { [zlib.ZSTD_c_compressionLevel]: LEVEL, [zlib.ZSTD_c_checksumFlag]: 1 } })
   // What fails is told by the archive, which is destroyed.
-  pipeline(Readable.from(tarOf(root, found, manifest)), archive).catch(() => {})
-  return { bytes: found.reduce((sum, { size }) => sum + size, 0), leftOut: left.out, archive }
+  const left = new AbortController()
+  const tar = new TarWriter(left.signal)
+  pipeline(tar.archive, archive, () => left.abort(new Error('the reader of the archive has gone')))
+  addAll(tar, root, found, manifest).catch((error: unknown) => tar.destroy(error as Error))
+  return { bytes: found.reduce((sum, { size }) => sum + size, 0), leftOut: odd.count, archive }
 }
 
 /** Errors of what is no file or directory that can be read here, or has gone. @throws others */
@@ -111,44 +115,39 @@ async function openBelow(root: string, path: string): Promise<{ handle: FileHand
   return undefined
 }
 
-async function* tarOf(root: string, found: readonly Found[], manifest: Manifest): AsyncGenerator<Buffer> {
+async function addAll(tar: TarWriter, root: string, found: readonly Found[], manifest: Manifest): Promise<void> {
   const first = Buffer.from(JSON.stringify(manifest))
-  yield Buffer.concat([tarHeader(MANIFEST, first.length, new Date()), first, fillAfter(first.length)])
-  for (const { path, size, mtime } of found) {
-    yield tarHeader(path, size, mtime)
-    if (size === 0) continue
-    const opened = await openBelow(root, path)
-    // Half a profile must not look whole.
-    if (!opened) throw new Error(`${path} was replaced while it was packed`)
-    const { handle } = opened
-    try {
-      for (let left = size; left > 0;) {
-        const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(Math.min(PIECE, left)), 0, undefined, size - left)
-        if (bytesRead === 0) throw new Error(`${path} became shorter while it was packed`)
-        yield buffer.subarray(0, bytesRead)
-        left -= bytesRead
-      }
-    } finally {
-      await handle.close()
-    }
-    yield fillAfter(size)
+  await tar.add(MANIFEST, first.length, [first], new Date())
+  for (const { path, size, mtime } of found) await tar.add(path, size, size === 0 ? [] : contentOf(root, path, size), mtime)
+  tar.end()
+}
+
+async function* contentOf(root: string, path: string, size: number): AsyncGenerator<Buffer> {
+  const opened = await openBelow(root, path)
+  // Half a profile must not look whole.
+  if (!opened) throw new Error(`${path} was replaced while it was packed`)
+  await using handle = opened.handle
+  for (let left = size; left > 0;) {
+    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(Math.min(PIECE, left)), 0, undefined, size - left)
+    if (bytesRead === 0) throw new Error(`${path} became shorter while it was packed`)
+    yield buffer.subarray(0, bytesRead)
+    left -= bytesRead
   }
-  yield TAR_END
 }
 
 /** The files and directories to keep, each directory before what is in it; counts what is left out because it is odd. */
-async function* below(root: string, inside: string, left: { out: number }): AsyncGenerator<Found> {
+async function* below(root: string, inside: string, odd: { count: number }): AsyncGenerator<Found> {
   for (const { name, kind } of await entriesOf(join(root, inside.replace(/\/$/, '')))) {
     const path = inside + name
     if ((inside === '' && (LEFT_OUT.test(name) || name === MANIFEST)) || LEFT_OUT_BELOW.test(name)) continue
     if (kind === 'directory') {
       yield { path: `${path}/`, size: 0, mtime: new Date() }
-      yield* below(root, `${path}/`, left)
+      yield* below(root, `${path}/`, odd)
       continue
     }
     const opened = kind === 'file' ? await openBelow(root, path) : undefined
     if (!opened) {
-      left.out++
+      odd.count++
       continue
     }
     const { handle, stats } = opened
@@ -178,49 +177,41 @@ interface Unpacked {
   manifest: Manifest | undefined
 }
 
+/** Takes what {@link readArchive} finds. Paths are relative, and each directory comes before what is in it. */
+export interface ProfileSink {
+  directory(path: string): void
+  /** The returned writer gets the bytes of the file, and then `end`. */
+  file(path: string): { write(piece: Buffer): void; end(): void }
+}
+
 /**
  * Reads an archive from `body` and gives its files to `sink`, all but the manifest. Tabs (`Sessions`) are left out unless `keepTabs`.
  * @throws 400 or 413 that name `body`, and what the sink throws
  */
 export async function readArchive(
   body: Readable,
-  sink: TarSink,
+  sink: ProfileSink,
   { keepTabs, maxBytes }: { keepTabs: boolean; maxBytes: number },
   signal: AbortSignal,
 ): Promise<Unpacked> {
-  const manifest: Buffer[] = []
-  let manifestBytes = 0
-  const nothing = { write() {}, end() {} }
-  const reader = new TarReader(
-    { entries: MAX_ENTRIES, bytes: maxBytes },
-    {
-      directory(path) {
-        if (keepTabs || !isTabs(path)) sink.directory(path)
-      },
-      file(path) {
-        if (path === MANIFEST)
-          return {
-            write(piece) {
-              if ((manifestBytes += piece.length) > MAX_MANIFEST) throw new BadTar(`has a ${MANIFEST} of more than ${MAX_MANIFEST} bytes`)
-              manifest.push(Buffer.from(piece))
-            },
-            end() {},
-          }
-        return keepTabs || !isTabs(path) ? sink.file(path) : nothing
-      },
-    },
-  )
+  const contents = new Contents({ entries: MAX_ENTRIES, bytes: maxBytes, path: MAX_PATH })
+  const isWanted = (path: string) => keepTabs || !isTabs(path)
+  let manifest: Manifest | undefined
   try {
-    await pipeline(
-      body,
-      createZstdDecompress({ chunkSize: PIECE }),
-      async (tar: AsyncIterable<Buffer>) => {
-        for await (const piece of tar) reader.push(piece)
-      },
-      { signal },
-    )
-    reader.end()
-    return { manifest: manifest.length === 0 ? undefined : manifestOf(Buffer.concat(manifest)) }
+    const tar = pipeline(body, createZstdDecompress({ chunkSize: PIECE }), () => {}) // the loop gets its error
+    for await (const { name, kind, bytes, content } of readTar(tar, signal, maxBytes)) {
+      const { path, directories } = contents.add(name, kind)
+      for (const directory of directories) if (isWanted(directory)) sink.directory(directory)
+      if (kind === 'directory') continue
+      contents.count(bytes)
+      if (path === MANIFEST) manifest = await readManifest(bytes, content)
+      else if (isWanted(path)) {
+        const { write, end } = sink.file(path)
+        for await (const piece of content) write(piece)
+        end()
+      }
+    }
+    return { manifest }
   } catch (error) {
     signal.throwIfAborted()
     throw archiveFault(error)
@@ -229,24 +220,27 @@ export async function readArchive(
 
 const isTabs = (path: string): boolean => path === 'Sessions' || path.startsWith('Sessions/')
 
-function manifestOf(bytes: Buffer): Manifest {
+async function readManifest(bytes: number, content: AsyncIterable<Buffer>): Promise<Manifest> {
+  if (bytes > MAX_MANIFEST) throw new BadArchive(`has a ${MANIFEST} of more than ${MAX_MANIFEST} bytes`)
+  const pieces: Buffer[] = []
+  for await (const piece of content) pieces.push(piece)
   try {
-    return Manifest.parse(JSON.parse(bytes.toString()))
+    return Manifest.parse(JSON.parse(Buffer.concat(pieces).toString()))
   } catch {
-    throw new BadTar(`has a ${MANIFEST} that is not {"version":1,"chromium":"…"}`)
+    throw new BadArchive(`has a ${MANIFEST} that is not {"version":1,"chromium":"…"}`)
   }
 }
 
 function archiveFault(error: unknown): unknown {
   if (error instanceof TooLarge) return new Fault('payload_too_large', `body: the profile ${error.message}`, { cause: error })
-  if (error instanceof BadTar) return fault.field('body', `the profile ${error.message}`)
+  if (error instanceof BadArchive) return fault.field('body', `the profile ${error.message}`)
   const code = (error as NodeJS.ErrnoException).code ?? ''
   if (code.startsWith('ZSTD_') || code.startsWith('Z_')) return fault.field('body', `the profile is not zstd, or is damaged: ${(error as Error).message}`)
   return fileFault(error, 'body', '')
 }
 
 /** Writes the files of an archive below `root`, which exists. Nothing is replaced, and no link is followed. */
-export function intoFolder(root: string): TarSink & Disposable {
+export function intoFolder(root: string): ProfileSink & Disposable {
   let file: number | undefined
   const close = () => {
     if (file !== undefined) closeSync(file)

@@ -6,13 +6,15 @@ import { fault } from '../../http/fault.ts'
 import { LAST_SESSION, USER_DATA_DIR } from '../chromium/flags.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import { fileFault } from '../fs/faults.ts'
-import { intoFolder, isNewer, packProfile, readArchive, tabsHave } from './archive.ts'
 import { BYTES_HEADER, LEFT_OUT_HEADER, WHOLE_HEADER } from './contract.ts'
 import type { Profile } from './handlers.ts'
 
 /** The folder of a loaded profile, below the user data directory. Chromium names its second profile so. */
 const LOADED = 'Profile 1'
 const PREFERENCES = 'Preferences'
+
+/** Most sessions have no profile, and start without this code. */
+const loadArchives = () => import('./archive.ts')
 
 /** Makes the profile of `browser`. `passwords`: what a login has typed, and what no list of tabs may have. */
 export function openProfile(
@@ -27,6 +29,7 @@ export function openProfile(
       isTaken = true
       const folder = join(userDataDir, LOADED)
       try {
+        const { intoFolder, isNewer, readArchive } = await loadArchives()
         const { version } = await browser.run()
         const running = version.slice(version.indexOf('/') + 1)
         await rm(folder, { recursive: true, force: true })
@@ -50,6 +53,7 @@ export function openProfile(
       }
     },
     async save() {
+      const { packProfile, tabsHave } = await loadArchives()
       const { whole, version } = await browser.finish()
       const folder = join(userDataDir, browser.profile)
       const manifest = { version: 1, chromium: version.slice(version.indexOf('/') + 1) } as const

@@ -8,7 +8,7 @@ import { checkDatabaseUrl } from '../../store/database-url.ts'
 import { connectDb, type Db, type DbAddress } from '../../store/db.ts'
 import { embeddedAddress, postgresRuns, startPostgres } from '../../store/embedded.ts'
 import { assertRestored } from './backup/marker.ts'
-import { schemaOf } from '../../store/schema.ts'
+import { schemaOf, tooOld } from '../../store/schema.ts'
 import { holdScope } from '../../store/scope-lock.ts'
 
 export { breaks, standingOf } from '../../store/schema.ts'
@@ -22,6 +22,8 @@ type Work<T> = (db: Db, paths: DataPaths, address: DbAddress, scope: string) => 
 export const withDatabase = <T>(config: Config, signal: AbortSignal, work: Work<T>): Promise<T> =>
   withAnyDatabase(config, signal, async (db, ...rest) => {
     const { pending, unknown } = await schemaOf(db)
+    const old = tooOld(unknown)
+    if (old !== undefined) throw new Error(`the database ${old}`)
     if (pending.length > 0) throw new Error('the database is of an older version of Cob; start the service of this version once, which brings it up to date')
     if (unknown.length > 0) throw new Error('the database is of a newer version of Cob; use the command of that version')
     return await work(db, ...rest)

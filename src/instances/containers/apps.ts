@@ -68,8 +68,6 @@ export function containerApps(config: Config, settings: ContainerSettings, seale
 
   return {
     async start({ id, code, runner, apiUrl }, signal) {
-      if (runner.kind === 'pack' || runner.kind === 'unpack')
-        throw new CodeUnavailable('code that is no object cannot be had by containers: deploy the app again')
       return sandbox(await start(id, { ...runner, env: withApi(runner.env, apiUrl) }, apiFor(apiUrl), code, signal))
     },
     found: () => engine.found('app'),

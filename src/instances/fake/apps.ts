@@ -1,8 +1,8 @@
 // Fake sandboxes of apps: the runner's protocol, spoken in this process. Variables and action names say what an app does.
 // A build: FAKE_LOGS (JSON array) is what it prints, FAKE_APPS (JSON, AppsFound) what it finds, FAKE_FAIL why it fails, FAKE_HANG=1 makes it
-// hang, FAKE_WAIT makes it wait so many milliseconds after it has printed, FAKE_REFUSE is why it refuses its archive, FAKE_UNPACKED=1 has no
-// packed code, as runners of early versions. A run, by the action's name: echo (returns its payload), slow (payload: milliseconds), logs
-// (payload: how many lines), fail (payload: the message), hang, crash (the runner ends). FAKE_UNLOADED is why its app does not load.
+// hang, FAKE_WAIT makes it wait so many milliseconds after it has printed, FAKE_REFUSE is why it refuses its archive.
+// A run, by the action's name: echo (returns its payload), slow (payload: milliseconds), logs (payload: how many lines), fail (payload: the
+// message), hang, crash (the runner ends). FAKE_UNLOADED is why its app does not load.
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { once } from 'node:events'
@@ -138,7 +138,6 @@ class FakeRunner {
         response.writeHead(204).end()
         return this.build().catch(() => {}) // it was ended
       case 'packedCode':
-        if (this.#spec.runner.env.FAKE_UNPACKED === '1') return void response.writeHead(404).end('{"message":"there is no such call"}')
         return void response.end(`code of ${this.#spec.id}`)
       case 'ready':
         return void response.end(JSON.stringify(this.#unloaded === undefined ? { ok: true } : { ok: false, reason: this.#unloaded }))

@@ -3,11 +3,12 @@
 // is not whole), `junk` (it is no archive), `large` (it has 3 MiB that cannot be compressed), `newer` (a newer Chromium writes it, so none loads it).
 import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import { zstdCompressSync } from 'node:zlib'
 import { isNewer, readArchive } from '../../agent/profile/archive.ts'
 import { BYTES_HEADER, MANIFEST, WHOLE_HEADER } from '../../agent/profile/contract.ts'
 import type { Profile } from '../../agent/profile/handlers.ts'
-import { fillAfter, TAR_END, tarHeader } from '../../agent/profile/tar.ts'
+import { TarWriter } from '../../base/archive/tar.ts'
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 
@@ -17,6 +18,7 @@ const NEWER = '157.0.0.0'
 /** The file with the text. */
 const TEXT = 'Text'
 const SLOW_MS = 2_000
+const PACK_MS = 10_000
 const LARGE_BYTES = 3 * 1024 * 1024
 
 /** What a fake browser keeps. */
@@ -53,8 +55,11 @@ export function pretendProfile(memory: Memory): Profile {
         [TEXT, Buffer.from(memory.text)],
         ['Noise', how === 'large' ? randomBytes(LARGE_BYTES) : Buffer.alloc(0)],
       ]
-      const entries = files.flatMap(([name, content]) => [tarHeader(name, content.length, new Date(0)), content, fillAfter(content.length)])
-      const archive = zstdCompressSync(Buffer.concat([...entries, TAR_END]))
+      const tar = new TarWriter(AbortSignal.timeout(PACK_MS))
+      const packed = buffer(tar.archive)
+      for (const [name, content] of files) await tar.add(name, content.length, [content], new Date(0))
+      tar.end()
+      const archive = zstdCompressSync(await packed)
       return {
         body: how === 'junk' ? Buffer.from('no archive') : how === 'break' ? Readable.from(broken(archive)) : archive,
         headers: { [WHOLE_HEADER]: String(how !== 'dead'), [BYTES_HEADER]: String(files.reduce((sum, [, { length }]) => sum + length, 0)) },

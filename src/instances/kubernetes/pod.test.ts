@@ -139,7 +139,7 @@ function lets(policies: V1NetworkPolicy[], labels: Record<string, string>, addre
 }
 
 test('port 53 of private and metadata addresses is open to those pods only that have a resolver there', () => {
-  const policies = [...(['browser', 'app'] as const).map((kind) => policyOf(kind, [], settings)), namesPolicyOf(undefined, 'here')]
+  const policies = (['browser', 'app'] as const).map((kind) => policyOf(kind, [], settings))
   policies.push(namesPolicyOf(['10.0.0.2', 'fd00::2'], 'here'), namesPolicyOf(['169.254.169.253'], 'here'), targetPolicyOf('here'))
   const one = podWith({}, [], ['fd00::2', '10.0.0.2']).metadata!.labels!
   const other = podWith({}, [], ['169.254.169.253']).metadata!.labels!
@@ -148,9 +148,6 @@ test('port 53 of private and metadata addresses is open to those pods only that 
     ['10.0.0.2', 'fd00::2', '10.0.0.3', '169.254.169.253', '169.254.169.254', '100.100.100.200', '192.168.1.1'].filter((to) => lets(policies, labels, to, 53))
   expect([reached(one), reached(other), reached(none)]).toEqual([['10.0.0.2', 'fd00::2'], ['169.254.169.253'], []])
   expect([lets(policies, one, '10.0.0.2', 80), lets(policies, one, '198.51.100.1', 443)]).toEqual([false, true])
-  // A pod of an earlier version has the resolvers of its node, which nobody knows.
-  const { [LABELS.resolvers]: _, ...earlier } = one
-  expect([lets(policies, earlier, '10.7.7.7', 53), lets(policies, earlier, '10.7.7.7', 80)]).toEqual([true, false])
 })
 
 test('what tries the network has the policy of its kind', () => {

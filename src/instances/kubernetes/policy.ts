@@ -68,18 +68,15 @@ const NAMES = ['UDP', 'TCP'].map((protocol) => ({ protocol, port: 53 }))
 /** The label of pods with these resolvers: what opens their port 53 goes by it, so replicas on nodes with other resolvers take nothing from each other's pods. */
 export const resolversLabel = (resolvers: readonly string[]): string => createHash('sha256').update(resolvers.toSorted().join()).digest('hex').slice(0, 16)
 
-/** Opens port 53 of their resolvers to the pods that have these. Without resolvers: of everything, to pods of earlier versions, which have no such label. */
-export function namesPolicyOf(resolvers: readonly string[] | undefined, scope: string): V1NetworkPolicy {
-  const label = resolvers && resolversLabel(resolvers)
+/** Opens port 53 of their resolvers to the pods that have these. */
+export function namesPolicyOf(resolvers: readonly string[], scope: string): V1NetworkPolicy {
+  const label = resolversLabel(resolvers)
   return {
-    metadata: { name: `cob-${scope}-names-${label ?? 'earlier'}`, labels: { [LABELS.scope]: scope } },
+    metadata: { name: `cob-${scope}-names-${label}`, labels: { [LABELS.scope]: scope } },
     spec: {
-      podSelector: {
-        matchLabels: { [LABELS.scope]: scope, ...(label !== undefined && { [LABELS.resolvers]: label }) },
-        ...(label === undefined && { matchExpressions: [{ key: LABELS.resolvers, operator: 'DoesNotExist' }] }),
-      },
+      podSelector: { matchLabels: { [LABELS.scope]: scope, [LABELS.resolvers]: label } },
       policyTypes: ['Egress'],
-      egress: [{ ports: NAMES, ...(resolvers && { to: resolvers.map((address) => ({ ipBlock: { cidr: cidrOf(address) } })) }) }],
+      egress: [{ ports: NAMES, to: resolvers.map((address) => ({ ipBlock: { cidr: cidrOf(address) } })) }],
     },
   }
 }

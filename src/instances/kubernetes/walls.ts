@@ -82,7 +82,7 @@ export function makeWalls({ cluster, config, scope, startPod, log, startingMs = 
       resolvers = await nodeResolvers(trial)
       if (resolvers.length === 0) log.warn({}, 'the nodes have no resolvers that pods reach, so sessions cannot look up names: set COB_CONTAINER_DNS')
     }
-    await Promise.all([...(resolvers.length > 0 ? [resolvers] : []), undefined].map((these) => putPolicy(namesPolicyOf(these, scope))))
+    if (resolvers.length > 0) await putPolicy(namesPolicyOf(resolvers, scope))
     return resolvers
   }
 

@@ -63,7 +63,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
   async function prepare(what: RunnerSpec['kind'], id: string, apiUrl: string, { made, downloadsOf }: Making = {}): Promise<Prepared> {
     const user = instanceUser(what === 'run' ? id : BUILDER)
     const cache = downloadsOf === undefined ? undefined : await readyCacheOf(paths.buildCache, downloadsOf, kind.usage, kind.trash, kind.log)
-    const isOffline = what === 'pack' || what === 'unpack'
+    const isOffline = what === 'unpack'
     let apps = ''
     const fill = async ({ dir, groups, bounds, before }: Place): Promise<Command> => {
       const own = ownedBy(user)

@@ -30,8 +30,7 @@ export async function readyCacheOf(
   mkdirSync(root, { recursive: true, mode: 0o700 })
   const all = await sizeOf([root])
   const isTooMuch = all.bytes > max.bytes || all.inodes > max.inodes
-  // What has no owner is of an earlier version, when all builds shared one cache.
-  for (const other of readdirSync(root).filter((name) => name !== owner && (isTooMuch || !isId(name))))
+  for (const other of isTooMuch ? readdirSync(root).filter((name) => name !== owner) : [])
     if (!usage.isFilled(join(root, other)))
       await trash.discard(join(root, other)).catch((err: unknown) => log.warn({ err, dir: other }, 'downloads of builds could not be removed'))
   const others = { isFilled: (folder: string) => usage.isFilled(folder, 1) }

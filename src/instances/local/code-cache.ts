@@ -22,8 +22,6 @@ const IN_USE_MS = 60_000
 const MADE_BY = 'by-'
 /** The name of a copy: the last part of its object's key. */
 const COPY = /^[a-z][a-z0-9]{23}\.[a-z0-9]+$/
-/** Code that an earlier version has kept, by its deployment. It is nowhere else yet, so it goes only when it is forgotten. */
-const EARLIER = /^[a-z][a-z0-9]{23}$/
 
 /** A copy that stays until it is let go, or a sandbox links to it. */
 export interface HeldCopy extends Disposable {
@@ -260,6 +258,6 @@ export function linkedBy(sandbox: string): string | undefined {
 
 function nameOf(key: string): string {
   const name = basename(key)
-  if (!COPY.test(name) && !EARLIER.test(name)) throw new Error(`not the key of an app's code: ${key}`)
+  if (!COPY.test(name)) throw new Error(`not the key of an app's code: ${key}`)
   return name
 }

@@ -4,7 +4,6 @@ import { sql } from 'kysely'
 import { Notifier } from '../../../base/notifier.ts'
 import { newId } from '../../../base/ids.ts'
 import { sleep } from '../../../base/wait.ts'
-import { CallFailed } from '../../../http/client.ts'
 import { letGo, type AppSandbox } from '../../../instances/driver.ts'
 import type { AppsFound, RunnerEvent } from '../../../runner/contract.ts'
 import type { Db } from '../../../store/db.ts'
@@ -16,7 +15,7 @@ import { storeCode, UnreadableCode, type StoredCode } from './code.ts'
 import { moveDeployment } from './lifecycle.ts'
 import { ArchiveAway, BuildQueue, openArchive, RETRY_MS } from './queue.ts'
 import { release } from './release.ts'
-import { sandboxOf, type DeploymentRow } from './rows.ts'
+import type { DeploymentRow } from './rows.ts'
 import { BuildSandboxes, type BuildSandboxesSettings } from './sandboxes.ts'
 
 /** A runner ends its build after 15 minutes by itself. This is the limit when it does not. */
@@ -295,15 +294,14 @@ export class Builder {
     const code = await this.#store(id, client, signal)
     const released = await db.transaction().execute((tx) => release(tx, id, apps, code))
     if (released?.ok) {
-      if (code) instance.stored(code.key)
+      instance.stored(code.key)
       return released
     }
-    if (code) await objects.delete(code.key).catch((err: unknown) => log.warn({ err, key: code.key }, 'code that was not released is left to the sweep'))
+    await objects.delete(code.key).catch((err: unknown) => log.warn({ err, key: code.key }, 'code that was not released is left to the sweep'))
     return released && { failed: released.reason }
   }
 
-  /** Undefined when the runner is of an earlier version, which does not pack: then its driver keeps the folder (see EarlierCode). */
-  async #store(id: string, client: RunnerClient, signal: AbortSignal): Promise<StoredCode | undefined> {
+  async #store(id: string, client: RunnerClient, signal: AbortSignal): Promise<StoredCode> {
     const { objects, maxCodeBytes } = this.#settings
     try {
       return await storeCode(objects, id, client, maxCodeBytes, signal)
@@ -311,7 +309,6 @@ export class Builder {
       signal.throwIfAborted()
       if (error instanceof TooLarge) throw new BuildFailed(`the built code, packed, has ${error.message}`)
       if (!(error instanceof UnreadableCode)) throw new NotKept('the code of a build could not be stored', { cause: error })
-      if (error.cause instanceof CallFailed && error.cause.status === 404) return undefined
       throw error
     }
   }
@@ -339,7 +336,7 @@ export class Builder {
             .where('id', '=', id)
             .forNoKeyUpdate()
             .executeTakeFirst()
-          if (row?.state !== 'in_progress' || sandboxOf(row) !== sandbox) return false
+          if (row?.state !== 'in_progress' || row.sandbox_id !== sandbox) return false
           // Events that were stored but not acknowledged come again.
           const fresh = logs.filter(({ seq }) => seq > row.runner_seq)
           await appendEvents(tx, id, null, fresh.flatMap(lineOf), this.#settings.maxLogBytes)

@@ -1,6 +1,6 @@
-// The code of deployments as objects: stored by builds, packed from folders of earlier versions, swept when no row names it.
+// The code of deployments as objects: stored by builds, swept when no row names it.
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -19,7 +19,7 @@ const signal = new AbortController().signal
 
 const hasCode = (id: string) => codeIsThere(host.paths, id)
 const create = async (deployments: Deployments, what: Deploy = {}) => (await deployments.create(DEFAULT_PROJECT, deployParts(what), signal)).id
-const leftBuild = (what: Deploy, read: number, isEarlier = false) => leaveBuild(host, service(), what, read, { isEarlier })
+const leftBuild = (what: Deploy, read: number) => leaveBuild(host, service(), what, read)
 
 /** An object store that is away until `back` is called. */
 function awayStore(): { objects: Objects; asked: () => number; back: () => void } {
@@ -87,53 +87,5 @@ describe('the code of a build', () => {
     await sweepObjects({ ...host, log: silentLog, owners: [codeObjects(host.db, HOST)] }, signal, -60_000)
     expect(stored()).toEqual(await codeOf(id))
     expect(stored()).toHaveLength(1)
-  })
-})
-
-describe('a deployment of an earlier version, whose code is a folder', () => {
-  /** A running deployment as an earlier version leaves it. */
-  async function earlier(): Promise<string> {
-    const before = restarted()
-    const id = await create(before, { env: fakeApps({ earlier: ['x'] }) })
-    const { code_key } = await reaches(id, 'running')
-    await until('the copy', NOTICE_MS, () => existsSync(join(host.paths.apps, basename(code_key!))))
-    await before[Symbol.asyncDispose]()
-    renameSync(join(host.paths.apps, basename(code_key!)), join(host.paths.apps, id))
-    await host.objects.delete(code_key!)
-    await host.db.updateTable('deployments').set({ code_key: null, code_bytes: null }).where('id', '=', id).execute()
-    return id
-  }
-
-  test('is packed by the next start, once, also when runs ask for it at the same time', async () => {
-    const id = await earlier()
-    const deployments = restarted()
-    const codes = await Promise.all([deployments.code(id), deployments.code(id)])
-    expect([...new Set(codes.map(({ key }) => key))]).toEqual(await codeOf(id))
-    expect(await text(await codes[0]!.open(signal))).toMatch(/^code of /)
-    expect(existsSync(join(host.paths.apps, id))).toBe(false)
-    expect(stored()).toEqual(await codeOf(id))
-  })
-
-  test('is packed without being asked for', async () => {
-    const id = await earlier()
-    restarted()
-    await until('its object', NOTICE_MS, async () => (await codeOf(id)).length > 0)
-  })
-
-  test('was built while the service was replaced: its runner does not pack, and its folder is packed afterwards', async () => {
-    const id = await leftBuild({ env: { ...fakeApps({ between: ['x'] }), FAKE_UNPACKED: '1' } }, 1, true)
-    mkdirSync(join(host.paths.apps, id))
-    const deployments = restarted()
-    await reaches(id, 'running')
-    const { key } = await deployments.code(id)
-    expect(await codeOf(id)).toEqual([key])
-  })
-
-  test('is stopped when the folder is gone, with a reason that says what to do', async () => {
-    const id = await earlier()
-    rmSync(join(host.paths.apps, id), { recursive: true })
-    restarted()
-    expect((await reaches(id, 'stopped')).status_reason).toBe('its code is no longer on this machine; deploy it again')
-    expect(await host.db.selectFrom('app_versions').select('id').where('deployment_id', '=', id).execute()).toEqual([])
   })
 })

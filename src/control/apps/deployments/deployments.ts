@@ -7,7 +7,7 @@ import type { Sealer } from '../../../base/sealed.ts'
 import { resultWithin } from '../../../base/wait.ts'
 import { fault } from '../../../http/fault.ts'
 import type { FormPart, Page } from '../../../http/route.ts'
-import type { AppCode, AppSandboxes } from '../../../instances/driver.ts'
+import { CodeUnavailable, type AppCode, type AppSandboxes } from '../../../instances/driver.ts'
 import { isProjectGone, type Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import type { AppEvent, EventNotifier } from '../../../store/events.ts'
@@ -16,7 +16,7 @@ import { follow } from '../apps/follow.ts'
 import { mintDeploymentKey } from '../../access/keys.ts'
 import type { Rights } from '../../access/rights.ts'
 import { Builder } from './builder.ts'
-import { codeOf, EarlierCode, storedCode } from './code.ts'
+import { codeOf } from './code.ts'
 import type { Deployment, DeploymentEvent } from './contract.ts'
 import { makeEndings } from './endings.ts'
 import { MAX_ARCHIVE_BYTES, readDeploymentForm } from './form.ts'
@@ -117,8 +117,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     if (!leases.holds('builds')) settings.tellBuilder?.(id)
     await builder.end(id)
   }
-  const earlier = new EarlierCode(settings)
-  const endings = makeEndings({ ...settings, earlier, endBuild })
+  const endings = makeEndings({ ...settings, endBuild })
 
   const find = async (project: string, id: string): Promise<DeploymentRow> => {
     const row = await findDeployment(db, id)
@@ -143,12 +142,8 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   }
 
   async function lookAfter(signal: AbortSignal): Promise<void> {
-    const attempt = (what: string, work: Promise<void>) => work.catch((err: unknown) => log.error({ err }, `${what} did not work`))
-    const isOurs = () => leases.holds('deployments')
     const round = async () => {
-      if (!isOurs()) return
-      await attempt('looking after deployments', endings.tidy())
-      await attempt('storing the code of deployments of an earlier version', endings.storeEarlier(signal))
+      if (leases.holds('deployments')) await endings.tidy().catch((err: unknown) => log.error({ err }, 'looking after deployments did not work'))
     }
     await round()
     for await (const _ of setInterval(TIDY_MS, undefined, { signal })) await round()
@@ -258,7 +253,8 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       const columns = ['code_key', 'code_bytes'] as const
       const row = await db.selectFrom('deployments').select(columns).where('id', '=', deploymentId).executeTakeFirst()
       if (!row) throw new Error(`there is no deployment ${deploymentId}`)
-      return codeOf(objects, storedCode(row) ?? (await earlier.store(deploymentId, stop.signal)))
+      if (row.code_key === null) throw new CodeUnavailable('the code of its deployment is gone; deploy it again')
+      return codeOf(objects, { key: row.code_key, bytes: row.code_bytes ?? 0 })
     },
     retire: (deploymentId) => endings.retire(deploymentId),
 

@@ -1,13 +1,12 @@
 // How deployments end: superseded, deleted, failed, lost; and the cleanup of what is left, at once and later.
 import { sql, type SqlBool } from 'kysely'
 import type { Log } from '../../../base/log.ts'
-import { CodeUnavailable, type AppSandboxes } from '../../../instances/driver.ts'
+import type { AppSandboxes } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
 import { lockEvents } from '../../../store/events.ts'
 import type { Objects } from '../../../store/objects.ts'
 import { releaseDeploymentKey } from '../../access/keys.ts'
 import type { Rights } from '../../access/rights.ts'
-import type { EarlierCode } from './code.ts'
 import { deploymentLifecycle, moveDeletion, moveDeployment } from './lifecycle.ts'
 import { findDeployment } from './rows.ts'
 
@@ -19,7 +18,6 @@ interface EndingSettings {
   rights: Rights
   objects: Objects
   sandboxes: AppSandboxes
-  earlier: EarlierCode
   scope: string
   log: Log
   /** Ends a deployment's build, if there is one. */
@@ -28,7 +26,7 @@ interface EndingSettings {
   endRuns: (id: string, reason: string) => Promise<void>
 }
 
-export function makeEndings({ db, rights, objects, sandboxes, earlier, scope, log, endBuild, endRuns }: EndingSettings) {
+export function makeEndings({ db, rights, objects, sandboxes, scope, log, endBuild, endRuns }: EndingSettings) {
   const cleaning = new Map<string, Promise<void>>()
   /** Removes the data of a failed or stopped deployment: code, archive, key, secrets. Repeated calls are harmless. */
   function clean(id: string): Promise<void> {
@@ -42,8 +40,7 @@ export function makeEndings({ db, rights, objects, sandboxes, earlier, scope, lo
     await releaseDeploymentKey(db, rights, id)
     // Nothing runs any more, but a warm sandbox may wait for the next run.
     if (row.state === 'stopped') await endRuns(id, DELETED)
-    // Also by its id: an earlier version may have left its code so.
-    for (const code of [id, ...(row.code_key === null ? [] : [row.code_key])]) await sandboxes.forget(code)
+    if (row.code_key !== null) await sandboxes.forget(row.code_key)
     for (const key of [row.archive, row.code_key]) if (key !== null) await objects.delete(key)
     // Last: while the row has secrets, the cleanup counts as unfinished.
     await db.updateTable('deployments').set({ archive: null, code_key: null, code_bytes: null, secrets: null }).where('id', '=', id).execute()
@@ -98,25 +95,7 @@ export function makeEndings({ db, rights, objects, sandboxes, earlier, scope, lo
     })
   }
 
-  /**
-   * Stores the code of deployments that an earlier version has built. One whose code is gone (someone removed it) is stopped, with the reason. It is not
-   * built again: a branch or a registry may give something else today than what was deployed.
-   */
-  async function storeEarlier(signal: AbortSignal): Promise<void> {
-    const running = db.selectFrom('deployments').select('id').where('scope', '=', scope).where('state', '=', 'running').where('deletion', '=', 'kept')
-    for (const { id } of await running.where('code_key', 'is', null).execute())
-      await earlier.store(id, signal).catch(async (err: unknown) => {
-        if (signal.aborted) return
-        log.error({ err, deployment: id }, 'the code of a deployment could not be stored')
-        if (!(err instanceof CodeUnavailable)) return
-        await db.deleteFrom('app_versions').where('deployment_id', '=', id).execute()
-        await endRuns(id, 'the code of its deployment is gone')
-        await moveDeployment(db, id, 'stopped', err.message)
-        await clean(id)
-      })
-  }
-
-  return { clean, retire, finishDeletion, tidy, storeEarlier }
+  return { clean, retire, finishDeletion, tidy }
 }
 
 const IS_SUPERSEDED = sql<SqlBool>`not exists (select from app_versions v where v.deployment_id = d.id)`

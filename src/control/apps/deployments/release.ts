@@ -20,10 +20,10 @@ const MAX_NAME = 255
 export type Released = { ok: true; superseded: string[] } | { ok: false; reason: string }
 
 /**
- * Makes the apps of a build the versions for new runs, with the object of their code (none: a build of an earlier version). Undefined when the deployment is not being built any more (it was deleted). Locks are
- * always taken in this order: versions, then the log, then the deployment.
+ * Makes the apps of a build the versions for new runs, with the object of their code. Undefined when the deployment is not being built any more (it was deleted).
+ * Locks are always taken in this order: versions, then the log, then the deployment.
  */
-export async function release(db: Db, id: string, found: AppsFound, code: StoredCode | undefined): Promise<Released | undefined> {
+export async function release(db: Db, id: string, found: AppsFound, code: StoredCode): Promise<Released | undefined> {
   const apps = [...new Map(found.map((app) => [app.name, app])).values()]
   const problem = problemOf(apps)
   if (problem !== undefined) return { ok: false, reason: problem }
@@ -82,7 +82,7 @@ export async function release(db: Db, id: string, found: AppsFound, code: Stored
     null,
     summaries.map((data) => ({ kind: 'app', data })),
   )
-  await moveDeployment(db, id, 'running', null, { app_name: apps[0]!.name, code_key: code?.key ?? null, code_bytes: code?.bytes ?? null })
+  await moveDeployment(db, id, 'running', null, { app_name: apps[0]!.name, code_key: code.key, code_bytes: code.bytes })
   return { ok: true, superseded: [...new Set(taken.map(({ deployment_id }) => deployment_id))] }
 }
 

@@ -1,5 +1,5 @@
 // The deployments' rows: their columns, what callers see of them, and the queries.
-import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
+import { sql, type NotNull, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../../store/db.ts'
 import { holds, isNamed } from '../../../store/names.ts'
 import type { ObjectOwner } from '../../../store/sweep.ts'
@@ -102,17 +102,16 @@ export async function nextToBuild(db: Db, scope: string, except: string[]): Prom
     .executeTakeFirst()) as unknown as DeploymentRow | undefined
 }
 
-/** The sandbox of a build's last attempt. One that an earlier version has begun has the deployment's id. */
-export const sandboxOf = ({ id, sandbox_id }: Pick<DeploymentRow, 'id' | 'sandbox_id'>): string => sandbox_id ?? id
-
 /** Deployments of this scope that are being built and not being deleted. Each names its sandbox before that is there. */
-export const buildsInProgress = (db: Db, scope: string): Promise<Pick<DeploymentRow, 'id' | 'sandbox_id'>[]> =>
+export const buildsInProgress = (db: Db, scope: string): Promise<{ id: string; sandbox_id: string }[]> =>
   db
     .selectFrom('deployments')
     .select(['id', 'sandbox_id'])
     .where('scope', '=', scope)
     .where('state', '=', 'in_progress')
     .where('deletion', '=', 'kept')
+    .where('sandbox_id', 'is not', null)
+    .$narrowType<{ sandbox_id: NotNull }>()
     .execute()
 
 /** What these deployments name as their sandboxes now. */

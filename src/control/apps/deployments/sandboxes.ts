@@ -4,7 +4,7 @@ import { letGo, type AppSandbox, type AppSandboxes } from '../../../instances/dr
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import { BuildFailed, sourceOf } from './build-failed.ts'
-import { buildsInProgress, sandboxesNamed, sandboxOf, type DeploymentRow, type Secrets } from './rows.ts'
+import { buildsInProgress, sandboxesNamed, type DeploymentRow, type Secrets } from './rows.ts'
 
 export interface BuildSandboxesSettings {
   db: Db
@@ -49,7 +49,7 @@ export class BuildSandboxes {
     if (epoch === undefined) return false
     if (epoch !== this.#adoptedIn)
       for (const row of await buildsInProgress(db, scope)) {
-        const instance = await sandboxes.adopt(sandboxOf(row))
+        const instance = await sandboxes.adopt(row.sandbox_id)
         if (!instance) continue
         this.#adopted.set(row.id, instance)
         this.#left.delete(instance.id)
@@ -61,7 +61,7 @@ export class BuildSandboxes {
   /** The adopted sandbox that the row of a build names. */
   adopted(row: DeploymentRow): AppSandbox | undefined {
     const adopted = this.#adopted.get(row.id)
-    if (!adopted || adopted.id === sandboxOf(row)) return adopted
+    if (!adopted || adopted.id === row.sandbox_id) return adopted
     this.#adopted.delete(row.id)
     this.leave(row.id, adopted)
     return undefined
@@ -110,7 +110,7 @@ export class BuildSandboxes {
     )
     for (const [id, { deployment, instance }] of this.#left) {
       const row = rows.get(deployment)
-      const isNamed = row !== undefined && sandboxOf(row) === id
+      const isNamed = row?.sandbox_id === id
       if (isNamed && row.state === 'in_progress') continue
       this.#left.delete(id)
       // The replica that has released its code ends it.

@@ -4,7 +4,7 @@ import { projects } from '../../access/projects/module.ts'
 import { inside } from '../../service/addresses.ts'
 import { browsers } from '../../sessions/browsers/module.ts'
 import { deployments, running } from '../deployments/module.ts'
-import { buildsInProgress, sandboxOf } from '../deployments/rows.ts'
+import { buildsInProgress } from '../deployments/rows.ts'
 import { invocations as contract } from './contract.ts'
 import { invocationHandlers } from './handlers.ts'
 import { makeInvocations } from './invocations.ts'
@@ -36,7 +36,7 @@ export const invocations = defineModule({
       environment: (id) => made.environment(id),
       code: (id) => made.code(id),
       retire: (id) => made.retire(id),
-      building: async () => new Set((await buildsInProgress(db, scope)).map(sandboxOf)),
+      building: async () => new Set((await buildsInProgress(db, scope)).map((build) => build.sandbox_id)),
       endBrowsers: (id) => rules.endOfInvocation(id),
       endBrowsersLeft: () => rules.endLeftByInvocations(),
     })

@@ -75,7 +75,7 @@ export interface Learned {
     signsOut: boolean
     /** Opening the login page as a logged-in user leads elsewhere. */
     redirects: boolean
-    /** Host and path of the page after the login, when guests are shown a form or a way to one there. Absent in what older versions have stored. */
+    /** Host and path of the page after the login, when guests are shown a form or a way to one there. */
     insteadOf?: string | undefined
   }
 }

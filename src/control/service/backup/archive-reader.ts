@@ -1,9 +1,8 @@
 // Reads a backup, and checks what it reads: nobody gets to the end of a file whose content is not what was written.
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { pipeline } from 'node:stream/promises'
-import { extract as makeExtract } from 'tar-stream'
-import { abortable } from '../../../base/wait.ts'
+import { BadArchive } from '../../../base/archive/contents.ts'
+import { readTar } from '../../../base/archive/tar.ts'
 import { CHECKSUMS, FORMAT, HEAD, Head, MANIFEST, MAX_HEAD_BYTES, MAX_MANIFEST_BYTES, MAX_PIECE_BYTES, readManifest, sha256, type Manifest } from './format.ts'
 
 export interface Entry {
@@ -20,55 +19,44 @@ export class BadBackup extends Error {}
  * the end the manifest is compared with all lists, and given to `onEnd`. @throws BadBackup
  */
 export async function* readArchive(file: string, signal: AbortSignal, onEnd: (manifest: Manifest) => void = () => {}): AsyncGenerator<Entry> {
-  const extract = makeExtract()
-  const reading = pipeline(createReadStream(file), extract, { signal })
-  reading.catch(() => {}) // the loop gets it, or has ended
   const sums = new Map<string, string>()
   const lists: Manifest['checksums'] = []
   let head: Head | undefined
   let manifest: Manifest | undefined
   let entries = 0
   const bad = (what: string): BadBackup => new BadBackup(`${file} cannot be restored: ${what}`)
-  /** The reader of tar files says what is wrong with one by messages only. */
-  const inWords = (error: unknown): unknown =>
-    error instanceof Error && /^(Invalid (tar )?header|Unexpected end of data|Header exceeds)/.test(error.message)
-      ? bad(head ? `it is damaged, or was not completed (${error.message})` : 'it is not a backup of Cob')
-      : error
+  const inWords = (error: unknown): never => {
+    if (error instanceof BadArchive) throw bad(head ? `it is damaged, or was not completed (it ${error.message})` : 'it is not a backup of Cob')
+    throw error
+  }
   try {
-    for await (const source of extract) {
-      signal.throwIfAborted()
-      const entry = source as unknown as AsyncIterable<Buffer>
-      const { name, type, size: bytes } = source.header
+    for await (const { name, kind, bytes, content } of readTar(createReadStream(file), signal)) {
       if (manifest) throw bad('something follows its manifest')
-      if (type !== 'file') throw bad(`"${name}" in it is not a file`)
+      if (kind !== 'file') throw bad(`"${name}" in it is not a file`)
       if (head === undefined) {
         if (name !== HEAD) throw bad('it is not a backup of Cob')
-        const text = await whole(entry, bytes, MAX_HEAD_BYTES)
+        const text = await whole(content, bytes, MAX_HEAD_BYTES)
         head = headOf(text, bad)
         sums.set(name, sha256(text))
       } else if (name === MANIFEST) {
-        manifest = manifestOf(await whole(entry, bytes, MAX_MANIFEST_BYTES), bad)
+        manifest = manifestOf(await whole(content, bytes, MAX_MANIFEST_BYTES), bad)
       } else if (name.startsWith(CHECKSUMS)) {
-        const text = await whole(entry, bytes, MAX_PIECE_BYTES)
+        const text = await whole(content, bytes, MAX_PIECE_BYTES)
         compare(text.toString(), sums, bad)
         sums.clear()
         lists.push({ name, sha256: sha256(text) })
       } else {
         const hash = createHash('sha256')
-        const content = hashed(entry, hash, inWords)
-        yield { name, bytes, content }
-        for await (const _ of content); // the rest, if its reader left some
+        const counted = hashed(content, hash, inWords)
+        yield { name, bytes, content: counted }
+        for await (const _ of counted); // the rest, if its reader left some
         if (sums.has(name)) throw bad(`it has "${name}" twice`)
         sums.set(name, hash.digest('hex'))
       }
       if (!manifest) entries++
     }
-    await abortable(reading, signal)
   } catch (error) {
-    signal.throwIfAborted()
-    throw inWords(error)
-  } finally {
-    extract.destroy()
+    inWords(error)
   }
   if (!head) throw bad('it is not a backup of Cob')
   if (!manifest) throw bad('it ends too early: the backup was not completed')
@@ -94,14 +82,12 @@ export async function whole(content: AsyncIterable<Buffer>, bytes: number, most 
 }
 
 /** Goes on where it was left when it is iterated again. */
-function hashed(entry: AsyncIterable<Buffer>, hash: Hash, inWords: (error: unknown) => unknown): AsyncIterable<Buffer> {
-  const chunks = entry[Symbol.asyncIterator]()
+function hashed(content: AsyncIterable<Buffer>, hash: Hash, inWords: (error: unknown) => never): AsyncIterable<Buffer> {
+  const chunks = content[Symbol.asyncIterator]()
   return {
     [Symbol.asyncIterator]: () => ({
       async next() {
-        const next = await chunks.next().catch((error: unknown) => {
-          throw inWords(error)
-        })
+        const next = await chunks.next().catch(inWords)
         if (!next.done) hash.update(next.value)
         return next
       },

@@ -1,20 +1,15 @@
 // Writes a backup: entries of a tar file as they come, with lists of their checksums between them.
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import { Readable, type Writable } from 'node:stream'
+import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { pack as makePack } from 'tar-stream'
-import { abortable, resultWithin, within } from '../../../base/wait.ts'
+import { TarWriter } from '../../../base/archive/tar.ts'
+import { abortable, resultWithin } from '../../../base/wait.ts'
 import { CHECKSUMS, MANIFEST, manifestText, sha256, type Manifest } from './format.ts'
 
 /** Entries that one list of checksums names. A reader keeps those of one list in memory. */
 const LISTED = 1_000
-/** A reader that takes nothing for so long is given up: a pipe to a program that hangs. */
-const STALL_MS = 600_000
 /** Time for an output that has failed to say why. */
 const BLAME_MS = 200
-/** Owner of a file: it holds what the service knows. */
-const MODE = 0o600
 
 export interface ArchiveWriter {
   /** Adds an entry whose content has exactly `bytes` bytes. @throws when it has more or fewer, and what the content or the output throws */
@@ -25,10 +20,10 @@ export interface ArchiveWriter {
 
 /** Writes to `output`, which is ended by {@link ArchiveWriter.complete} and destroyed when something fails or `signal` aborts. */
 export function archiveWriter(output: Writable, signal: AbortSignal): ArchiveWriter {
-  const pack = makePack()
   const broken = new AbortController()
   const ended = AbortSignal.any([signal, broken.signal])
-  const written = pipeline(Readable.from(pack, { objectMode: false }), output, { signal })
+  const tar = new TarWriter(ended)
+  const written = pipeline(tar.archive, output, { signal })
   written.catch((error: unknown) => broken.abort(error))
   const made = new Date()
   const lists: Manifest['checksums'] = []
@@ -37,21 +32,13 @@ export function archiveWriter(output: Writable, signal: AbortSignal): ArchiveWri
 
   async function put(name: string, bytes: number, content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<string> {
     const hash = createHash('sha256')
-    const done = Promise.withResolvers<void>()
-    done.promise.catch(() => {})
-    const entry = pack.entry({ name, size: bytes, mode: MODE, mtime: made }, (error) => (error ? done.reject(error) : done.resolve()))
-    entry.on('error', () => {}) // the waits get it
-    let left = bytes
-    for await (const chunk of content) {
-      ended.throwIfAborted()
-      left -= chunk.length
-      if (left < 0) break
-      hash.update(chunk)
-      if (!entry.write(chunk)) await within('the output of the backup', STALL_MS, once(entry, 'drain', { signal: ended }))
+    async function* hashed(): AsyncGenerator<Uint8Array> {
+      for await (const chunk of content) {
+        hash.update(chunk)
+        yield chunk
+      }
     }
-    if (left !== 0) throw new Error(`${name} has not ${bytes} bytes any more`)
-    entry.end(null)
-    await within('the output of the backup', STALL_MS, done.promise, ended)
+    await tar.add(name, bytes, hashed(), made)
     entries++
     return hash.digest('hex')
   }
@@ -66,7 +53,7 @@ export function archiveWriter(output: Writable, signal: AbortSignal): ArchiveWri
         (reason: Error) => reason,
       ),
     )
-    pack.destroy(error as Error)
+    tar.destroy(error as Error)
     return cause ? new Error(`the backup could not be written: ${cause.message}`, { cause }) : error
   }
 
@@ -95,7 +82,7 @@ export function archiveWriter(output: Writable, signal: AbortSignal): ArchiveWri
       const manifest = { ...rest, checksums: lists, entries }
       const text = Buffer.from(manifestText(manifest))
       await put(MANIFEST, text.length, [text])
-      pack.finalize()
+      tar.end()
       await abortable(written, signal)
       return manifest
     },

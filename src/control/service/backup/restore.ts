@@ -16,7 +16,7 @@ import { ConfigError } from '../../../base/setting.ts'
 import { openConnection, type Connection } from '../../../store/copy-database.ts'
 import { checkDatabaseUrl } from '../../../store/database-url.ts'
 import { connectDb, type DbAddress } from '../../../store/db.ts'
-import { migrationNames } from '../../../store/schema.ts'
+import { migrationNames, presentNames, tooOld } from '../../../store/schema.ts'
 import { startPostgres } from '../../../store/embedded.ts'
 import { fillDatabase, madeAtIfAny, tablesThere } from '../../../store/fill-database.ts'
 import { makeObjects } from '../../../store/make-objects.ts'
@@ -124,8 +124,10 @@ function assertTarget(root: string, config: Config, manifest: Manifest, known: M
 }
 
 function assertKnownVersion({ migrations, version }: Manifest): void {
-  const names = migrationNames()
-  if (!migrations.every((name, at) => names[at] === name))
+  const [names, had] = [migrationNames(), presentNames(migrations)]
+  const old = tooOld(had)
+  if (old !== undefined) throw new Error(`the backup ${old}. Restore it with that version, start the service once, and make a backup of it`)
+  if (!had.every((name, at) => names[at] === name))
     throw new Error(`the backup is of Cob ${version}, whose database has a newer form than this version knows; use the command of that version`)
 }
 

@@ -8,7 +8,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { extensionForm, extensionZip } from '../../../../test/support/extensions.ts'
 import { run, serviceOn, start, type Env, type Running } from '../../../../test/support/filled-service.ts'
-import { ownPostgres } from '../../../../test/support/postgres.ts'
+import { beforeRelease, ownPostgres } from '../../../../test/support/postgres.ts'
 import { scratchDir } from '../../../../test/support/scratch.ts'
 import { copyTemplate } from '../../../../test/support/template.ts'
 import { readConfig } from '../../../base/config.ts'
@@ -17,8 +17,7 @@ import { silentLog } from '../../../base/log.ts'
 import { dataPaths } from '../../../base/paths.ts'
 import { sleep, until } from '../../../base/wait.ts'
 import { openConnection } from '../../../store/copy-database.ts'
-import { connectDb, migratorOf } from '../../../store/db.ts'
-import { migrationNames } from '../../../store/schema.ts'
+import { connectDb } from '../../../store/db.ts'
 import { holdObjects } from '../../../store/held-objects.ts'
 import { objectsProblem } from '../doctor.ts'
 import { objectOwners } from '../../modules.ts'
@@ -228,41 +227,39 @@ test('one that has lost its hold on the objects is not called whole', { timeout:
 })
 
 test(
-  'one of an older version is brought up to this one; one of a newer version is refused',
+  'one with the migrations of before the first release is brought up to this version; one with fewer, or of a newer version, is refused',
   async () => {
-    const { host } = await ownPostgres('older', scope)
-    const names = migrationNames()
+    const { address } = await ownPostgres('older', scope)
     await using opened = new AsyncDisposableStack()
-    const admin = connectDb({ host, user: 'cob', database: 'postgres' }, silentLog)
-    opened.defer(() => admin.destroy())
-    const make = async (database: string, upTo: string | undefined) => {
-      await sql.raw(`create database ${database} template template0 encoding 'UTF8'`).execute(admin)
-      const address = { host, user: 'cob', database }
-      const db = connectDb(address, silentLog)
-      opened.defer(() => db.destroy())
-      if (upTo !== undefined) expect((await migratorOf(db).migrateTo(upTo)).error).toBeUndefined()
-      return { db, address }
-    }
-    const { db, address } = await make('older', names.at(-2))
-    await db.insertInto('projects').values({ id: newId(), name: 'from before' }).execute()
+    const db = connectDb(address, silentLog)
+    opened.defer(() => db.destroy())
     const dir = join(folder, 'o')
-    const paths = dataPaths(dir)
     const config = readConfig({ COB_DATA_DIR: dir, COB_SCOPE: 'older' })
-    const file = join(folder, 'older.tar')
-    const signal = AbortSignal.timeout(COMMANDS_MS)
-    const manifest = await backup({ config, paths, db, address, output: createWriteStream(file), objectOwners, withKeys: false, tell: () => {}, signal })
-    expect(manifest.migrations).toEqual(names.slice(0, -1))
-    const restored = await run([file], { COB_DATA_DIR: join(folder, 'n') }, 'restore')
+    const settings = { config, paths: dataPaths(dir), db, address, objectOwners, withKeys: false, tell: () => {}, signal: AbortSignal.timeout(COMMANDS_MS) }
+    const make = async (name: string) => {
+      await backup({ ...settings, output: createWriteStream(join(folder, name)) })
+      return join(folder, name)
+    }
+    await beforeRelease(db, '0038-build-sandboxes')
+    await db.insertInto('projects').values({ id: newId(), name: 'from before' }).execute()
+    const whole = await make('before.tar')
+    const restored = await run([whole], { COB_DATA_DIR: join(folder, 'n') }, 'restore')
     expect([restored.code, restored.err]).toEqual([0, expect.any(String)])
     await using service = await serviceOn(join(folder, 'n'))
     expect(await (await service.fetch('/org/projects')).text()).toContain('from before')
 
     await sql`insert into kysely_migration values ('9999-of-the-future', '2030-01-01T00:00:00.000Z')`.execute(db)
-    const newer = join(folder, 'newer.tar')
-    await backup({ config, paths, db, address, output: createWriteStream(newer), objectOwners, withKeys: false, tell: () => {}, signal })
-    const refused = await run([newer], { COB_DATA_DIR: join(folder, 'x') }, 'restore')
-    expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('whose database has a newer form than this version knows') as string })
-    expect([existsSync(join(folder, 'x')), readFileSync(newer).length > 0]).toEqual([false, true])
+    const newer = await make('newer.tar')
+    await beforeRelease(db, '0037-oauth')
+    const older = await make('older.tar')
+    for (const [file, why] of [
+      [newer, 'whose database has a newer form than this version knows'],
+      [older, 'the backup is of a version before the first release (its last migration is 0037-oauth)'],
+    ] as const) {
+      const refused = await run([file], { COB_DATA_DIR: join(folder, 'x') }, 'restore')
+      expect(refused).toMatchObject({ code: 1, err: expect.stringContaining(why) as string })
+      expect([existsSync(join(folder, 'x')), readFileSync(file).length > 0]).toEqual([false, true])
+    }
   },
   COMMANDS_MS,
 )

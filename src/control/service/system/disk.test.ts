@@ -1,5 +1,5 @@
 // What a full disk means for callers, and when something is ended. The disk is this machine's; the reserve is set larger than the disk.
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -70,8 +70,6 @@ test('the reserve of the database really takes disk space; one that runs gets so
   const dir = mkdtempSync(join(tmpdir(), 'cob-disk-'))
   const pieces = () => readdirSync(join(dir, 'ballast')).map((name) => statSync(join(dir, 'ballast', name)))
   try {
-    // As an earlier version had it.
-    writeFileSync(join(dir, 'ballast'), 'x')
     await takeBallast(dir, 160)
     expect([pieces().length, pieces().every(({ size, blocks }) => size === 1024 * 1024 && blocks * 512 >= size)]).toEqual([40, true])
     giveBallast(dir)

@@ -1,7 +1,8 @@
 // The archive of an extension as an object: read in pieces, so that its list and its manifest can be checked without the rest.
 import { buffer } from 'node:stream/consumers'
 import { checkExtension, type ExtensionZip } from '../../../base/extension-zip.ts'
-import { BadZip, type ZipSource } from '../../../base/unzip.ts'
+import { BadArchive } from '../../../base/archive/contents.ts'
+import type { ZipSource } from '../../../base/archive/zip.ts'
 import { fault } from '../../../http/fault.ts'
 import type { Objects } from '../../../store/objects.ts'
 
@@ -17,7 +18,7 @@ export async function checkArchive(objects: Objects, key: string, size: number, 
   try {
     return await checkExtension(inPieces(objects, key, size, late), late)
   } catch (error) {
-    if (error instanceof BadZip) throw fault.field('file', error.message)
+    if (error instanceof BadArchive) throw fault.field('file', error.message)
     throw late.aborted && !signal.aborted ? fault.unavailable(`the object store has not given the archive back within ${LOOK_MS} ms`, error) : error
   }
 }

@@ -1,5 +1,5 @@
 // A service that is killed while a recording becomes a video: the next one finishes it, and what is left over is removed later.
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -52,7 +52,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-const service = (objects: Objects, spool: Spool, others: { freshMs?: number; earlierDir?: string; transfers?: Transfers } = {}): Replays =>
+const service = (objects: Objects, spool: Spool, others: { freshMs?: number; transfers?: Transfers } = {}): Replays =>
   makeReplays({
     transfers: new Transfers(),
     ...others,
@@ -183,20 +183,6 @@ test('while the object store is away, recordings that have ended hold nothing in
   expect(mostRead).toBeLessThanOrEqual(2 * FILMS_AT_ONCE)
   // Once by the service that began, and again by all that had to wait for their turn.
   expect([...reads.values()].filter((times) => times > 1).length).toBeGreaterThanOrEqual(ids.length - FILMS_AT_ONCE)
-})
-
-test('a recording that grew among the objects, as in earlier versions, becomes a video', async () => {
-  const [objects, spool] = [fileObjects(join(dir, 'objects')), makeSpool(join(dir, 'spool'))]
-  const id = await leftBehind(spool)
-  const earlierDir = join(dir, 'earlier')
-  mkdirSync(join(earlierDir, 'replays'), { recursive: true })
-  renameSync(spool.path(id), join(earlierDir, 'replays', id))
-  await using next = service(objects, spool, { earlierDir })
-  await next.adopt()
-  const row = await becomesVideo(id)
-  const { body } = await next.video(row, undefined)
-  expect((await buffer(body as Readable)).subarray(row.head_bytes).equals(recorded.subarray(0, row.bytes))).toBe(true)
-  expect(row.bytes).toBeGreaterThan(1_000)
 })
 
 test('of the spool, only recordings that are ready are removed at a start: others may be of another database', async () => {

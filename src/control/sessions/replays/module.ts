@@ -27,7 +27,6 @@ export const replays = defineModule<Replays>({
       ...house,
       tellWatcher,
       spool: makeSpool(paths.spool),
-      earlierDir: paths.objects,
       transfers,
       tokens: replaySigner(keys.root.secret),
       retentionDays: config.replayRetentionDays,

@@ -1,6 +1,5 @@
 // The rules of replays: start, find, stop, download, and what happens when their session or their retention ends.
 import { setInterval } from 'node:timers/promises'
-import { join } from 'node:path'
 import { recording, type RecordingSpec } from '../../../agent/recording/contract.ts'
 import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
@@ -60,8 +59,6 @@ export interface ReplaysSettings {
   objects: Objects
   /** Where recordings grow. It belongs to this service alone. */
   spool: Spool
-  /** The folder of objects as files, where recordings grew in earlier versions. */
-  earlierDir?: string
   /** Empty at first. The end of a session looks into it. */
   transfers: Transfers
   /** Of replaySigner (links.ts). */
@@ -108,7 +105,7 @@ export interface Replays extends AsyncDisposable {
 const seen = (times: Map<string, number>, id: string): number => times.get(id) ?? times.set(id, performance.now()).get(id)!
 
 export function makeReplays(settings: ReplaysSettings): Replays {
-  const { db, objects, spool, earlierDir, transfers, tokens, scope, retentionDays, freshMs, fullDisk, log, findSession, reach, endpointOf } = settings
+  const { db, objects, spool, transfers, tokens, scope, retentionDays, freshMs, fullDisk, log, findSession, reach, endpointOf } = settings
   const leases = settings.leases ?? alone(newId())
   const browserOf = recordedSession(findSession)
   /** The epoch of our leases in which a recording was known to be ours. When that is over, another replica may fetch it. */
@@ -193,9 +190,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
         continue
       }
       if (row.state !== 'starting') {
-        // Until there was a spool, recordings grew among the objects.
-        const isHere = earlierDir === undefined || (await broughtFrom(join(earlierDir, row.object), row.id))
-        if (isHere && !tried.has(row.id)) transfer(row, endpoint)
+        if (!tried.has(row.id)) transfer(row, endpoint)
       } else if (leases.remembered(starting.has(row.id)) === false || performance.now() - seen(begun, row.id) > STARTED_MS) {
         // Not awaited: an agent that does not answer would delay the start of the service.
         const undone = undo(row.id, endpoint)
@@ -205,16 +200,6 @@ export function makeReplays(settings: ReplaysSettings): Replays {
       }
     }
   }
-
-  /** False when that does not work now. The next start tries again: without its beginning, the recording would become an empty video. */
-  const broughtFrom = (path: string, id: string): Promise<boolean> =>
-    spool.bring(id, path).then(
-      () => true,
-      (err: unknown) => {
-        log.error({ err, replay: id }, 'a recording of an earlier version could not be moved to the spool')
-        return false
-      },
-    )
 
   async function removeExpired({ id, object }: Pick<ReplayRow, 'id' | 'object'>): Promise<boolean> {
     try {

@@ -16,7 +16,7 @@ export const kindAskedFor = (text: string, scope: string): string | undefined =>
 
 const ENDS = ' ends'
 
-/** A browser that a replica watches is to be ended, and its row says so. A replica of an earlier version does not know this notice, and looks by itself. */
+/** A browser that a replica watches is to be ended, and its row says so. */
 export const endAt = (replica: string, id: string): string => `${replica} ${id}${ENDS}`
 
 /** The browser that the replica is to end; undefined for other notices. */
