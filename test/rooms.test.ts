@@ -173,6 +173,11 @@ const ARROWS: { files: string; may: string; why: string }[] = [
     why: 'the shapes of what a group brings',
   },
   {
+    files: 'control/*/**',
+    may: 'control/service/dashboard/pages.ts',
+    why: 'a page that stands alone is filled in, and has its headers, in one way',
+  },
+  {
     files: 'control/apps/{deployments,invocations}/**',
     may: 'control/apps/apps/*.ts',
     why: 'apps/ has what builds and runs share: the client of runners, and following events',
