@@ -95,12 +95,6 @@ const RULES: Rule[] = [
     why: 'people load it into their browsers, so whatever it imports is public and has to run there',
   },
   {
-    files: 'control/logins/auth-connections/page/*.js',
-    may: ['control/logins/auth-connections/page/*.js'],
-    packages: [],
-    why: 'people load it into their browsers as it is: its files import each other, and nothing else',
-  },
-  {
     files: 'control/service/system/docs/search.js',
     may: ['control/service/system/docs/find.ts'],
     packages: [],

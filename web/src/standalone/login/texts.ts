@@ -1,4 +1,5 @@
 // The words of the page: errors for people, and what sites have written, made harmless.
+import type { ErrorCode } from '../../../../src/control/logins/auth-connections/shown/contract.ts'
 
 /** Longest text of a site that is shown: a name of something, and a sentence. */
 const NAME_LENGTH = 120
@@ -10,7 +11,7 @@ const UNSEEN = /[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069
 const PILES = /(\p{M}{4})\p{M}+/gu
 
 /** A text of a site as one line of bounded length. It is still only text: put it into the page with `textContent`. */
-export function plain(text, longest = NAME_LENGTH) {
+export function plain(text: unknown, longest = NAME_LENGTH): string {
   if (typeof text !== 'string') return ''
   // Cut first: the rest of a long text is not looked at.
   const line = text
@@ -24,25 +25,9 @@ export function plain(text, longest = NAME_LENGTH) {
   return letters.length > longest || text.length > longest * 8 ? `${letters.slice(0, longest - 1).join('')}…` : line
 }
 
-export const sentence = (text) => plain(text, SENTENCE_LENGTH)
+export const sentence = (text: unknown): string => plain(text, SENTENCE_LENGTH)
 
-const PROVIDERS = {
-  google: 'Google',
-  github: 'GitHub',
-  gitlab: 'GitLab',
-  microsoft: 'Microsoft',
-  apple: 'Apple',
-  facebook: 'Facebook',
-  linkedin: 'LinkedIn',
-  okta: 'Okta',
-  auth0: 'Auth0',
-  saml: 'SAML',
-}
-
-/** The name of an identity provider, as it writes itself. */
-export const providerName = (id) => (Object.hasOwn(PROVIDERS, id) ? PROVIDERS[id] : plain(id))
-
-const METHODS = {
+const METHODS: Record<string, string> = {
   sms: 'Text message',
   call: 'Phone call',
   email: 'Email',
@@ -53,10 +38,10 @@ const METHODS = {
   switch: 'Another way',
 }
 
-export const methodName = (type) => (Object.hasOwn(METHODS, type) ? METHODS[type] : '')
+export const methodName = (type = ''): string => (Object.hasOwn(METHODS, type) ? METHODS[type]! : '')
 
 /** What went wrong, and what the person can do, by the code of the error. */
-const FAILURES = {
+const FAILURES: Record<ErrorCode, [heading: string, advice: string]> = {
   credentials_invalid: ['The login was not accepted', 'The site refused the user name or the password. Check them first.'],
   bot_detected: ['The site has blocked the login', 'It takes the browser of this service for a robot. Wait some time.'],
   captcha_blocked: ['The site asks for a puzzle', 'Its puzzle against robots could not be solved here.'],
@@ -75,7 +60,5 @@ const FAILURES = {
 }
 
 /** The heading and the advice for an error; also for codes that this page does not know. */
-export const failureOf = (code) => (Object.hasOwn(FAILURES, code) ? FAILURES[code] : ['The login has failed', 'The service gives no reason.'])
-
-/** For tests: the codes that have texts. */
-export const FAILURE_CODES = Object.keys(FAILURES)
+export const failureOf = (code: string | null | undefined): [heading: string, advice: string] =>
+  code && Object.hasOwn(FAILURES, code) ? FAILURES[code as ErrorCode] : ['The login has failed', 'The service gives no reason.']

@@ -4,7 +4,7 @@
 const REFUSED = ['javascript:', 'data:', 'vbscript:', 'blob:', 'file:']
 
 /** A parsed address, or undefined. Phones of three years ago have no `URL.parse` and no `URL.canParse`. */
-export function parsed(text, base) {
+export function parsed(text: string, base?: string): URL | undefined {
   try {
     return new URL(text, base)
   } catch {
@@ -12,36 +12,37 @@ export function parsed(text, base) {
   }
 }
 
-/**
- * Reads `success_url` and `error_url`. `problem` says what is wrong with one of them.
- * @param {URLSearchParams} query
- * @returns {{ success?: string, error?: string, problem?: string }}
- */
-export function readReturnUrls(query) {
-  /** @type {{ success?: string, error?: string, problem?: string }} */
-  const returnUrls = {}
-  for (const name of ['success', 'error']) {
+export interface ReturnUrls {
+  success?: string
+  error?: string
+  /** What is wrong with one of them. */
+  problem?: string
+}
+
+export function readReturnUrls(query: URLSearchParams): ReturnUrls {
+  const found: ReturnUrls = {}
+  for (const name of ['success', 'error'] as const) {
     const field = `${name}_url`
     const text = query.get(field)
     if (text === null || text === '') continue
     const url = parsed(text)
-    if (!url) returnUrls.problem ??= `${field} must be a whole address with its scheme.`
-    else if (REFUSED.includes(url.protocol)) returnUrls.problem ??= `${field} must not begin with ${url.protocol}`
+    if (!url) found.problem ??= `${field} must be a whole address with its scheme.`
+    else if (REFUSED.includes(url.protocol)) found.problem ??= `${field} must not begin with ${url.protocol}`
     // As it was parsed: what was checked is what is opened.
-    else returnUrls[name] = url.href
+    else found[name] = url.href
   }
-  return returnUrls
+  return found
 }
 
 /** An address with more in its query; what is undefined or empty is left out. */
-export function withQuery(address, values) {
+export function withQuery(address: string, values: Record<string, string | null | undefined>): string {
   const url = new URL(address)
   for (const [name, value] of Object.entries(values)) if (value) url.searchParams.set(name, value)
   return url.href
 }
 
 /** The place of an address, for people: its host, or the scheme of an app. */
-export function placeOf(address) {
+export function placeOf(address: string): string {
   const { host, protocol } = new URL(address)
   return /^https?:$/.test(protocol) ? host : `the app (${protocol.slice(0, -1)})`
 }
