@@ -18,7 +18,7 @@ export class Notches {
   #at = -Infinity
 
   /** The notches for a movement, positive or negative: `delta` in the units of `mode`, as in a WheelEvent, `now` in milliseconds. */
-  add(delta, mode, now) {
+  add(delta: number, mode: number, now: number): number {
     if (delta === 0) return 0
     // A remainder belongs to its own movement, not to one in the other direction or a later one.
     if (Math.sign(delta) !== this.#direction || now - this.#at > PAUSE_MS) this.#rest = 0

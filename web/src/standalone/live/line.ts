@@ -6,60 +6,75 @@ const STATE_MS = 5000
 /** WebSocket close codes by which the service says that the session has ended (docs/operations.md). */
 const ENDED = [4001, 4002, 4003]
 
-/** The channel for noVNC, with the interface of a WebSocket. It gets the binary messages; the text messages are ours. */
-class Channel {
-  onopen = null
-  onmessage = null
-  onerror = null
-  onclose = null
-  #socket
+/** What the session says besides its picture. */
+export type Told =
+  | { type: 'hello'; control: boolean }
+  | { type: 'viewers'; count: number }
+  | { type: 'waiting'; waiting: boolean }
+  | { type: 'clipboard'; text: string; initial?: boolean }
 
-  constructor(url, onText) {
+/** The channel for noVNC, with the interface of a WebSocket. It gets the binary messages; the text messages are ours. */
+export class Channel {
+  onopen: ((event: Event) => void) | null = null
+  onmessage: ((event: MessageEvent) => void) | null = null
+  onerror: ((event: Event) => void) | null = null
+  onclose: ((event: CloseEvent) => void) | null = null
+  /** Called before `onclose`. */
+  closed: ((event: CloseEvent) => void) | undefined
+  readonly #socket: WebSocket
+
+  constructor(url: URL, onText: (message: Told) => void) {
     this.#socket = new WebSocket(url)
     this.#socket.binaryType = 'arraybuffer'
     this.#socket.onopen = (event) => this.onopen?.(event)
     this.#socket.onerror = (event) => this.onerror?.(event)
-    this.#socket.onmessage = (event) => (typeof event.data === 'string' ? onText(JSON.parse(event.data)) : this.onmessage?.(event))
+    this.#socket.onmessage = (event) => (typeof event.data === 'string' ? onText(JSON.parse(event.data) as Told) : this.onmessage?.(event))
     this.#socket.onclose = (event) => {
       this.closed?.(event)
       this.onclose?.(event)
     }
   }
-  get binaryType() {
+  get binaryType(): BinaryType {
     return this.#socket.binaryType
   }
   set binaryType(kind) {
     this.#socket.binaryType = kind
   }
-  get protocol() {
+  get protocol(): string {
     return this.#socket.protocol
   }
-  get readyState() {
+  get readyState(): number {
     return this.#socket.readyState
   }
-  send(data) {
+  send(data: string | BufferSource): void {
     if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(data)
   }
-  close() {
+  close(): void {
     this.#socket.close()
   }
-  tell(what) {
+  tell(what: object): void {
     this.send(JSON.stringify(what))
   }
 }
 
-/**
- * Keeps a connection to `base`. `on.open(channel)` gets each new channel before it is open. `on.told(what)` gets messages of the session other
- * than the picture. `on.lost(why)` is called when a connection broke. `on.ended(reason, message)` is called once, when there will be no further
- * connection.
- */
-export function keepLine(base, on) {
+interface On {
+  /** Gets each new channel before it is open. */
+  open: (channel: Channel) => void
+  told: (what: Told) => void
+  /** A connection broke. */
+  lost: (why: string | undefined) => void
+  /** Called once, when there will be no further connection. */
+  ended: (reason: string | undefined, message?: string) => void
+}
+
+/** Keeps a connection to `base`. What is returned is called when one is well. */
+export function keepLine(base: string, on: On): () => void {
   const url = new URL(`${base}/socket`, location.href)
   url.protocol = url.protocol.replace('http', 'ws')
   let attempts = 0
-  let hurry = () => {}
+  let hurry = (): void => {}
 
-  const pause = (ms) =>
+  const pause = (ms: number): Promise<void> =>
     new Promise((resolve) => {
       const timer = setTimeout(resolve, ms)
       hurry = () => {
@@ -69,29 +84,29 @@ export function keepLine(base, on) {
     })
 
   /** The service's answer about the session; undefined when it does not answer. */
-  async function ask() {
+  async function ask(): Promise<{ state: string; reason?: string; message?: string } | undefined> {
     try {
       const answer = await fetch(`${base}/state`, { cache: 'no-store', signal: AbortSignal.timeout(STATE_MS) })
-      return answer.status === 200 || answer.status === 404 || answer.status === 410 ? await answer.json() : undefined
+      return answer.status === 200 || answer.status === 404 || answer.status === 410 ? ((await answer.json()) as { state: string }) : undefined
     } catch {
       return undefined
     }
   }
 
-  function open() {
+  function open(): void {
     const channel = new Channel(url, on.told)
     channel.closed = (event) => void again(event)
     on.open(channel)
   }
 
-  async function again({ code, reason }) {
-    let why
+  async function again({ code, reason }: CloseEvent): Promise<void> {
+    let why: string | undefined
     try {
-      why = JSON.parse(reason).reason
+      why = (JSON.parse(reason) as { reason?: string }).reason
     } catch {}
     on.lost(why)
     if (ENDED.includes(code)) return on.ended(why)
-    await pause(WAITS[Math.min(attempts, WAITS.length - 1)] * (0.8 + 0.4 * Math.random()))
+    await pause(WAITS[Math.min(attempts, WAITS.length - 1)]! * (0.8 + 0.4 * Math.random()))
     attempts++
     const found = await ask()
     if (found && found.state !== 'running') return on.ended(found.reason, found.message)
@@ -103,5 +118,5 @@ export function keepLine(base, on) {
     if (!document.hidden) hurry()
   })
   open()
-  return { steady: () => (attempts = 0) }
+  return () => void (attempts = 0)
 }

@@ -6,16 +6,22 @@ import { isIOS, isMac } from 'novnc-core/util/browser.js'
 
 /** Placeholder text in the field, so that a phone's keyboard has something to delete. */
 const FILLER = ' '.repeat(32)
-const isCommand = (event) => (event.ctrlKey || event.metaKey) && !event.altKey
+const isCommand = (event: KeyboardEvent): boolean => (event.ctrlKey || event.metaKey) && !event.altKey
+
+interface Taken {
+  send: (keysym: number, code: string | null, down: boolean) => void
+  paste: (text: string) => void
+  leave: () => void
+}
 
 /**
  * Takes keys from `field` while it has the focus. `send(keysym, code, down)` gets the keys, `paste(text)` the pasted text. Ctrl+Alt+Shift calls
  * `leave()`: it is the way out for users without a mouse.
  */
-export function takeKeys(field, { send, paste, leave }) {
+export function takeKeys(field: HTMLTextAreaElement, { send, paste, leave }: Taken): void {
   const isApple = isMac() || isIOS()
   const isPhone = matchMedia('(pointer: coarse)').matches
-  const down = new Set()
+  const down = new Set<number>()
   const keyboard = new Keyboard(field)
   keyboard.onkeyevent = (keysym, code, isDown) => {
     // Command on a Mac is Control in the session.
@@ -24,19 +30,19 @@ export function takeKeys(field, { send, paste, leave }) {
     else down.delete(meant)
     send(meant, code, isDown)
   }
-  const tap = (keysym) => {
+  const tap = (keysym: number): void => {
     send(keysym, null, true)
     send(keysym, null, false)
   }
-  const type = (text) => {
-    for (const character of text) tap(character === '\n' ? KeyTable.XK_Return : keysyms.lookup(character.codePointAt(0)))
+  const type = (text: string): void => {
+    for (const character of text) tap(character === '\n' ? KeyTable.XK_Return : keysyms.lookup(character.codePointAt(0)!))
   }
-  const reset = () => {
+  const reset = (): void => {
     field.value = FILLER
     field.setSelectionRange(FILLER.length, FILLER.length)
   }
 
-  const onKey = (event) => {
+  const onKey = (event: KeyboardEvent): void => {
     // Unfinished: the result arrives as a composition or as input.
     if (event.isComposing || event.keyCode === 229 || event.key === 'Dead' || event.key === 'Process') return event.stopImmediatePropagation()
     if (event.type !== 'keydown') return
@@ -46,7 +52,7 @@ export function takeKeys(field, { send, paste, leave }) {
       leave()
     } else if (isCommand(event) && !event.shiftKey && event.key.toLowerCase() === 'v') event.stopImmediatePropagation() // onPaste follows
   }
-  const onPaste = (event) => {
+  const onPaste = (event: ClipboardEvent): void => {
     event.preventDefault()
     paste(event.clipboardData?.getData('text/plain').replaceAll('\r\n', '\n') ?? '')
     const held = down.has(KeyTable.XK_Control_L) || down.has(KeyTable.XK_Control_R)
@@ -57,20 +63,21 @@ export function takeKeys(field, { send, paste, leave }) {
 
   /** The field's last known content. The difference to its present content is what was typed. */
   let before = FILLER
-  const onInput = (event) => {
-    if (event.isComposing && !isPhone) return
+  const onInput = (event: Event): void => {
+    const { isComposing } = event as InputEvent
+    if (isComposing && !isPhone) return
     const now = field.value
     let same = 0
     while (same < now.length && same < before.length && now[same] === before[same]) same++
     for (const _ of before.slice(same)) tap(KeyTable.XK_BackSpace)
     type(now.slice(same))
     before = now
-    if (!event.isComposing && (now.length < 8 || now.length > 200 || !isPhone)) {
+    if (!isComposing && (now.length < 8 || now.length > 200 || !isPhone)) {
       reset()
       before = FILLER
     }
   }
-  const onComposed = (event) => {
+  const onComposed = (event: CompositionEvent): void => {
     if (isPhone) return
     type(event.data)
     reset()

@@ -1,11 +1,10 @@
 // The wheel of the live view's page: movements on a trackpad or a mouse, in notches.
 import { expect, test } from 'vitest'
-// @ts-expect-error The page's files are plain JavaScript.
-import { Notches } from './page/wheel.js'
+import { Notches } from './wheel.ts'
 
 /** The sum of notches of movements that come every 10 ms. */
 function turn(deltas: number[], mode = 0, everyMs = 10): number {
-  const notches = new Notches() as { add(delta: number, mode: number, now: number): number }
+  const notches = new Notches()
   return deltas.reduce((sum, delta, index) => sum + notches.add(delta, mode, index * everyMs), 0)
 }
 
