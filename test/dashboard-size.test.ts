@@ -1,11 +1,13 @@
-// How much the dashboard loads before somebody sees something.
-import { readFileSync } from 'node:fs'
+// How much the dashboard, and the pages that stand alone, load before somebody sees something.
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { buildDashboard } from '../web/build.ts'
 
 const MAX_BYTES = 300 * 1024
+/** Of a page that stands alone, not compressed: phones on slow networks open them. The live view has noVNC besides. */
+const MAX_ALONE: Record<string, number> = { consent: 64, live: 300, login: 64, message: 8, player: 64 }
 /** What only the page of one session loads, when somebody opens its terminal. */
 const HEAVY = ['xterm']
 
@@ -36,4 +38,18 @@ test('the first page, the list of sessions, loads in less than 300 KB, and witho
   expect(bytes).toBeLessThan(MAX_BYTES)
   // The contracts are types here: their library would be in the bundle otherwise.
   for (const text of texts) expect(text.includes('ZodError') || HEAVY.some((name) => text.includes(name))).toBe(false)
+})
+
+test('a page that stands alone is small, and loads nothing of the dashboard', async () => {
+  const folder = await buildDashboard()
+  const pages = readdirSync(folder).filter((name) => name.endsWith('.html') && name !== 'index.html')
+  const ofDashboard = readFileSync(join(folder, 'manifest.json'), 'utf8')
+  const sizes = pages.map((name) => {
+    const html = readFileSync(join(folder, name), 'utf8')
+    const files = [...html.matchAll(/(?:src|href)="\/dashboard\/([^"]+)"/g)].map(([, file]) => file!)
+    expect(files.filter((file) => ofDashboard.includes(file))).toEqual([])
+    return [name.replace('.html', ''), files.reduce((sum, file) => sum + readFileSync(join(folder, file)).length, html.length)] as const
+  })
+  expect(sizes.map(([name]) => name).toSorted()).toEqual(Object.keys(MAX_ALONE))
+  expect(sizes.filter(([name, bytes]) => bytes > MAX_ALONE[name]! * 1024)).toEqual([])
 })

@@ -100,6 +100,6 @@ test.each([
   "this._canvas = document.createElement('canvas')",
   "this._rfbConnectionState === 'connected'",
   'this._viewOnly = viewOnly',
-])('noVNC has "%s" (control/sessions/live/page/view.js)', (part) => {
+])('noVNC has "%s" (web/src/standalone/live/picture.ts)', (part) => {
   expect(readFileSync(join(modules, '@novnc/novnc/core/rfb.js'), 'utf8')).toContain(part)
 })

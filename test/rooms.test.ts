@@ -89,19 +89,6 @@ const RULES: Rule[] = [
     why: 'a driver starts agents and talks to them: it needs to know what an agent is told and says, never how it works',
   },
   {
-    files: 'control/sessions/live/page/*.js',
-    may: ['control/sessions/live/page/*.js', 'control/sessions/telemetry/page/*.js'],
-    packages: ['@novnc/novnc'],
-    why: 'people load it into their browsers, so whatever it imports is public and has to run there',
-  },
-  {
-    files: 'control/logins/auth-connections/page/*.js',
-    may: ['control/logins/auth-connections/page/*.js'],
-    packages: [],
-    why: 'people load it into their browsers as it is: its files import each other, and nothing else',
-  },
-  { files: 'control/*/*/*/*.js', may: [], packages: [], why: 'people load it into their browsers as it is' },
-  {
     files: 'control/service/engines.ts',
     may: ['base/**', 'http/**', 'instances/**'],
     why: 'it chooses the driver; it is the only file of the control plane that knows there are several',
@@ -161,6 +148,11 @@ const ARROWS: { files: string; may: string; why: string }[] = [
     why: 'the shapes of what a group brings',
   },
   {
+    files: 'control/*/**',
+    may: 'control/service/dashboard/pages.ts',
+    why: 'a page that stands alone is filled in, and has its headers, in one way',
+  },
+  {
     files: 'control/apps/{deployments,invocations}/**',
     may: 'control/apps/apps/*.ts',
     why: 'apps/ has what builds and runs share: the client of runners, and following events',
@@ -182,8 +174,8 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   },
   {
     files: 'control/sessions/{live,replays}/**',
-    may: 'control/sessions/telemetry/{read,shown/*,page/*}.{ts,js}',
-    why: 'the pages for people show events in the same form, with the same list',
+    may: 'control/sessions/telemetry/{read,shown/*}.ts',
+    why: 'the pages for people show events in the same form',
   },
   { files: 'control/*/*/**', may: 'control/sessions/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },
   {
@@ -234,8 +226,6 @@ interface Import {
   typeOnly: boolean
 }
 
-/** Names that bundles have for packages (control/sessions/live/bundle.ts). */
-const ALIASES: Record<string, string> = { 'novnc-core': '@novnc/novnc' }
 const SRC = join(PACKAGE_DIR, 'src')
 const everyFile = readdirSync(SRC, { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile())
@@ -258,8 +248,7 @@ function importsOf(from: string, source: string): Import[] {
 }
 
 function packageOf(specifier: string): string {
-  const name = specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
-  return ALIASES[name] ?? name
+  return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
 }
 
 const isOurs = (to: string): boolean => everyFile.includes(to)

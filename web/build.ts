@@ -1,4 +1,4 @@
-// Builds the dashboard into .cob/web when its sources have changed: what control/service/dashboard serves. Safe to run at the same time as others.
+// Builds the dashboard, and the pages that stand alone, into .cob/web when their sources have changed: what control/service/dashboard serves. Safe to run at the same time as others.
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,6 +9,7 @@ import { build } from 'vite'
 import { contracts } from '../src/control/modules.ts'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
 import { hashOf, isBuilt, replace } from './built.ts'
+import { standalone } from './vite.config.ts'
 
 const WEB = import.meta.dirname
 const OUT = join(PACKAGE_DIR, '.cob/web')
@@ -34,7 +35,9 @@ export async function buildDashboard(): Promise<string> {
   // Built beside it and moved there whole, so that a service that starts meanwhile never reads half of it.
   const made = `${OUT}.${randomBytes(6).toString('hex')}`
   try {
-    await build({ configFile: join(WEB, 'vite.config.ts'), configLoader: 'native', logLevel: 'warn', build: { outDir: join(made, 'files') } })
+    const outDir = join(made, 'files')
+    await build({ configFile: join(WEB, 'vite.config.ts'), configLoader: 'native', logLevel: 'warn', build: { outDir } })
+    await build({ ...standalone, logLevel: 'warn', build: { ...standalone.build, outDir } })
     await compress(join(made, 'files'))
     writeFileSync(join(made, '.tag'), tag)
     replace(OUT, made)

@@ -1,6 +1,7 @@
-// How the dashboard is built, and served while somebody works on it (web/README.md).
+// How the dashboard is built, and served while somebody works on it; and how the pages that stand alone are built (web/README.md).
+import { globSync } from 'node:fs'
 import { join } from 'node:path'
-import { defineConfig, type Plugin } from 'vite'
+import { defineConfig, type InlineConfig, type Plugin } from 'vite'
 import { contracts } from '../src/control/modules.ts'
 
 const SERVICE = process.env.COB_URL ?? 'http://127.0.0.1:2627'
@@ -36,18 +37,46 @@ const noNonce: Plugin = {
   transformIndexHtml: (html) => html.replace('<meta property="csp-nonce" nonce="__COB_NONCE__" />', ''),
 }
 
+/** Of both. */
+const BUILD = {
+  emptyOutDir: false,
+  // Data URLs would need a wider policy than files.
+  assetsInlineLimit: 0,
+  modulePreload: { polyfill: false },
+}
+
+const STANDALONE = join(import.meta.dirname, 'src/standalone')
+
+/**
+ * The pages that stand alone: small files of their own, for any phone that is still in use. Preact takes the place of React, whose 190 KB would be most of what
+ * they load.
+ */
+export const standalone: InlineConfig = {
+  configFile: false,
+  root: STANDALONE,
+  base: '/dashboard/',
+  publicDir: false,
+  plugins: [routes],
+  resolve: {
+    alias: {
+      'react/jsx-runtime': 'preact/jsx-runtime',
+      'react-dom/client': 'preact/compat/client',
+      react: 'preact/compat',
+      // The package exports its main module only.
+      'novnc-core': join(import.meta.dirname, '../node_modules/@novnc/novnc/core'),
+    },
+  },
+  build: { ...BUILD, target: 'es2022', rolldownOptions: { input: globSync(join(STANDALONE, '*.html')) } },
+}
+
 export default defineConfig({
   root: import.meta.dirname,
   base: '/dashboard/',
   plugins: [routes, english, noNonce],
   build: {
-    outDir: join(import.meta.dirname, '../.cob/web/files'),
-    emptyOutDir: true,
+    ...BUILD,
     target: 'es2023',
-    // Data URLs would need a wider policy than files.
-    assetsInlineLimit: 0,
     manifest: 'manifest.json',
-    modulePreload: { polyfill: false },
     // test/dashboard-size.test.ts has the limit.
     chunkSizeWarningLimit: 2_000,
     rolldownOptions: {

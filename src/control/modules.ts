@@ -32,6 +32,7 @@ import { replays } from './sessions/replays/module.ts'
 import { telemetry } from './sessions/telemetry/module.ts'
 
 export const modules: readonly Module[] = [
+  dashboard,
   apiKeys,
   projects,
   members,
@@ -57,7 +58,6 @@ export const modules: readonly Module[] = [
   authConnections,
   system,
   mcp,
-  dashboard,
 ] as Module[]
 
 export const contracts: readonly Contract[] = modules.flatMap((module) => module.contracts ?? [])

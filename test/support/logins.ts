@@ -1,11 +1,11 @@
 // A service for tests of clients of logins: the real hosted page, and the public calls of one connection, whose flow the test plays.
-import type { Socket } from 'node:net'
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { Connection, FlowEvent, Submission } from '../../src/control/logins/auth-connections/contract.ts'
 import { hostedPath, serveHostedPage } from '../../src/control/logins/auth-connections/hosted-page.ts'
-import { fault } from '../../src/http/fault.ts'
-import { EVENT_NAME, eventStream } from '../../src/http/sse.ts'
-import type { Log } from '../../src/base/log.ts'
+import { serveDashboard } from '../../src/control/service/dashboard/dashboard.ts'
+import { keepBuilt, readBuilt } from '../../src/control/service/dashboard/files.ts'
+import { pagesOf } from '../../src/control/service/dashboard/pages.ts'
+import type { MountContext } from '../../src/http/mount.ts'
 
 export const CONNECTION_ID = 'connection-1'
 const CODE = 'code-of-one-use'
@@ -17,7 +17,7 @@ export interface PlayedLogin extends AsyncDisposable {
   /** The address for the person, with more in its query. */
   hosted(query?: Record<string, string>): string
   code: string
-  /** Makes this the state, and tells streams. */
+  /** Makes this the state. */
   play(state: Played): void
   /** What was answered, oldest first. */
   answers: Submission[]
@@ -27,12 +27,8 @@ export interface PlayedLogin extends AsyncDisposable {
   onAnswer: ((answer: Submission) => void) | undefined
   /** Every request: method, path, and the headers that may tell a secret. */
   requests: { method: string; url: string; headers: Record<string, unknown> }[]
-  /** How many streams are open. */
-  streams(): number
-  /** Breaks the streams that are open, as a network does. */
-  endStreams(): void
-  /** Whether streams are refused, as by a proxy that knows none; whether everything is, as by a service that is away; whether the token is good. */
-  faults: { streams: boolean; everything: boolean; token: number | undefined; submit: number | undefined }
+  /** Whether everything is refused, as by a service that is away; with which status the token and answers are. */
+  faults: { everything: boolean; token: number | undefined; submit: number | undefined }
 }
 
 const ASLEEP = { flow_status: 'IN_PROGRESS', flow_step: 'DISCOVERING' } as const
@@ -80,18 +76,14 @@ const CORS = {
 export async function playLogin({
   domain = 'shop.example',
   profileName = 'work',
-  log,
 }: {
   domain?: string
   profileName?: string
-  log: Log
-}): Promise<PlayedLogin> {
+} = {}): Promise<PlayedLogin> {
   const app = fastify({ forceCloseConnections: true })
   const token = `token-${Math.random().toString(36).slice(2)}`
   let state: Played = ASLEEP
   let codeIsGood = true
-  const listeners = new Set<() => void>()
-  const streaming = new Set<Socket>()
   const login: PlayedLogin = {
     url: '',
     code: CODE,
@@ -103,21 +95,15 @@ export async function playLogin({
     play(next) {
       state = { ...ASLEEP, ...next }
       // What the page is shown is what the contract allows.
-      FlowEvent.parse(event())
-      for (const listener of listeners) listener()
+      FlowEvent.parse({ event: 'managed_auth_state', timestamp: new Date().toISOString(), ...state })
     },
     answers: [],
     bodies: [],
     onAnswer: undefined,
     requests: [],
-    streams: () => listeners.size,
-    endStreams: () => {
-      for (const socket of streaming) socket.destroy()
-    },
-    faults: { streams: false, everything: false, token: undefined, submit: undefined },
+    faults: { everything: false, token: undefined, submit: undefined },
     [Symbol.asyncDispose]: () => app.close(),
   }
-  const event = () => ({ event: 'managed_auth_state' as const, timestamp: new Date().toISOString(), ...ASLEEP, ...state })
   const refuse = (reply: FastifyReply, status: number, message = 'refused by the test') => reply.code(status).send({ code: 'refused', message })
 
   app.addHook('onRequest', async ({ method, url, headers }, reply) => {
@@ -154,39 +140,13 @@ export async function playLogin({
     login.onAnswer?.(data)
     return reply.code(202).send({ accepted: true })
   })
-  app.get('/auth/connections/:id/events', async (request, reply) => {
-    if (login.faults.streams) return refuse(reply, 502)
-    const { socket } = request.raw
-    streaming.add(socket)
-    const gone = new AbortController()
-    reply.raw.on('close', () => {
-      streaming.delete(socket)
-      gone.abort(fault.clientClosed())
-    })
-    return reply.type('text/event-stream').send(eventStream(states(gone.signal), gone.signal, log))
-  })
-  async function* states(signal: AbortSignal): AsyncGenerator<FlowEvent> {
-    let wake = () => {}
-    const changed = () => wake()
-    listeners.add(changed)
-    signal.addEventListener('abort', changed)
-    try {
-      while (!signal.aborted) {
-        const next = new Promise<void>((resolve) => (wake = resolve))
-        const now = event()
-        yield Object.assign(now, { [EVENT_NAME]: now.event })
-        if (now.flow_status !== 'IN_PROGRESS') return
-        await next
-      }
-    } finally {
-      listeners.delete(changed)
-    }
-  }
   // What the page embeds for things that a person must do elsewhere.
   app.get('/browser/live/:token', async (_request, reply) =>
     reply.type('text/html').send('<!doctype html><html lang="en"><title>Live</title><h1>Screen</h1><button>Inside</button></html>'),
   )
-  serveHostedPage(app)
+  const built = keepBuilt(readBuilt)
+  serveHostedPage(app, pagesOf(built))
+  serveDashboard({ app, paths: new Map() } as unknown as MountContext, built)
   login.url = (await app.listen({ port: 0, host: '127.0.0.1' })).replace('[::1]', '127.0.0.1')
   return login
 }

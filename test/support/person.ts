@@ -2,6 +2,7 @@
 import { isRoot } from '../../src/base/user.ts'
 import { chromium, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
 import { until } from '../../src/base/wait.ts'
+import { buildDashboard } from '../../web/build.ts'
 
 /** Time until an action in one place is visible in the other. */
 export const SEEN_MS = 10_000
@@ -18,6 +19,8 @@ export interface Person extends AsyncDisposable {
 
 /** Chromium's sandbox refuses to run as root. This is the visitor's own browser, and it only opens pages of ours. */
 export async function invitePerson(): Promise<Person> {
+  // What a person opens is built from the sources of today.
+  await buildDashboard()
   const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', chromiumSandbox: !isRoot() })
   let contexts: BrowserContext[] = []
   const person: Person = {

@@ -1,6 +1,7 @@
 // The start of the dashboard: who is signed in, then its pages.
 import './styles/tokens.css'
 import './styles/base.css'
+import './styles/controls.css'
 import './styles/shell.css'
 import './styles/parts.css'
 import { QueryClientProvider } from '@tanstack/react-query'

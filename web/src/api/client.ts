@@ -1,27 +1,14 @@
 // Calls of the API from the page: one function for each kind of answer. Everything goes by fetch, with the header that makes the session cookie count.
 import { ROUTES } from 'virtual:routes'
 import type { AnswerOf, CallId, EventOf, InputOf, ItemOf, ListId, StreamId } from './contracts.ts'
+import { ApiError, refusalOf } from './error.ts'
 import { project } from './project.ts'
 import { readEvents } from './sse.ts'
 
+export { ApiError, refusalOf }
+
 /** A request without an answer after this time has failed. Streams have no limit: their readers end them. */
 export const ANSWER_MS = 130_000
-
-/** An answer that refuses, or no answer. */
-export class ApiError extends Error {
-  override name = 'ApiError'
-  /** 0: the service could not be reached. */
-  readonly status: number
-  readonly code: string
-  /** What the log of the service has it under. */
-  readonly requestId: string | undefined
-  constructor(status: number, code: string, message: string, requestId?: string) {
-    super(message)
-    this.status = status
-    this.code = code
-    this.requestId = requestId
-  }
-}
 
 interface Given {
   params?: Record<string, unknown> | undefined
@@ -121,17 +108,6 @@ export async function request(
 async function refusal(response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => '')
   return refusalOf(response.status, text, response.headers.get('x-request-id'))
-}
-
-/** What an answer says that refuses; `text` is its body. */
-export function refusalOf(status: number, text: string, id: string | null): ApiError {
-  const requestId = id ?? undefined
-  try {
-    const { code, message } = JSON.parse(text.slice(0, 20_000)) as { code: string; message: string }
-    return new ApiError(status, String(code), String(message), requestId)
-  } catch {
-    return new ApiError(status, 'unknown', `The answer was ${status}.`, requestId)
-  }
 }
 
 /** The path of a call: each `{name}` of the pattern is its value in `params`. @throws TypeError when one is missing */

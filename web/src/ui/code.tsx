@@ -2,6 +2,7 @@
 import { useEffect, useState } from 'react'
 import { Tab, TabList, TabPanel, Tabs } from 'react-aria-components'
 import { Button } from './button.tsx'
+import { copy } from './clipboard.ts'
 import { failed } from './toasts.tsx'
 
 const COPIED_MS = 2_000
@@ -14,24 +15,15 @@ export function Copy({ text, children = 'Copy' }: { text: string; children?: str
     const timer = setTimeout(() => copied(false), COPIED_MS)
     return () => clearTimeout(timer)
   }, [isCopied])
+  const act = async (): Promise<void> => {
+    if (await copy(text)) return copied(true)
+    failed('Copying has failed')(new Error('The browser does not allow it here. Select the text and copy it.'))
+  }
   return (
-    <Button look="quiet" onPress={() => void copy(text).then(() => copied(true), failed('Copying has failed'))}>
+    <Button look="quiet" onPress={() => void act()}>
       {isCopied ? 'Copied' : children}
     </Button>
   )
-}
-
-/** @throws when the browser does not allow it */
-async function copy(text: string): Promise<void> {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text)
-  // Browsers have the clipboard only for pages by https or of this machine.
-  const area = document.createElement('textarea')
-  area.value = text
-  document.body.append(area)
-  area.select()
-  const isDone = document.execCommand('copy')
-  area.remove()
-  if (!isDone) throw new Error('The browser does not allow it here. Select the text and copy it.')
 }
 
 export const Code = ({ text, label }: { text: string; label: string }) => (

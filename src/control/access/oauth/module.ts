@@ -1,11 +1,13 @@
 // The authorization server: programs that people let act for them.
+import type { MountContext } from '../../../http/mount.ts'
 import { defineModule } from '../../module.ts'
+import { dashboard } from '../../service/dashboard/module.ts'
+import { HTML, pageHeaders, type Pages } from '../../service/dashboard/pages.ts'
 import { ORGANIZATION } from '../account/contract.ts'
 import { apiKeys } from '../api-keys/module.ts'
 import { keyOf } from '../keys.ts'
 import { findPerson } from '../members/person.ts'
 import { limitTries } from '../sign-in/handlers.ts'
-import { serveConsentPage } from './consent-page.ts'
 import { oauth as contract } from './contract.ts'
 import { mountOAuthEndpoints, TRIES } from './endpoints.ts'
 import { makeGrants, type Grants } from './grants.ts'
@@ -25,8 +27,19 @@ export const oauth = defineModule<Grants>({
     house.mount(contract, oauthHandlers({ db, server, grants, countTry: countToken }))
     house.serve((context) => {
       mountOAuthEndpoints(context, { db, server, grants, countToken, countRegistration: limitTries(TRIES.register, 'registrations') })
-      serveConsentPage(context)
+      servePage(context, house.of(dashboard))
     })
     return grants
   },
 })
+
+/** The page on which a person allows a program access. It is the same for every request; its script asks the service for everything else. */
+function servePage({ app, paths }: MountContext, pages: Pages): void {
+  paths.set('/authorize', (paths.get('/authorize') ?? new Set()).add('GET'))
+  app.get('/authorize', { config: { id: 'consentPage' } }, async (_request, reply) =>
+    reply
+      .headers({ ...pageHeaders('none'), 'cross-origin-opener-policy': 'same-origin' })
+      .type(HTML)
+      .send(await pages.render('consent')),
+  )
+}

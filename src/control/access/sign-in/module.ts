@@ -1,6 +1,7 @@
 // Signing in to the dashboard: with a key, or by an identity provider.
 import { makeSealer } from '../../../base/sealed.ts'
 import { defineModule } from '../../module.ts'
+import { dashboard } from '../../service/dashboard/module.ts'
 import { apiKeys } from '../api-keys/module.ts'
 import { keyOf } from '../keys.ts'
 import { admit } from '../members/admit.ts'
@@ -25,6 +26,7 @@ export const signIn = defineModule<WebSessions>({
       settings: oidc,
       client: makeOidcClient(oidc),
       sealer: makeSealer(keys, 'sign-in'),
+      pages: house.of(dashboard),
       async admit(identity: Parameters<typeof admit>[2]) {
         try {
           return await admit(db, oidc, identity)

@@ -5,11 +5,11 @@ import { cookieNamed, OWN_COOKIES } from '../../../http/cookies.ts'
 import { fault } from '../../../http/fault.ts'
 import type { Bytes, Handlers } from '../../../http/route.ts'
 import { callerOf, type Person } from '../members/person.ts'
+import { HTML, pageHeaders, type Pages } from '../../service/dashboard/pages.ts'
 import type { signIn as contract } from './contract.ts'
 import { setCookie, setSession } from './cookie.ts'
 import type { Identity, OidcClient, Pending } from './oidc.ts'
 import { problemOf, SignInRefused } from './oidc.ts'
-import { html, page, redirect } from './page.ts'
 import type { WebSessions } from './web-sessions.ts'
 
 /** There is one provider. */
@@ -25,6 +25,7 @@ export interface OidcSignInSettings {
   client: OidcClient
   sealer: Sealer
   sessions: WebSessions
+  pages: Pick<Pages, 'message'>
   /** The person, or why they do not come in. */
   admit: (identity: Identity) => Promise<Person | { reason: string }>
   countTry: (address: string) => void
@@ -36,6 +37,13 @@ export function ownPath(given: string, origin: string): string | undefined {
   if (!url || url.origin !== new URL(origin).origin || !given.startsWith('/') || /^\/[/\\]/.test(given)) return undefined
   return /^\/(dashboard|authorize)(\/|$)/.test(url.pathname) ? url.pathname + url.search + url.hash : undefined
 }
+
+/** Sends the web browser on. */
+const redirect = (location: string, cookies: string[]): Bytes => ({
+  body: Buffer.alloc(0),
+  status: 303,
+  headers: { location, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer', 'set-cookie': cookies },
+})
 
 type OidcHandlers = Pick<Handlers<typeof contract>, 'beginOidcSignIn' | 'finishOidcSignIn'>
 
@@ -49,23 +57,24 @@ export const noOidcHandlers: OidcHandlers = {
   },
 }
 
-export function oidcHandlers({ settings, client, sealer, sessions, admit, countTry }: OidcSignInSettings): OidcHandlers {
+export function oidcHandlers({ settings, client, sealer, sessions, pages, admit, countTry }: OidcSignInSettings): OidcHandlers {
   const assertProvider = (provider: string) => {
     if (provider !== PROVIDER) throw fault.notFound('identity provider', provider)
   }
   const cookie = (value: string, maxAgeSeconds: number, origin: string) => setCookie(COOKIE, value, { maxAgeSeconds, origin, path: PATH, sameSite: 'Lax' })
 
-  const failed = (status: number, message: string, returnTo: string, origin: string): Bytes =>
-    page({
+  const failed = async (status: number, text: string, returnTo: string, origin: string): Promise<Bytes> => {
+    const again = `${PATH}?${new URLSearchParams({ return_to: returnTo }).toString()}`
+    const links = [
+      { href: again, text: `Try again with ${settings.name}` },
+      { href: '/dashboard', text: 'Sign in another way' },
+    ]
+    return {
       status,
-      title: 'You are not signed in',
-      body: html`<p>${message}</p>
-        <p>
-          <a href="${PATH}?${new URLSearchParams({ return_to: returnTo }).toString()}">Try again with ${settings.name}</a>, or
-          <a href="/dashboard">sign in another way</a>.
-        </p>`,
-      cookies: [cookie('', 0, origin)],
-    })
+      headers: { ...pageHeaders('none'), 'content-type': HTML, 'set-cookie': [cookie('', 0, origin)] },
+      body: Buffer.from(await pages.message({ title: 'You are not signed in', text, links })),
+    }
+  }
 
   function pendingOf(value: string | undefined): (Pending & { returnTo: string }) | undefined {
     if (value === undefined) return undefined

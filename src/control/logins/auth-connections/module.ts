@@ -7,6 +7,7 @@ import { secretsBelow } from '../../access/audit-logs/module.ts'
 import { ownTokens } from '../../access/own-tokens.ts'
 import { defineModule, phases, type House } from '../../module.ts'
 import { inside } from '../../service/addresses.ts'
+import { dashboard } from '../../service/dashboard/module.ts'
 import { browsers } from '../../sessions/browsers/module.ts'
 import { watched } from '../../sessions/browsers/watched.ts'
 import { live, whileActing } from '../../sessions/live/module.ts'
@@ -77,7 +78,7 @@ export const authConnections = defineModule({
     )
     const { connections, handOff } = managedAuth
     house.mount(contract, authConnectionHandlers(connections, handOff))
-    house.serve(({ app }) => serveHostedPage(app))
+    house.serve(({ app }) => serveHostedPage(app, house.of(dashboard)))
     house.fill(secretsBelow, HOSTED_PATH)
     house.fill(whileActing, (flow, signal) => managedAuth.whileActing(flow, signal))
     house.fill(profileDeleted, (id) => connections.profileDeleted(id))

@@ -7,7 +7,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { MountContext } from '../../../http/mount.ts'
 import { Fault } from '../../../http/fault.ts'
 import { serveDashboard } from './dashboard.ts'
-import { readDashboard, type DashboardFiles } from './files.ts'
+import { keepBuilt, readBuilt, type Built } from './files.ts'
+import { pagesOf } from './pages.ts'
 
 let folder: string
 beforeEach(() => {
@@ -24,10 +25,10 @@ function build(tag: string): void {
   writeFileSync(join(folder, '.tag'), tag)
 }
 
-function serve(read: () => Promise<DashboardFiles | undefined> = () => readDashboard(folder)) {
+function serve(read: Built = () => readBuilt(folder)) {
   const app = fastify()
   app.setErrorHandler((error, _request, reply) => reply.code(error instanceof Fault ? error.status : 500).send({}))
-  serveDashboard({ app, paths: new Map(), origin: () => 'http://cob.test' } as unknown as MountContext, read)
+  serveDashboard({ app, paths: new Map(), origin: () => 'http://cob.test' } as unknown as MountContext, keepBuilt(read))
   return {
     get: (url: string, headers: Record<string, string> = { accept: 'text/html' }) => app.inject({ url, headers }),
     [Symbol.asyncDispose]: () => app.close(),
@@ -93,19 +94,39 @@ test('each answer has a nonce of its own, in the page and in its policy, and nob
 
 test('files of two builds are never mixed', async () => {
   build('first')
-  const reading = readDashboard(folder)
+  const reading = readBuilt(folder)
   build('second')
-  const { page, files } = (await reading)!
-  expect(files.get('assets/a-1.js')!.plain.toString()).toBe(page.includes('first') ? "'first'" : "'second'")
+  const { pages, files } = (await reading)!
+  expect(files.get('assets/a-1.js')!.plain.toString()).toBe(pages.get('index')!.includes('first') ? "'first'" : "'second'")
 })
 
 test('a build that cannot be read is an error for this request, and is tried again for the next', async () => {
   let isBroken = true
   await using server = serve(async () => {
     if (isBroken) throw new Error('the disk has failed')
-    return { page: '<p>__COB_NONCE__</p>', files: new Map() }
+    return { pages: new Map([['index', '<p>__COB_NONCE__</p>']]), files: new Map() }
   })
   expect((await server.get('/')).statusCode).toBe(500)
   isBroken = false
   expect((await server.get('/')).statusCode).toBe(200)
+})
+
+test('pages that stand alone have what is filled in as text; without a build they are a clear error', async () => {
+  const evil = `<b>"it's" & __DATA__</b>`
+  const built: Built = async () => ({
+    pages: new Map([
+      ['one', '<title>__TITLE__</title><body data-page="__DATA__">'],
+      ['message', '<h1>__TITLE__</h1><p>__TEXT__</p>__LINKS__'],
+    ]),
+    files: new Map(),
+  })
+  const safe = '&#60;b&#62;&#34;it&#39;s&#34; &#38; __DATA__&#60;/b&#62;'
+  const pages = pagesOf(built)
+  expect(await pages.render('one', { title: evil, data: [evil] })).toBe(
+    `<title>${safe}</title><body data-page="[&#34;${safe.replaceAll('&#34;', '\\&#34;')}&#34;]">`,
+  )
+  expect(await pages.message({ title: evil, text: evil, links: [{ href: evil, text: evil }] })).toBe(
+    `<h1>${safe}</h1><p>${safe}</p><a class="button" href="${safe}">${safe}</a>`,
+  )
+  await expect(pagesOf(async () => undefined).render('one')).rejects.toMatchObject({ status: 503 })
 })

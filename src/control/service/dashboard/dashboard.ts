@@ -3,48 +3,24 @@ import { randomBytes } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { fault } from '../../../http/fault.ts'
 import type { MountContext } from '../../../http/mount.ts'
-import { readDashboard, type DashboardFile, type DashboardFiles } from './files.ts'
+import type { Built, WebFile } from './files.ts'
 import { homePage, homeText } from './home.ts'
+import { pageHeaders } from './pages.ts'
 
 const YEAR_SECONDS = 31_536_000
 const NONCE = '__COB_NONCE__'
 
-/**
- * What a page of the dashboard may do. Whatever a session says is shown in it, so: scripts only from our files, never from text, and no policy that makes
- * scripts or markup of text (trusted types). Style elements need the nonce: components and the terminal add some. Its only frames are the live view and
- * the player, which are ours.
- */
-const policy = (nonce: string): string =>
-  [
-    "default-src 'none'",
-    "script-src 'self'",
-    `style-src 'self' 'nonce-${nonce}'`,
-    "img-src 'self' blob: data:",
-    "font-src 'self'",
-    "connect-src 'self'",
-    "frame-src 'self'",
-    "media-src 'self' blob:",
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-    "require-trusted-types-for 'script'",
-    "trusted-types 'none'",
-  ].join('; ')
+/** Style elements need the nonce: components and the terminal add some. Frames are the live view and the player, which are ours. */
+const headers = (nonce: string) => ({
+  ...pageHeaders('none', { 'style-src': `'self' 'nonce-${nonce}'`, 'font-src': "'self'", 'frame-src': "'self'", 'media-src': "'self' blob:" }),
+  'cross-origin-opener-policy': 'same-origin',
+})
 
 const HOME_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/** Adds the page and its files. They are for people, so they are not part of the API. `read` is for tests. */
-export function serveDashboard(context: MountContext, read: () => Promise<DashboardFiles | undefined> = readDashboard): void {
+/** Adds the page, and the files that all pages load. They are for people, so they are not part of the API. */
+export function serveDashboard(context: MountContext, built: Built): void {
   const { app, paths } = context
-  // A build that comes later, while the service runs, is found by the next request.
-  let found: Promise<DashboardFiles | undefined> | undefined
-  const built = async (): Promise<DashboardFiles | undefined> => {
-    found ??= read()
-    const files = await found.catch((error: unknown) => ((found = undefined), Promise.reject(error)))
-    if (!files) found = undefined
-    return files
-  }
-
   async function page(request: FastifyRequest, reply: FastifyReply, otherwise: () => FastifyReply): Promise<FastifyReply> {
     void reply.headers({ vary: 'accept', 'cache-control': 'no-cache', 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' })
     if (!wantsHtml(request)) return otherwise()
@@ -52,14 +28,7 @@ export function serveDashboard(context: MountContext, read: () => Promise<Dashbo
     void reply.type('text/html; charset=utf-8')
     if (!files) return reply.header('content-security-policy', HOME_POLICY).send(homePage())
     const nonce = randomBytes(16).toString('base64')
-    return reply
-      .headers({
-        'content-security-policy': policy(nonce),
-        'cross-origin-opener-policy': 'same-origin',
-        'permissions-policy': 'camera=(), geolocation=(), microphone=(), display-capture=()',
-        'cache-control': 'no-store',
-      })
-      .send(files.page.replace(NONCE, nonce))
+    return reply.headers(headers(nonce)).send(files.pages.get('index')!.replace(NONCE, nonce))
   }
 
   const config = { id: 'dashboard' }
@@ -87,7 +56,7 @@ export function serveDashboard(context: MountContext, read: () => Promise<Dashbo
   })
 }
 
-function send(request: FastifyRequest, reply: FastifyReply, file: DashboardFile, isNamedByContent: boolean): FastifyReply {
+function send(request: FastifyRequest, reply: FastifyReply, file: WebFile, isNamedByContent: boolean): FastifyReply {
   const accepted = request.headers['accept-encoding'] ?? ''
   const [encoding, bytes] =
     file.brotli && /\bbr\b/.test(accepted) ? ['br', file.brotli] : file.gzip && /\bgzip\b/.test(accepted) ? ['gzip', file.gzip] : [undefined, file.plain]

@@ -1,4 +1,4 @@
-// The built files of the dashboard, in memory. web/build.ts makes them; without a build there are none.
+// What web/build.ts makes, in memory: pages, and the files that they load. Without a build there is nothing.
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join, relative } from 'node:path'
 import { PACKAGE_DIR } from '../../../base/paths.ts'
@@ -16,22 +16,36 @@ const TYPES: Record<string, string> = {
 }
 
 /** A file that browsers may keep for ever: its name has a hash of its content. */
-export interface DashboardFile {
+export interface WebFile {
   type: string
   plain: Buffer
   gzip: Buffer | undefined
   brotli: Buffer | undefined
 }
 
-export interface DashboardFiles {
-  /** The page, with a placeholder for the nonce of each answer. */
-  page: string
-  /** By name below `/dashboard/`. */
-  files: Map<string, DashboardFile>
+export interface WebFiles {
+  /** HTML, by name without its ending, with placeholders for what an answer fills in. */
+  pages: Map<string, string>
+  /** What pages load, by name below `/dashboard/`. */
+  files: Map<string, WebFile>
+}
+
+/** The built files; undefined: nothing is built. */
+export type Built = () => Promise<WebFiles | undefined>
+
+/** Keeps what `read` finds. A build that comes later, while the service runs, is found by the next request. */
+export function keepBuilt(read: Built): Built {
+  let found: Promise<WebFiles | undefined> | undefined
+  return async () => {
+    found ??= read()
+    const files = await found.catch((error: unknown) => ((found = undefined), Promise.reject(error)))
+    if (!files) found = undefined
+    return files
+  }
 }
 
 /** Reads the built files. Undefined: nothing is built. */
-export async function readDashboard(folder = BUILT): Promise<DashboardFiles | undefined> {
+export async function readBuilt(folder = BUILT): Promise<WebFiles | undefined> {
   for (let time = 0; time < READ_TIMES; time++) {
     const before = await tagOf(folder)
     if (before === undefined) return undefined
@@ -52,15 +66,17 @@ async function tagOf(folder: string): Promise<string | undefined> {
   }
 }
 
-async function readAll(folder: string): Promise<DashboardFiles> {
+async function readAll(folder: string): Promise<WebFiles> {
   const names = (await readdir(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
   const bytes = new Map(await Promise.all(names.map(async (name) => [name, await readFile(join(folder, name))] as const)))
-  const files = new Map<string, DashboardFile>()
+  const files = new Map<string, WebFile>()
+  const pages = new Map<string, string>()
   for (const [name, plain] of bytes) {
+    if (name.endsWith('.html')) pages.set(name.slice(0, -'.html'.length), plain.toString())
     const type = TYPES[extname(name)]
     if (type !== undefined) files.set(name, { type, plain, gzip: bytes.get(`${name}.gz`), brotli: bytes.get(`${name}.br`) })
   }
-  return { page: bytes.get('index.html')!.toString(), files }
+  return { pages, files }
 }

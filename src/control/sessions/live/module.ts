@@ -1,6 +1,7 @@
 // The live view: a page on which people watch a session, and act in it.
 import { secretsBelow } from '../../access/audit-logs/module.ts'
 import { defineModule, question } from '../../module.ts'
+import { dashboard } from '../../service/dashboard/module.ts'
 import { livePath } from '../browsers/hooks.ts'
 import { browsers } from '../browsers/module.ts'
 import { watched } from '../browsers/watched.ts'
@@ -22,6 +23,7 @@ export const live = defineModule<LiveLinks>({
       sockets,
       reach: (session) => rules.reach(undefined, session, { isForLogins: true }),
       whileActing: (flow, signal) => acting()(flow, signal),
+      pages: house.of(dashboard),
       log: house.log,
     })
     house.fill(livePath, links.path)

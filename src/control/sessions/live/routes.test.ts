@@ -39,7 +39,7 @@ describe('the live view page', () => {
       const response = await open(viewOf(session))
       expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
       const html = await response.text()
-      expect(html).toContain('&#60;b&#62;&#34;bob&#34;')
+      expect(html).toContain('<title>&#60;b&#62;&#34;bob&#34;')
       expect(html).not.toContain('<b>')
     }
   })
@@ -51,23 +51,6 @@ describe('the live view page', () => {
     expect(policy).toContain('frame-ancestors *')
     expect(policy).not.toMatch(/unsafe|https?:/)
     expect([headers.get('x-frame-options'), headers.get('referrer-policy'), headers.get('cache-control')]).toEqual([null, 'no-referrer', 'no-store'])
-  })
-
-  test('is small, and its assets are compressed and cached for ever', async () => {
-    const html = await (await open(viewOf(await cloud.create()))).text()
-    const files = [...html.matchAll(/(?:src|href)="(\/browser\/live-view\/[^"]+)"/g)].map(([, path]) => path!)
-    expect(files.map((path) => path.split('/').at(-1))).toEqual(['view.css', 'view.js'])
-    for (const path of files) {
-      const response = await fetch(cloud.url + path, { headers: { 'accept-encoding': 'br' } })
-      expect([response.status, response.headers.get('content-encoding'), response.headers.get('cache-control')]).toEqual([
-        200,
-        'br',
-        'public, max-age=31536000, immutable',
-      ])
-      expect((await response.arrayBuffer()).byteLength).toBeGreaterThan(1000)
-    }
-    expect((await fetch(`${cloud.url}/browser/live-view/0/view.js`)).status).toBe(404)
-    expect((await fetch(`${cloud.url}${files[0]!.replace('view.css', '..%2flive.ts')}`)).status).toBe(404)
   })
 
   test('answers 410 with the reason for an ended session, and 404 for an unknown one', async () => {

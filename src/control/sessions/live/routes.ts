@@ -1,4 +1,4 @@
-// The HTTP side of the live view: its page, its files, and the WebSocket below the token.
+// The HTTP side of the live view: its page, and the WebSocket below the token.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LIVE_SOCKETS } from '../../../agent/live/contract.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
@@ -7,15 +7,22 @@ import { eventStream, SSE_TYPE } from '../../../http/sse.ts'
 import type { UpgradeHandler } from '../../../http/upgrade.ts'
 import type { Log } from '../../../base/log.ts'
 import type { LeasedSession } from '../../../http/route.ts'
+import { HTML, pageHeaders, type Pages } from '../../service/dashboard/pages.ts'
 import type { SessionSockets } from '../browsers/sockets.ts'
 import type { StoredTelemetry } from '../telemetry/contract.ts'
 import { liveEventLists } from './events.ts'
-import { makeBundle, type Bundle } from './bundle.ts'
 import { LIVE_PATH, type Access, type LiveLinks } from './links.ts'
-import { endingOf, livePage, messagePage } from './pages.ts'
 
-const ASSETS_PATH = '/browser/live-view'
-const YEAR_SECONDS = 31_536_000
+/** Why a session ended, for viewers. The page has all of these texts for the case that the session ends while it is open. */
+const ENDINGS: Record<string, string> = {
+  deleted: 'The owner of this session has ended it.',
+  timeout: 'It timed out because nobody used it.',
+  crashed: 'Its browser crashed.',
+  lost: 'It was lost when the service crashed.',
+  shutdown: 'The service was stopped.',
+  released: 'It was given back to its pool.',
+}
+const endingOf = (reason: string): string => ENDINGS[reason] ?? 'It is closed.'
 
 /** The session and the rights that a token opens. */
 type Found =
@@ -38,6 +45,7 @@ interface LiveSettings {
   reach(session: LeasedSession): Promise<{ endpoint: Endpoint; release: () => void; ended?: AbortSignal | undefined }>
   /** Of a login: aborts when no person may act in its browser any more; undefined: they may not now. */
   whileActing(flowId: string, signal: AbortSignal): Promise<AbortSignal | undefined>
+  pages: Pages
   log: Log
 }
 
@@ -51,10 +59,8 @@ interface SessionRow {
   options: { telemetry?: StoredTelemetry | undefined }
 }
 
-export function makeLiveViews({ findSession, links, sockets, reach, whileActing, log }: LiveSettings): LiveViews {
+export function makeLiveViews({ findSession, links, sockets, reach, whileActing, pages, log }: LiveSettings): LiveViews {
   const lists = liveEventLists()
-  let bundled: Promise<Bundle> | undefined
-  const bundle = () => (bundled ??= makeBundle().catch((error: unknown) => ((bundled = undefined), Promise.reject(error))))
 
   async function find(token: string): Promise<Found> {
     const claims = links.read(token)
@@ -70,32 +76,26 @@ export function makeLiveViews({ findSession, links, sockets, reach, whileActing,
     return { state: 'ended', reason: row.end_reason ?? 'deleted' }
   }
 
-  /** Only our own content in the page: no script, style or frame of another site, and no referrer in its requests. Any site may frame it. */
+  /** Any site may frame the page. */
   function guarded(request: FastifyRequest, reply: FastifyReply): FastifyReply {
     // Some browsers do not take 'self' to include WebSockets.
-    const sockets = /^[\w.:[\]-]+$/.test(request.host) ? `ws://${request.host} wss://${request.host}` : ''
-    return reply.headers({
-      'content-security-policy': `default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self' ${sockets}; base-uri 'none'; form-action 'none'; frame-ancestors *`,
-      'permissions-policy': 'camera=(), geolocation=(), microphone=(), display-capture=()',
-      'referrer-policy': 'no-referrer',
-      'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
-      'x-robots-tag': 'noindex',
-    })
+    const sockets = /^[\w.:[\]-]+$/.test(request.host) ? ` ws://${request.host} wss://${request.host}` : ''
+    return reply.headers(pageHeaders('any', { 'connect-src': `'self'${sockets}` }))
   }
 
   async function page(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { token } = request.params as { token: string }
     const found = await find(token)
-    const { tag } = await bundle()
-    guarded(request, reply).type('text/html; charset=utf-8')
-    if (found.state === 'unknown') return reply.code(404).send(messagePage(tag, 'No such live view', 'This link is not valid. Part of it may be missing.'))
-    if (found.state === 'ended') return reply.code(410).send(messagePage(tag, 'This session has ended', endingOf(found.reason)))
+    guarded(request, reply).type(HTML)
+    if (found.state === 'unknown')
+      return reply.code(404).send(await pages.message({ title: 'No such live view', text: 'This link is not valid. Part of it may be missing.' }))
+    if (found.state === 'ended') return reply.code(410).send(await pages.message({ title: 'This session has ended', text: endingOf(found.reason) }))
     request.caller = { by: { kind: 'link', id: found.id }, project: found.project }
-    const watchPath = links.path(found, 'watch')
+    const watch = links.path(found, 'watch')
     // The address that stays in the address bar, where it may be copied, gives no right to control the session.
-    if (found.access !== 'watch' && asksToWatch(request.query)) return reply.redirect(watchPath, 303)
-    return reply.send(livePage({ tag, title: found.name, base: links.path(found, found.access), watchPath: found.access === 'watch' ? '' : watchPath }))
+    if (found.access !== 'watch' && asksToWatch(request.query)) return reply.redirect(watch, 303)
+    const data = { title: found.name, base: links.path(found, found.access), endings: ENDINGS, ...(found.access !== 'watch' && { watch }) }
+    return reply.send(await pages.render('live', { title: found.name, data }))
   }
 
   async function state(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -127,27 +127,12 @@ export function makeLiveViews({ findSession, links, sockets, reach, whileActing,
       .send(eventStream(messages, signal, log))
   }
 
-  async function asset(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { tag, name } = request.params as { tag: string; name: string }
-    const { tag: current, files } = await bundle()
-    const found = files.get(name)
-    if (tag !== current || !found) throw fault.notFound('file', name)
-    const accepted = request.headers['accept-encoding'] ?? ''
-    const encoding = /\bbr\b/.test(accepted) ? 'br' : /\bgzip\b/.test(accepted) ? 'gzip' : undefined
-    reply
-      .headers({ 'cache-control': `public, max-age=${YEAR_SECONDS}, immutable`, 'x-content-type-options': 'nosniff', vary: 'accept-encoding' })
-      .type(found.type)
-    if (encoding) reply.header('content-encoding', encoding)
-    return reply.send(encoding === 'br' ? found.brotli : encoding === 'gzip' ? found.gzip : found.plain)
-  }
-
   return {
     mount(app, known) {
       const config = { id: 'liveView' }
       app.get(`${LIVE_PATH}/:token`, { config: { ...config, route: `${LIVE_PATH}/{token}` } }, page)
       app.get(`${LIVE_PATH}/:token/state`, { config }, state)
       app.get(`${LIVE_PATH}/:token/events`, { config }, (request, reply) => events(request, reply, known))
-      app.get(`${ASSETS_PATH}/:tag/:name`, { config }, asset)
     },
     handlers: {
       [`${LIVE_PATH}/{token}/socket`]: async (call) => {

@@ -1,6 +1,7 @@
 // Replays: recordings of sessions, fetched from their agents, stored and shown.
 import { makeSpool } from '../../../store/spool.ts'
 import { defineModule, phases } from '../../module.ts'
+import { dashboard } from '../../service/dashboard/module.ts'
 import { atSession } from '../browsers/instance-apis.ts'
 import { reaching, sessionEnding } from '../browsers/hooks.ts'
 import { watched } from '../browsers/watched.ts'
@@ -42,7 +43,7 @@ export const replays = defineModule<Replays>({
     )
     for (const each of [contract, atSession(contract)]) house.mount(each, replayHandlers(replays))
     const events = replayEvents({ db, objects })
-    house.serve(({ app }) => servePlayer(app, replays, events, log))
+    house.serve(({ app }) => servePlayer(app, { replays, events, pages: house.of(dashboard), log }))
     const look = () => void replays.look().catch((err: unknown) => log.warn({ err }, 'looking for recordings of other replicas failed'))
     house.use({ [Symbol.dispose]: notifier.on('look', (text) => text === leases.replica && look()) })
     house.fill(phases.adopt, () => replays.adopt())
