@@ -28,7 +28,6 @@ const LONG = [
   'src/control/sessions/browsers/standby.ts sleepWhenUnused',
   'src/control/sessions/profiles/profiles.ts makeProfiles',
   'src/control/sessions/proxies/proxies.ts makeProxies',
-  'src/control/sessions/replays/replays.ts makeReplays',
   'src/control/sessions/telemetry/archive.ts makeArchive',
   'src/control/sessions/telemetry/export/exporter.ts exportTelemetry',
   'src/control/sessions/telemetry/page/events.js eventList',

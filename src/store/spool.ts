@@ -1,6 +1,6 @@
 // The spool: files that grow in the data directory until they are complete, and then become objects. Nobody else writes to them.
 import { constants, createReadStream, type Dirent } from 'node:fs'
-import { copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 
@@ -15,8 +15,6 @@ export interface Spool {
   read(name: string): Promise<Readable | undefined>
   /** The path of a file, for {@link Objects.putFile}. */
   path(name: string): string
-  /** Moves the file `from` here, if it exists and there is none with this name yet. */
-  bring(name: string, from: string): Promise<void>
   /** Removes a file. A missing one is no error. */
   remove(name: string): Promise<void>
   /** The names of all files. What else is in the folder, as `lost+found` of a file system, is none of them. */
@@ -51,17 +49,6 @@ export function makeSpool(dir: string): Spool {
     },
     read: (name) => exists(path(name)).then((isThere) => (isThere ? createReadStream(path(name)) : undefined)),
     remove: (name) => rm(path(name), { force: true }),
-    async bring(name, from) {
-      if ((await exists(path(name))) || !(await exists(from))) return
-      await mkdir(dir, { recursive: true, mode: 0o700 })
-      await rename(from, path(name)).catch(async (error: NodeJS.ErrnoException) => {
-        if (error.code !== 'EXDEV') throw error
-        // Not under its own name until it is whole.
-        const part = join(dir, `.${name}`)
-        await copyFile(from, part)
-        await rename(part, path(name))
-      })
-    },
     list: async () => (await entries()).filter((entry) => entry.isFile() && NAME.test(entry.name)).map(({ name }) => name),
   }
   function entries(): Promise<Dirent[]> {

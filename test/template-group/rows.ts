@@ -1,5 +1,5 @@
 // The rows of the template group. In the product, a migration of src/store/migrations makes the table, and src/store/tables.ts has its type.
-import { sql, type Selectable, type SqlBool } from 'kysely'
+import type { Selectable } from 'kysely'
 import type { Db } from '../../src/store/db.ts'
 import type { DefaultTime } from '../../src/store/columns.ts'
 import type { Tables } from '../../src/store/tables.ts'
@@ -38,15 +38,3 @@ export const removeNote = (db: Db, project: string, id: string): Promise<NoteRow
   db.deleteFrom('notes').where('project_id', '=', project).where('id', '=', id).returningAll().executeTakeFirst()
 
 export const removeNotesOf = (db: Db, profile: string): Promise<unknown> => db.deleteFrom('notes').where('profile_id', '=', profile).execute()
-
-export async function countNotes(db: Db, project: string): Promise<number> {
-  const { kept } = await db
-    .selectFrom('notes')
-    .select((eb) => eb.fn.countAll<string>().as('kept'))
-    .where('project_id', '=', project)
-    .executeTakeFirstOrThrow()
-  return Number(kept)
-}
-
-/** A deleted note has no row, so each row keeps its project. */
-export const IS_OVER = sql<SqlBool>`false`

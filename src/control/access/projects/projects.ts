@@ -8,6 +8,7 @@ import type { Project, UpdateProject } from './contract.ts'
 import type { Holding } from '../../module.ts'
 import { DEFAULT_PROJECT } from './resolve.ts'
 import {
+  countHeld,
   findProject,
   hasOtherActive,
   insertProject,
@@ -93,10 +94,10 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
   /** Nothing lives in it that keeps it from being deleted; for archiving, nothing runs. @throws 409 */
   async function assertNothing(tx: Db, { id }: ProjectRow, what: 'archived' | 'deleted'): Promise<void> {
     const left: string[] = []
-    for (const { called, count, isAtWork } of holdings) {
-      if (what === 'archived' && !isAtWork) continue
-      const there = await count(tx, id)
-      if (there > 0) left.push(`${there} ${called}`)
+    for (const holding of holdings) {
+      if (what === 'archived' && !holding.isAtWork) continue
+      const there = await countHeld(tx, id, holding)
+      if (there > 0) left.push(`${there} ${holding.called}`)
     }
     if (left.length > 0) throw fault.projectNotEmpty(what, left.join(', '))
   }
@@ -132,12 +133,13 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
       assertOrganization(by)
       await assertNotDefault(found, 'deleted')
       for (const { table, isOver } of holdings)
-        await inBatches(LEAVE_AT_ONCE, signal, async (limit) => {
-          const ids = await someOver(db, found.id, table, isOver, LEAVE_AT_LAST, limit)
-          if (ids.length === 0) return 0
-          await assertNothing(db, found, 'deleted')
-          return leaveProject(db, found.id, table, ids)
-        })
+        if (isOver)
+          await inBatches(LEAVE_AT_ONCE, signal, async (limit) => {
+            const ids = await someOver(db, found.id, table, isOver, LEAVE_AT_LAST, limit)
+            if (ids.length === 0) return 0
+            await assertNothing(db, found, 'deleted')
+            return leaveProject(db, found.id, table, ids)
+          })
       signal.throwIfAborted()
       await db.transaction().execute(async (tx) => {
         // From here on no object can be made in it: its row would name the project, and waits for this lock.

@@ -4,6 +4,7 @@ import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
 import { isAskedFor, isCalled } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
+import type { Holding } from '../../module.ts'
 import type { UpdateOrgLimits, UpdateProject, UpdateProjectLimits } from './contract.ts'
 
 export type ProjectRow = Selectable<Tables['projects']>
@@ -59,6 +60,12 @@ export async function someOver(db: Db, id: string, table: keyof Tables, isOver: 
   const { rows } = await sql<{ id: string }>`
     select id from ${sql.table(table)} where project_id = ${id} and ${isOver} offset ${except} limit ${limit}`.execute(db)
   return rows.map((row) => row.id)
+}
+
+/** How many rows keep a project from being deleted. */
+export async function countHeld(db: Db, id: string, { table, isOver = sql`false`, keeps = sql`not (${isOver})` }: Holding): Promise<number> {
+  const { rows } = await sql<{ held: string }>`select count(*) as held from ${sql.table(table)} where project_id = ${id} and ${keeps}`.execute(db)
+  return Number(rows[0]!.held)
 }
 
 /** Takes objects out of their project, as its deletion does. Returns how many. Leaves out rows that somebody else changes just now: two deletions must not wait for each other. */

@@ -1,5 +1,5 @@
 // The extensions' rows: what callers see of them, and the queries.
-import { sql, type Selectable, type SqlBool } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
 import { isAskedFor, isCalled } from '../../../store/names.ts'
@@ -68,19 +68,6 @@ export const noteUse = async (db: Db, ids: string[]): Promise<void> =>
     .set({ last_used_at: sql`now()` })
     .where('id', 'in', ids)
     .execute())
-
-/** Extensions of a project. */
-export async function countStored(db: Db, project: string): Promise<number> {
-  const { stored } = await db
-    .selectFrom('extensions')
-    .select((eb) => eb.fn.countAll<string>().as('stored'))
-    .where('project_id', '=', project)
-    .executeTakeFirstOrThrow()
-  return Number(stored)
-}
-
-/** A row is removed when its extension is deleted, so each row keeps its project. */
-export const IS_OVER = sql<SqlBool>`false`
 
 const PREFIX = 'extensions'
 

@@ -287,17 +287,3 @@ export const profileObjects = (db: Db, scope: string): ObjectOwner => ({
     return (await rows.where('id', '>', after).orderBy('id').limit(limit).execute()).map(({ id, object }) => ({ id, keys: [object] }))
   },
 })
-
-/** It has been deleted. */
-export const IS_OVER = sql<SqlBool>`deleted_at is not null`
-
-/** Profiles of a project. */
-export async function countProfiles(db: Db, project: string): Promise<number> {
-  const { kept } = await db
-    .selectFrom('profiles')
-    .select((eb) => eb.fn.countAll<string>().as('kept'))
-    .where('project_id', '=', project)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirstOrThrow()
-  return Number(kept)
-}

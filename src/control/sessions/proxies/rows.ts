@@ -60,7 +60,7 @@ export const changeProxy = async (
     | undefined
 
 /** Live sessions use it: for all hosts, or for some (`network.proxy_routes`). */
-const isInUse = sql<SqlBool>`(
+export const isInUse = sql<SqlBool>`(
   exists (select from browsers b where b.options->>'proxy_id' = proxies.id and b.options ? 'proxy_id' and b.deleted_at is null)
   or exists (select from browsers b where b.deleted_at is null and b.options->'network' ? 'proxy_routes'
     and b.options->'network'->'proxy_routes' @> jsonb_build_array(jsonb_build_object('proxy', jsonb_build_object('id', proxies.id)))))`
@@ -96,26 +96,4 @@ export async function forgetSecrets(db: Db, limit: number): Promise<number> {
     update proxies set secrets = null where id in (
       select id from proxies where deleted_at is not null and secrets is not null and not ${isInUse} limit ${limit})`.execute(db)
   return Number(numAffectedRows ?? 0)
-}
-
-/** Removes the rows of some proxies that were deleted more than `days` ago and are not used; how many they were. */
-export async function removeDeleted(db: Db, days: number, limit: number): Promise<number> {
-  const { numAffectedRows } = await sql`
-    delete from proxies where id in (
-      select id from proxies where deleted_at < now() - ${days} * interval '1 day' and not ${isInUse} limit ${limit})`.execute(db)
-  return Number(numAffectedRows ?? 0)
-}
-
-/** It was deleted. */
-export const IS_OVER = sql<SqlBool>`deleted_at is not null`
-
-/** Proxies of a project that are not deleted. */
-export async function countKept(db: Db, project: string): Promise<number> {
-  const { kept: count } = await db
-    .selectFrom('proxies')
-    .select((eb) => eb.fn.countAll<string>().as('kept'))
-    .where('project_id', '=', project)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirstOrThrow()
-  return Number(count)
 }

@@ -122,12 +122,3 @@ export async function removeUndeliverable(db: Db, days: number, limit: number): 
       limit ${limit})`.execute(db)
   return Number(numAffectedRows ?? 0)
 }
-
-/** Removes destinations that were deleted more than `days` ago. */
-export async function removeDeleted(db: Db, days: number): Promise<number> {
-  const { numDeletedRows } = await db
-    .deleteFrom('audit_log_destinations')
-    .where(sql<boolean>`deleted_at < now() - ${days} * interval '1 day'`)
-    .executeTakeFirst()
-  return Number(numDeletedRows)
-}
