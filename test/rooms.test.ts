@@ -14,7 +14,6 @@ const LONG = [
   'src/agent/playwright/runs.ts serveRuns',
   'src/agent/telemetry/capture/world.ts makeWorld',
   'src/cli/program.ts makeProgram',
-  'src/control/access/oauth/grants.ts makeGrants',
   'src/control/apps/deployments/deployments.ts makeDeployments',
   'src/control/apps/invocations/invocations.ts makeInvocations',
   'src/control/logins/auth-connections/connections.ts makeConnections',

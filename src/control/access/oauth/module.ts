@@ -8,7 +8,7 @@ import { limitTries } from '../sign-in/handlers.ts'
 import { serveConsentPage } from './consent-page.ts'
 import { oauth as contract } from './contract.ts'
 import { mountOAuthEndpoints, TRIES } from './endpoints.ts'
-import { makeGrants, type Grants } from './grants.ts'
+import { Grants } from './grants.ts'
 import { oauthHandlers } from './handlers.ts'
 import { endedGrants } from './purge.ts'
 import { makeOAuthServer } from './server.ts'
@@ -19,7 +19,7 @@ export const oauth = defineModule<Grants>({
   purges: ({ db }) => [endedGrants(db)],
   open(house) {
     const { db } = house
-    const grants = makeGrants({ db, rights: house.of(apiKeys).rights, keyOf: (id) => keyOf(db, id), personOf: (id) => findPerson(db, id) })
+    const grants = new Grants({ db, rights: house.of(apiKeys).rights, keyOf: (id) => keyOf(db, id), personOf: (id) => findPerson(db, id) })
     const server = makeOAuthServer(db, grants, ORGANIZATION)
     const countToken = limitTries(TRIES.token, 'requests')
     house.mount(contract, oauthHandlers({ db, server, grants, countTry: countToken }))
