@@ -77,7 +77,10 @@ export class Grants {
   }
 
   /** Begins a grant, with a code for it. */
-  async begin(grant: NewGrant, { code, redirectUri, challenge, expiresAt }: { code: string; redirectUri: string; challenge: string; expiresAt: Date }): Promise<void> {
+  async begin(
+    grant: NewGrant,
+    { code, redirectUri, challenge, expiresAt }: { code: string; redirectUri: string; challenge: string; expiresAt: Date },
+  ): Promise<void> {
     const id = newId()
     const giver: Giver = grant.personId === null ? { kind: 'key', id: grant.keyId! } : { kind: 'user', id: grant.personId }
     const ended = await this.#given.db.transaction().execute(async (tx) => {

@@ -4,6 +4,7 @@ import { fault } from '../../../http/fault.ts'
 import { isAccount, type ByAccount, type Page, type Principal } from '../../../http/route.ts'
 import { inBatches } from '../../../store/batches.ts'
 import { isDuplicate, type Db } from '../../../store/db.ts'
+import { pageOf, type Asked } from '../../../store/lists.ts'
 import type { Project, UpdateProject } from './contract.ts'
 import type { Holding } from '../../module.ts'
 import { DEFAULT_PROJECT } from './resolve.ts'
@@ -18,7 +19,6 @@ import {
   removeProject,
   someOver,
   updateProject,
-  type ProjectFilter,
   type ProjectRow,
 } from './rows.ts'
 
@@ -39,7 +39,7 @@ interface ProjectsSettings {
 export interface Projects {
   /** @throws 409 when the name is taken; 403 */
   create(by: Principal, name: string): Promise<Project>
-  list(by: Principal, filter: ProjectFilter): Promise<Page<Project>>
+  list(by: Principal, filter: Asked): Promise<Page<Project>>
   /** @throws 404 */
   get(by: Principal, idOrName: string): Promise<Project>
   /** @throws 404; 409 when the name is taken, and for archiving the default project, or one in which something runs; 403 */
@@ -110,8 +110,7 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
       return present(row)
     },
     async list(by, filter) {
-      const rows = await listProjects(db, seen(by), filter)
-      return { items: rows.slice(0, filter.limit).map(present), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+      return pageOf(await listProjects(db, seen(by), filter), filter, present)
     },
     get: async (by, idOrName) => present(await visible(db, by, idOrName)),
     async update(by, idOrName, changes) {

@@ -2,6 +2,7 @@
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
+import { newest, type Asked } from '../../../store/lists.ts'
 import { isAskedFor, isCalled } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
 import type { Holding } from '../../module.ts'
@@ -19,24 +20,14 @@ export const findProject = (db: Db, idOrName: string): Promise<ProjectRow | unde
 export const lockProject = (tx: Db, id: string): Promise<ProjectRow | undefined> =>
   tx.selectFrom('projects').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
 
-export interface ProjectFilter {
-  name?: string | undefined
-  query?: string | undefined
-  offset: number
-  limit: number
-}
-
 /** One page of projects, newest first, with one row more than `limit` when there are more. `only`: of those alone. */
-export const listProjects = (db: Db, only: readonly string[] | undefined, { name, query, offset, limit }: ProjectFilter): Promise<ProjectRow[]> =>
+export const listProjects = (db: Db, only: readonly string[] | undefined, filter: Asked): Promise<ProjectRow[]> =>
   db
     .selectFrom('projects')
     .selectAll()
     .$if(only !== undefined, (select) => select.where(sql<SqlBool>`id = any(${only!})`))
-    .where(isAskedFor('projects', { name, query }))
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .offset(offset)
-    .limit(limit + 1)
+    .where(isAskedFor('projects', filter))
+    .$call(newest('projects', filter))
     .execute()
 
 export const insertProject = (db: Db, id: string, name: string): Promise<ProjectRow> =>

@@ -2,6 +2,7 @@
 import { sql, type Insertable, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
+import { newest, type Asked } from '../../../store/lists.ts'
 import { isAskedFor } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
 import type { CreateProxy, Proxy } from './contract.ts'
@@ -10,13 +11,6 @@ export type ProxyRow = Omit<Selectable<Tables['proxies']>, 'config' | 'type' | '
   type: CreateProxy['type']
   protocol: Proxy['protocol']
   config: Proxy['config']
-}
-
-export interface ProxyFilter {
-  name?: string | undefined
-  query?: string | undefined
-  offset: number
-  limit: number
 }
 
 const kept = (db: Db, project: string) => db.selectFrom('proxies').selectAll().where('project_id', '=', project).where('deleted_at', 'is', null)
@@ -37,14 +31,8 @@ export const proxyOfSession = async (db: Db, project: string, id: string): Promi
   (await db.selectFrom('proxies').selectAll().where('id', '=', id).where('project_id', '=', project).executeTakeFirst()) as unknown as ProxyRow | undefined
 
 /** One page of proxies, newest first, with one row more than `limit` when there are more. */
-export const listProxies = async (db: Db, project: string, { offset, limit, ...filter }: ProxyFilter): Promise<ProxyRow[]> =>
-  (await kept(db, project)
-    .where(isAskedFor('proxies', filter))
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .offset(offset)
-    .limit(limit + 1)
-    .execute()) as unknown as ProxyRow[]
+export const listProxies = async (db: Db, project: string, filter: Asked): Promise<ProxyRow[]> =>
+  (await kept(db, project).where(isAskedFor('proxies', filter)).$call(newest('proxies', filter)).execute()) as unknown as ProxyRow[]
 
 export const insertProxy = async (db: Db, row: Insertable<Tables['proxies']>): Promise<ProxyRow> =>
   (await db.insertInto('proxies').values(row).returningAll().executeTakeFirstOrThrow()) as unknown as ProxyRow

@@ -3,6 +3,7 @@ import { newId } from '../../../../base/ids.ts'
 import { fault } from '../../../../http/fault.ts'
 import { known, type Handlers } from '../../../../http/route.ts'
 import type { Db } from '../../../../store/db.ts'
+import { pageOf } from '../../../../store/lists.ts'
 import { assertOrganization } from '../../projects/projects.ts'
 import type { auditExports as contract, ExportDestination } from './contract.ts'
 import { folderOf } from './objects.ts'
@@ -75,10 +76,9 @@ export function auditExportHandlers(db: Db, target: Target): Handlers<typeof con
       return present(made)
     },
 
-    async listAuditLogExportDestinations({ principal, query: { offset, limit } }) {
+    async listAuditLogExportDestinations({ principal, query }) {
       assertOrganization(known(principal))
-      const rows = await listDestinations(db, offset, limit)
-      return { items: rows.slice(0, limit).map(present), nextOffset: rows.length > limit ? offset + limit : undefined }
+      return pageOf(await listDestinations(db, query), query, present)
     },
 
     async getAuditLogExportDestination({ principal, params: { id } }) {
