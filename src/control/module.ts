@@ -46,7 +46,7 @@ export interface PurgeSettings {
   db: Db
   objects: Objects
   scope: string
-  config: Pick<Config, 'keepEndedDays' | 'auditLogRetentionDays' | 'telemetryRetentionDays'>
+  config: Pick<Config, 'keepEndedDays' | 'auditLogRetentionDays' | 'replayRetentionDays' | 'telemetryRetentionDays'>
 }
 
 /** Removes one kind of old rows, a batch at a time, and returns how many there were. Stops between two batches when the signal aborts. */
@@ -61,10 +61,11 @@ export interface Holding {
   called: string
   /** Whether they use the project: meanwhile it cannot be archived, because nobody could end them. */
   isAtWork: boolean
-  count: (tx: Db, project: string) => Promise<number>
-  /** Their table, and which of its rows no longer keep the project from being deleted. */
+  /** Their table, and which of its rows are over: none, unless given. Those belong to no project when theirs is deleted. */
   table: keyof Tables
-  isOver: RawBuilder<SqlBool>
+  isOver?: RawBuilder<SqlBool>
+  /** Which rows keep the project from being deleted: all that are not over, unless given. */
+  keeps?: RawBuilder<SqlBool>
 }
 
 export type Counted = 'sessions' | 'invocations' | 'auth_connections'

@@ -1,9 +1,14 @@
 // How names are compared: in lists, and those of projects everywhere. The rules name ICU explicitly, because the collation of the embedded database handles case for ASCII only.
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
+import { isId } from '../base/ids.ts'
 
 const lower = (text: RawBuilder<string>): RawBuilder<string> => sql`lower(${text} collate "und-x-icu")`
 /** Without accents: letters and marks are separated (NFD), and the marks (U+0300 to U+036F) are removed. */
 const plain = (text: RawBuilder<string>): RawBuilder<string> => lower(sql`regexp_replace(normalize(${text}, NFKD), '[\u0300-\u036f]+', '', 'g')`)
+
+/** What a path names: no name has the form of an id. */
+export const byIdOrName = (idOrName: string): { id: string; name?: undefined } | { id?: undefined; name: string } =>
+  isId(idOrName) ? { id: idOrName } : { name: idOrName }
 
 /** Whether `column` is that name, ignoring case. Ordered by bytes, as the index projects_name is. */
 export const isCalled = (column: string, name: string): RawBuilder<SqlBool> =>

@@ -1,9 +1,10 @@
 // The audit log of a service that is killed.
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { descendantsOf, killAll, nameProcess } from '../../src/base/processes.ts'
 import { until } from '../../src/base/wait.ts'
+import { bufferedIn } from '../support/audit-log.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 
 /** It takes half a second on an idle machine. */
@@ -19,11 +20,11 @@ beforeAll(async () => {
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** The files of the buffer. */
-const buffer = (): string[] => readdirSync(join(cloud.dataDir, 'audit'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.jsonl'))
+/** The rows of the buffer. */
+const buffer = (): string[] => bufferedIn(join(cloud.dataDir, 'audit')).split('\n').filter(Boolean)
 
 /**
- * Ends the service, and with it every process of its Postgres, which has process groups of its own. This is done as soon as a file of the buffer has been removed: what was in it is nowhere but
+ * Ends the service, and with it every process of its Postgres, which has process groups of its own. This is done as soon as rows have been removed from the buffer: they are nowhere but
  * in the database then.
  */
 async function kill(alsoPostgres: boolean): Promise<void> {
@@ -32,11 +33,11 @@ async function kill(alsoPostgres: boolean): Promise<void> {
   let last = buffer()
   const isOneRemoved = () => {
     const now = buffer()
-    const removed = last.some((name) => !now.includes(name))
+    const [first] = last
     last = now
-    return removed
+    return first !== undefined && !now.includes(first)
   }
-  await until('a file to be removed', REMOVED_MS, isOneRemoved, { everyMs: 1 })
+  await until('rows to be removed', REMOVED_MS, isOneRemoved, { everyMs: 1 })
   await Promise.all([cloud.kill(), killAll(postgres)])
 }
 

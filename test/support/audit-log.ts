@@ -1,6 +1,6 @@
 // The audit log of a service in the test's own process: asking for it, and where its entries are.
-import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
 import type { AuditLogEntry } from '../../src/control/access/audit-logs/contract.ts'
 import type { FastCloud } from './fast-cloud.ts'
@@ -26,19 +26,13 @@ export async function keyOf(cloud: FastCloud, project: string | null): Promise<{
   return (await answer.json()) as { id: string; key: string }
 }
 
-/** The bytes of its buffer. */
-export const buffered = ({ paths }: FastCloud): string =>
-  readdirSync(paths.audit, { recursive: true, withFileTypes: true })
-    .filter((found) => found.isFile())
-    .map(({ parentPath, name }) => {
-      try {
-        return readFileSync(join(parentPath, name), 'utf8')
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '' // stored meanwhile
-        throw error
-      }
-    })
-    .join('')
+/** What is in a buffer. */
+export function bufferedIn(dir: string): string {
+  using file = new DatabaseSync(join(dir, 'buffer.sqlite'), { readOnly: true })
+  return (file.prepare('select json from rows').all() as { json: string }[]).map(({ json }) => json).join('\n')
+}
+
+export const buffered = ({ paths }: FastCloud): string => bufferedIn(paths.audit)
 
 /** All rows of its table. */
 export const tableText = async (cloud: FastCloud): Promise<string> =>

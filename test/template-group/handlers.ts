@@ -3,6 +3,7 @@ import { newId } from '../../src/base/ids.ts'
 import { fault } from '../../src/http/fault.ts'
 import { known, type Handlers } from '../../src/http/route.ts'
 import type { Db } from '../../src/store/db.ts'
+import { pageOf } from '../../src/store/lists.ts'
 import type { notes as contract } from './contract.ts'
 import { findNote, insertNote, listNotes, record, removeNote } from './rows.ts'
 
@@ -11,8 +12,7 @@ export const noteHandlers = (db: Db): Handlers<typeof contract> => ({
     return record(await insertNote(db, { id: newId(), project_id: known(principal).project, text, profile_id }))
   },
   async listNotes({ principal, query }) {
-    const rows = await listNotes(db, known(principal).project, query)
-    return { items: rows.slice(0, query.limit).map(record), nextOffset: rows.length > query.limit ? query.offset + query.limit : undefined }
+    return pageOf(await listNotes(db, known(principal).project, query), query, record)
   },
   async getNote({ principal, params: { id } }) {
     const row = await findNote(db, known(principal).project, id)

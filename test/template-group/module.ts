@@ -3,12 +3,12 @@ import { defineModule } from '../../src/control/module.ts'
 import { profileDeleted } from '../../src/control/sessions/profiles/module.ts'
 import { notes as contract } from './contract.ts'
 import { noteHandlers } from './handlers.ts'
-import { countNotes, IS_OVER, removeNotesOf } from './rows.ts'
+import { removeNotesOf } from './rows.ts'
 
 export const notes = defineModule({
   name: 'notes',
   contracts: [contract],
-  holdings: [{ called: 'notes', isAtWork: false, count: countNotes, table: 'notes', isOver: IS_OVER }],
+  holdings: [{ called: 'notes', isAtWork: false, table: 'notes' }],
   open(house) {
     house.mount(contract, noteHandlers(house.db))
     house.fill(profileDeleted, (profile) => removeNotesOf(house.db, profile))

@@ -1,6 +1,7 @@
 // The rows of the template group. In the product, a migration of src/store/migrations makes the table, and src/store/tables.ts has its type.
-import { sql, type Selectable, type SqlBool } from 'kysely'
+import type { Selectable } from 'kysely'
 import type { Db } from '../../src/store/db.ts'
+import { newest, type Paging } from '../../src/store/lists.ts'
 import type { DefaultTime } from '../../src/store/columns.ts'
 import type { Tables } from '../../src/store/tables.ts'
 import type { Note } from './contract.ts'
@@ -23,30 +24,10 @@ export const findNote = (db: Db, project: string, id: string): Promise<NoteRow |
   db.selectFrom('notes').selectAll().where('project_id', '=', project).where('id', '=', id).executeTakeFirst()
 
 /** One row more than `limit` when there are more. */
-export const listNotes = (db: Db, project: string, { offset, limit }: { offset: number; limit: number }): Promise<NoteRow[]> =>
-  db
-    .selectFrom('notes')
-    .selectAll()
-    .where('project_id', '=', project)
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .offset(offset)
-    .limit(limit + 1)
-    .execute()
+export const listNotes = (db: Db, project: string, filter: Paging): Promise<NoteRow[]> =>
+  db.selectFrom('notes').selectAll().where('project_id', '=', project).$call(newest('notes', filter)).execute()
 
 export const removeNote = (db: Db, project: string, id: string): Promise<NoteRow | undefined> =>
   db.deleteFrom('notes').where('project_id', '=', project).where('id', '=', id).returningAll().executeTakeFirst()
 
 export const removeNotesOf = (db: Db, profile: string): Promise<unknown> => db.deleteFrom('notes').where('profile_id', '=', profile).execute()
-
-export async function countNotes(db: Db, project: string): Promise<number> {
-  const { kept } = await db
-    .selectFrom('notes')
-    .select((eb) => eb.fn.countAll<string>().as('kept'))
-    .where('project_id', '=', project)
-    .executeTakeFirstOrThrow()
-  return Number(kept)
-}
-
-/** A deleted note has no row, so each row keeps its project. */
-export const IS_OVER = sql<SqlBool>`false`

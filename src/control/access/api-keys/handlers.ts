@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { fault } from '../../../http/fault.ts'
 import { isAccount, known, type Handlers, type Principal } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
+import { pageOf } from '../../../store/lists.ts'
 import type { Rights } from '../rights.ts'
 import { GRACE_DAYS, MAX_DAYS, type apiKeys as contract, type Create } from './contract.ts'
 import { afterSeconds, holdProject, changeKey, findKey, insertKey, listKeys, outlived, record, shortenKey, type KeyRow, type NewKey } from './rows.ts'
@@ -66,9 +67,7 @@ export function apiKeyHandlers(db: Db, rights: Rights): Handlers<typeof contract
 
     async listApiKeys({ principal, query }) {
       const { project } = manager(principal)
-      const { offset, limit } = query
-      const rows = await listKeys(db, project, query)
-      return { items: rows.slice(0, limit).map(record), nextOffset: rows.length > limit ? offset + limit : undefined }
+      return pageOf(await listKeys(db, project, query), query, record)
     },
 
     async getApiKey({ principal, params, query }) {

@@ -2,19 +2,22 @@
 import type { Log } from '../../../base/log.ts'
 import { Mutex } from '../../../base/mutex.ts'
 import { WaitTimeout, within } from '../../../base/wait.ts'
-import type { Audit, AuditEntry, Begun } from '../../../http/audit.ts'
-import { batchesOf, resultOf, type Batch, type Broken } from './lines.ts'
-import { AuditBuffer, type Kept, type Segment } from './buffer.ts'
-import { rowOf, type StoreRows } from './rows.ts'
+import { PENDING, type Audit, type AuditEntry } from '../../../http/audit.ts'
+import { AuditBuffer } from './buffer.ts'
+import { rowOf, type AuditRow, type StoreRows } from './rows.ts'
 
-/** Entries are brought into the table so long after they came. */
+/** How often the table gets what the buffer has. */
 const STORE_MS = 500
 /** Longest time that callers wait until the table has what they have done: those who read the log, and those whose entry the disk does not take. */
 const WAIT_MS = 2_000
 /** Longest time that a start waits until entries that dead services have left are in the table. What is left then follows while it serves. */
 const REPLAY_MS = 5_000
-/** How often a replica looks for those that others have left. */
-const LOOK_MS = 2_000
+/** Most bytes of this replica in the buffer, while the database does not take entries: more than 20,000 of the longest entries, some 100,000 usual ones. */
+export const MAX_BYTES = 64 * 1024 * 1024
+/** Most entries in memory, while the disk does not take them either. */
+const MAX_IN_MEMORY = 10_000
+/** A disk that fails again within this time has not been good in between: that is logged once. */
+const QUIET_MS = 60_000
 
 export interface AuditLog extends Audit, AsyncDisposable {
   /** Resolves when all that this replica has noted is in the table, or cannot be stored now. */
@@ -22,7 +25,7 @@ export interface AuditLog extends Audit, AsyncDisposable {
 }
 
 export interface AuditLogSettings {
-  /** Where buffers are. */
+  /** Where the buffer is. */
   dir: string
   /** The unique name of this process. */
   replica: string
@@ -36,58 +39,58 @@ export interface AuditLogSettings {
  * when the call returns. While the disk does not take it, the answer to a change waits until the table has it, but not while the database does not take anything either.
  */
 export async function openAuditLog({ dir, replica, store, log, signal }: AuditLogSettings): Promise<AuditLog> {
-  await using opened = new AsyncDisposableStack()
-  const buffer = opened.use(await AuditBuffer.open(dir, replica, log))
+  const { buffer, broken } = AuditBuffer.open(dir, replica)
+  if (broken !== undefined) log.error({ broken }, 'the buffer of the audit log is broken, most likely by a loss of power: it was put aside')
   const turns = new Mutex()
-  let timer: NodeJS.Timeout | undefined
+  /** What the disk does not take. */
+  const inMemory: AuditRow[] = []
+  let failedAt = -Infinity
+  let lost = 0
   /** Whether the last try failed, or took so long that an answer left without it. */
   let isAway = false
   let isClosed = false
 
-  function later(): void {
-    if (isClosed) return
-    timer ??= setTimeout(() => {
-      void turns.run(storeAll).then(() => {
-        timer = undefined
-        if (!buffer.isEmpty) later()
-      })
-    }, STORE_MS)
-  }
-
-  /** Stores what is in the buffer. The newest segment ends when older ones are stored: while the database is away, there are few. */
-  async function storeAll(): Promise<void> {
-    if (!(await storeQueue())) return
-    buffer.seal()
-    await storeQueue()
-  }
-
-  async function storeQueue(): Promise<boolean> {
-    for (let segment = buffer.oldest; segment; segment = buffer.oldest) if (!(await storeFirst(segment))) return false
-    return true
-  }
-
-  /** Stores the first segment and removes it. False: the database does not take it now. */
-  async function storeFirst(segment: Segment): Promise<boolean> {
-    const { file } = segment
-    const broken: Broken = { count: 0, lines: [] }
+  /** `isResult`: its entry is kept, so it is kept beyond the limit. False: it is in memory, or lost. */
+  function keep(row: AuditRow, isResult = false): boolean {
+    if (buffer.bytes > MAX_BYTES && !isResult) return lose()
     try {
-      for await (const batch of batchesOf(buffer.lines(segment), broken)) if (isClosed || !(await stored(batch))) return false
-    } catch (err) {
-      // No descriptor is free. That ends.
-      if (['EMFILE', 'ENFILE'].includes((err as NodeJS.ErrnoException).code ?? '')) return false
-      log.error({ err, file }, 'a file of the audit log cannot be read; it stays for the next start')
-      await buffer.done({ keep: true })
+      buffer.append(row)
       return true
+    } catch (err) {
+      diskFailed(err)
     }
-    if (broken.count > 0) log.warn({ file, ...broken }, 'lines of the audit log are not whole, and are left out')
-    await buffer.done({ keep: false })
-    return true
+    if (isClosed || inMemory.length >= MAX_IN_MEMORY) return lose()
+    inMemory.push({ ...row })
+    return false
   }
 
-  async function stored({ rows, results }: Batch): Promise<boolean> {
+  function lose(): false {
+    if (++lost === 1) log.error({}, 'the audit log loses entries: its buffer is full, or closed')
+    return false
+  }
+
+  function diskFailed(err: unknown): void {
+    const now = performance.now()
+    if (now - failedAt > QUIET_MS)
+      log.error({ err }, 'the buffer of the audit log cannot be written; entries go to the database directly, and answers wait for that')
+    failedAt = now
+  }
+
+  /** Stores all that there is, batch by batch, until the database does not take it. */
+  async function storeAll(isStart = false): Promise<void> {
+    while (!isClosed) {
+      const kept = buffer.first(isStart)
+      const direct = inMemory.splice(0)
+      if (kept.length + direct.length === 0) return
+      if (!(await stored(merged([...kept.map(({ json }) => JSON.parse(json) as AuditRow), ...direct])))) return void inMemory.unshift(...direct)
+      if (!isClosed) buffer.remove(kept)
+    }
+  }
+
+  async function stored(rows: AuditRow[]): Promise<boolean> {
     const began = performance.now()
     try {
-      await store(rows, results)
+      await store(rows)
     } catch (err) {
       if (!isAway) log.error({ err }, 'the audit log cannot be stored; requests go on, and their entries are stored later')
       isAway = true
@@ -95,57 +98,64 @@ export async function openAuditLog({ dir, replica, store, log, signal }: AuditLo
     }
     // A database that is so slow would hold the next answer again.
     if (performance.now() - began > WAIT_MS / 2) return true
-    const lost = buffer.takeLost()
     if (isAway || lost > 0) log.info({ lost }, 'the audit log is stored again')
+    lost = 0
     isAway = false
     return true
   }
 
+  const take = (isStart?: boolean): Promise<void> => turns.run(() => storeAll(isStart)).catch(diskFailed)
+
   const flush = (): Promise<void> =>
-    within('the audit log', WAIT_MS, turns.run(storeAll)).catch((err: unknown) => {
+    within('the audit log', WAIT_MS, take()).catch((err: unknown) => {
       if (!isAway) log.warn({ err }, 'the audit log is stored slowly')
       isAway = true
     })
 
-  /** Takes an entry, and returns where it is and how it gets a result. */
-  function taken(entry: AuditEntry): { kept: Kept; end: Begun['end'] } {
+  function begin(entry: AuditEntry): { isKept: boolean; end: (status: number, durationMs: number) => void } {
     const row = rowOf(entry)
-    const kept = buffer.append(JSON.stringify(row))
-    later()
-    const end: Begun['end'] = (status, durationMs) => {
-      if (row.status === status || kept === undefined) return
+    const isKept = keep(row)
+    const end = (status: number, durationMs: number) => {
+      if (row.status === status) return
       row.status = status
       row.duration_ms = Math.round(durationMs)
-      buffer.append(JSON.stringify(resultOf(row)), true)
-      later()
+      keep(row, true)
     }
-    return { kept, end }
+    return { isKept, end }
   }
 
-  let look: NodeJS.Timeout | undefined
-  opened.defer(async () => {
-    clearInterval(look)
-    await flush()
-    isClosed = true
-    clearTimeout(timer)
-  })
-  await buffer.takeOver()
-  await within('the buffers of earlier services', REPLAY_MS, turns.run(storeAll), signal).catch((err: unknown) => {
+  await within('what earlier services have left of the audit log', REPLAY_MS, take(true), signal).catch((err: unknown) => {
     if (!(err instanceof WaitTimeout)) throw err
     log.warn({ err }, 'entries of the audit log that earlier services have left are stored while this one serves')
   })
-  if (!buffer.isEmpty) later()
-  // While the database is away, what others have left is better where it is.
-  look = setInterval(() => isAway || void buffer.takeOver().then(() => buffer.isEmpty || later()), LOOK_MS)
+  let isStoring = false
+  const timer = setInterval(() => {
+    if (isStoring) return
+    isStoring = true
+    void take().finally(() => (isStoring = false))
+  }, STORE_MS)
 
-  const owner = opened.move()
   return {
-    note: (entry) => ({ stored: undefined, end: taken(entry).end }),
+    note: (entry) => ({ stored: undefined, end: begin(entry).end }),
     begin(entry) {
-      const { kept, end } = taken(entry)
-      return { stored: kept === 'memory' && !isAway ? flush() : undefined, end }
+      const { isKept, end } = begin(entry)
+      return { stored: isKept || isAway ? undefined : flush(), end }
     },
     flush,
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer)
+      await flush()
+      isClosed = true
+      if (buffer.bytes > 0) log.warn({ bytes: buffer.bytes }, 'entries of the audit log stay in its buffer until the next start')
+      if (inMemory.length > 0) log.error({ entries: inMemory.length }, 'entries of the audit log are lost: neither the disk nor the database took them')
+      buffer[Symbol.dispose]()
+    },
   }
+}
+
+/** Each entry once, with its last result. */
+function merged(rows: readonly AuditRow[]): AuditRow[] {
+  const byId = new Map<string, AuditRow>()
+  for (const row of rows) if (row.status !== PENDING || !byId.has(row.event_id)) byId.set(row.event_id, row)
+  return [...byId.values()]
 }

@@ -3,9 +3,8 @@ import type { AuditSettings } from '../../../http/audit.ts'
 import { defineModule, hook } from '../../module.ts'
 import { auditLogs as contract } from './contract.ts'
 import { auditExports } from './exports/contract.ts'
-import { makeDestinations } from './exports/destinations.ts'
+import { auditExportHandlers } from './exports/destinations.ts'
 import { exportAuditLog } from './exports/exporter.ts'
-import { auditExportHandlers } from './exports/handlers.ts'
 import { makeTarget } from './exports/target.ts'
 import { auditLogHandlers } from './handlers.ts'
 import { oldEntries, oldExports } from './purge.ts'
@@ -28,7 +27,7 @@ export const auditLogs = defineModule<AuditSettings>({
     const auditLog = house.use(await openAuditLog({ dir: paths.audit, replica, store: storeRows(db), log, signal }))
     const target = makeTarget(config.auditExport)
     house.mount(contract, auditLogHandlers(db, auditLog))
-    house.mount(auditExports, auditExportHandlers(makeDestinations(db, target)))
+    house.mount(auditExports, auditExportHandlers(db, target))
     house.background(() => exportAuditLog({ db, target, everyMs: config.auditExportSeconds * 1000, isOurs: () => leases.holds('exports'), log }))
     return { log: auditLog, trustedProxies: config.trustedProxies, secretsBelow: house.all(secretsBelow) }
   },

@@ -1,10 +1,10 @@
 // Removes old entries of the audit log, and what is left of its exports.
 import { sql } from 'kysely'
 import { sleep } from '../../../base/wait.ts'
-import { inBatches } from '../../../store/batches.ts'
+import { deletedBefore, inBatches, removeRows } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Purge } from '../../module.ts'
-import { removeDeleted, removeUndeliverable } from './exports/rows.ts'
+import { removeUndeliverable } from './exports/rows.ts'
 
 const AT_ONCE = 5_000
 
@@ -27,6 +27,6 @@ export const oldExports = (db: Db, days: number, logDays: number): Purge => ({
   what: 'exports of the audit log',
   async run(signal) {
     const entries = await inBatches(AT_ONCE, signal, (limit) => removeUndeliverable(db, logDays, limit))
-    return entries + (await removeDeleted(db, days))
+    return entries + (await removeRows(db, signal, 'audit_log_destinations', deletedBefore(days)))
   },
 })

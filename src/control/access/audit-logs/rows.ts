@@ -1,10 +1,27 @@
 // The table of the audit log: written in batches, read newest first.
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import { newId } from '../../../base/ids.ts'
-import type { AuditEntry } from '../../../http/audit.ts'
+import { PENDING, type AuditEntry } from '../../../http/audit.ts'
 import type { Db } from '../../../store/db.ts'
 import type { AuditLogEntry, Filter, Position } from './contract.ts'
-import type { AuditResult, AuditRow } from './lines.ts'
+
+/** A row of the table, and of the buffer. A later version reads those of this one: columns that are added must be optional. */
+export interface AuditRow {
+  at: string
+  event_id: string
+  project_id: string | null
+  method: string
+  path: string
+  route: string
+  status: number
+  duration_ms: number
+  domain: string
+  client_ip: string
+  user_agent: string
+  auth_strategy: string
+  user_id: string
+  email: string | null
+}
 
 /** What a credential is called in the log, and whose it is. */
 function userOf({ by }: AuditEntry): { strategy: string; id: string } {
@@ -41,29 +58,25 @@ export const rowOf = (entry: AuditEntry): AuditRow => {
   }
 }
 
-/** Stores rows, and results of rows that are stored already. Doing it again changes nothing. @throws when the database does not take them */
-export type StoreRows = (rows: readonly AuditRow[], results: readonly AuditResult[]) => Promise<void>
+/** Stores rows, and the results of those that were stored without one. Doing it again changes nothing. @throws when the database does not take them */
+export type StoreRows = (rows: readonly AuditRow[]) => Promise<void>
 
 /** The table. */
 export const storeRows =
   (db: Db): StoreRows =>
-  async (rows, results) => {
+  async (rows) => {
     await sql`
-    with added as (
+    with stored as (
       insert into audit_log (at, event_id, project_id, method, path, route, status, duration_ms, domain, client_ip, user_agent, auth_strategy, user_id, email)
       select r.* from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as r
         (at timestamptz, event_id text, project_id text, method text, path text, route text, status smallint, duration_ms integer,
          domain text, client_ip text, user_agent text, auth_strategy text, user_id text, email text)
-      on conflict do nothing
-      returning at, event_id),
-    changed as (
-      update audit_log set status = r.status, duration_ms = r.duration_ms
-      from jsonb_to_recordset(${JSON.stringify(results)}::jsonb) as r (at timestamptz, event_id text, status smallint, duration_ms integer)
-      where audit_log.at = r.at and audit_log.event_id = r.event_id
-      returning audit_log.at, audit_log.event_id)
+      on conflict (at, event_id) do update set status = excluded.status, duration_ms = excluded.duration_ms
+      where excluded.status not in (audit_log.status, ${PENDING})
+      returning at, event_id)
     -- For exports. A result may come when its entry was exported without one.
     insert into audit_log_undelivered (destination_id, at, event_id)
-    select d.id, e.at, e.event_id from (select * from added union all select * from changed) e
+    select d.id, e.at, e.event_id from stored e
     join audit_log_destinations d on d.deleted_at is null and d.active @> e.at
     on conflict do nothing`.execute(db)
   }

@@ -7,7 +7,6 @@ import { newId } from '../../../base/ids.ts'
 import { silentLog } from '../../../base/log.ts'
 import { PENDING } from '../../../http/audit.ts'
 import { connectDb } from '../../../store/db.ts'
-import { resultOf } from './lines.ts'
 import { rowOf, storeRows } from './rows.ts'
 
 let cloud: FastCloud
@@ -56,8 +55,8 @@ test('what is stored twice is one entry with its last result', async () => {
     const rows = [rowOf({ ...request, path: '/twice/1', status: 201 }), rowOf({ ...request, path: '/twice/2', status: PENDING })]
     const store = storeRows(db)
     for (let i = 0; i < 2; i++) {
-      await store(rows, [])
-      await store([rows[0]!], [{ ...resultOf(rows[1]!), status: 204, duration_ms: 7 }])
+      await store(rows)
+      await store([rows[0]!, { ...rows[1]!, status: 204, duration_ms: 7 }])
     }
     expect(await cloud.query("select path, status, duration_ms from audit_log where route = '/twice' order by path")).toEqual([
       { path: '/twice/1', status: 201, duration_ms: 1 },

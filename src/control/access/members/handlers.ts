@@ -4,6 +4,7 @@ import { newId } from '../../../base/ids.ts'
 import { fault } from '../../../http/fault.ts'
 import { isAccount, known, type ByAccount, type Handlers, type Principal } from '../../../http/route.ts'
 import { isDuplicate, type Db } from '../../../store/db.ts'
+import { pageOf } from '../../../store/lists.ts'
 import type { Member, members as contract } from './contract.ts'
 import type { Rights } from '../rights.ts'
 import { findPerson, greater } from './person.ts'
@@ -82,9 +83,7 @@ export function memberHandlers(db: Db, rights: Rights, issuer: string | undefine
       })
     },
     async listMembers({ principal, query }) {
-      const { offset, limit } = query
-      const items = await listPeople(db, manager(principal).within, query)
-      return { items: items.slice(0, limit), nextOffset: items.length > limit ? offset + limit : undefined }
+      return pageOf(await listPeople(db, manager(principal).within, query), query, (member) => member)
     },
     getMember: ({ principal, params: { id } }) => found(manager(principal).within, id),
     async updateMember({ principal, params: { id }, body: { role, project_id: named } }) {

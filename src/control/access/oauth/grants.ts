@@ -1,10 +1,11 @@
 // What clients were allowed: grants and their tokens. Tables hold only the SHA-256 of a token. A grant ends with the key or the person that gave it.
 import { createHash, randomBytes } from 'node:crypto'
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import { fault } from '../../../http/fault.ts'
 import type { ByKey } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
+import type { Tables } from '../../../store/tables.ts'
 import type { Person } from '../members/person.ts'
 import type { Rights } from '../rights.ts'
 
@@ -56,28 +57,6 @@ export interface GrantsSettings {
   personOf: (id: string) => Promise<Person | undefined>
 }
 
-export interface Grants {
-  /** Begins a grant, with a code for it. */
-  begin(grant: NewGrant, code: { code: string; redirectUri: string; challenge: string; expiresAt: Date }): Promise<Grant>
-  /** A code or refresh token that may be used, once. Undefined for any other; one that was used before ends its grant. */
-  find(kind: 'code' | 'refresh', token: string): Promise<StoredToken | undefined>
-  /** Uses a code up without an answer. */
-  useUp(code: string): Promise<void>
-  /**
-   * Uses up the code or refresh token `by`, and adds the tokens of the answer, in one step: a service that is killed has done both or nothing. False: somebody else was
-   * first, or the grant has ended.
-   */
-  exchange(grant: Pick<Grant, 'id'>, by: string, tokens: { access: string; accessExpiresAt: Date; refresh: string; refreshExpiresAt: Date }): Promise<boolean>
-  /** Ends the grant of a token, if it is this client's. */
-  revoke(token: string, clientId: string | undefined): Promise<void>
-  /** Whose access token this is. @throws 401 */
-  check(token: string): Promise<ByKey | Person>
-  /** A page of what a key or person has allowed clients that have got tokens, newest first; one more when there are more. */
-  list(giver: Giver, page: { offset: number; limit: number }): Promise<Allowed[]>
-  /** Ends a grant of this key or person, and its tokens. False: they have none of this id. */
-  end(giver: Giver, id: string): Promise<boolean>
-}
-
 /** Who has given a grant. */
 export interface Giver {
   kind: 'key' | 'user'
@@ -87,11 +66,149 @@ export interface Giver {
 /** `name`: that of a client that has registered; null for one that is built in. */
 export type Allowed = Pick<Grant, 'id' | 'clientId' | 'project' | 'looksOnly'> & { name: string | null; createdAt: Date; expiresAt: Date }
 
-export function makeGrants({ db, rights, keyOf, personOf }: GrantsSettings): Grants {
-  const good = rights.remember<ByKey | Person>()
+/** The grants of everybody, and their tokens. */
+export class Grants {
+  readonly #given: GrantsSettings
+  readonly #good
 
-  const tokenRow = (kind: Kind, token: string) =>
-    db
+  constructor(given: GrantsSettings) {
+    this.#given = given
+    this.#good = given.rights.remember<ByKey | Person>()
+  }
+
+  /** Begins a grant, with a code for it. */
+  async begin(
+    grant: NewGrant,
+    { code, redirectUri, challenge, expiresAt }: { code: string; redirectUri: string; challenge: string; expiresAt: Date },
+  ): Promise<void> {
+    const id = newId()
+    const giver: Giver = grant.personId === null ? { kind: 'key', id: grant.keyId! } : { kind: 'user', id: grant.personId }
+    const ended = await this.#given.db.transaction().execute(async (tx) => {
+      const { numAffectedRows } = await sql`
+        delete from oauth_grants where id in (
+          select id from oauth_grants where ${sql.ref(columnOf(giver))} = ${giver.id} order by created_at desc, id offset ${MOST_GRANTS - 1})`.execute(tx)
+      await tx
+        .insertInto('oauth_grants')
+        .values({
+          id,
+          client_id: grant.clientId,
+          key_id: grant.keyId,
+          person_id: grant.personId,
+          project_id: grant.project,
+          looks_only: grant.looksOnly,
+          scope: grant.scope,
+          expires_at: expiresAt,
+        })
+        .execute()
+      await tx
+        .insertInto('oauth_tokens')
+        .values({ hash: hashOf(code), grant_id: id, kind: 'code', redirect_uri: redirectUri, challenge, expires_at: expiresAt })
+        .execute()
+      return numAffectedRows
+    })
+    if (ended) await this.#given.rights.taken()
+  }
+
+  /** A code or refresh token that may be used, once. Undefined for any other; one that was used before ends its grant. */
+  async find(kind: 'code' | 'refresh', token: string): Promise<StoredToken | undefined> {
+    const row = await this.#tokenRow(kind, token)
+    if (!row?.isValid) return undefined
+    if (row.used_at !== null) {
+      if (kind === 'code' || !row.isJustUsed) await this.#end(row.id)
+      return undefined
+    }
+    const grant = grantOf(row)
+    if (!(await this.#accountOf(grant))) return undefined
+    return { grant, redirectUri: row.redirect_uri, challenge: row.challenge, expiresAt: row.expires_at }
+  }
+
+  /** Uses a code up without an answer. */
+  async useUp(code: string): Promise<void> {
+    await use(this.#given.db, code, 'code')
+  }
+
+  /**
+   * Uses up the code or refresh token `by`, and adds the tokens of the answer, in one step: a service that is killed has done both or nothing. False: somebody else was
+   * first, or the grant has ended.
+   */
+  async exchange(
+    { id }: Pick<Grant, 'id'>,
+    by: string,
+    { access, accessExpiresAt, refresh, refreshExpiresAt }: { access: string; accessExpiresAt: Date; refresh: string; refreshExpiresAt: Date },
+  ): Promise<boolean> {
+    return this.#given.db.transaction().execute(async (tx) => {
+      // The grant before its tokens, as a deletion of it does.
+      const held = await tx.selectFrom('oauth_grants').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
+      if (!held || !(await use(tx, by, 'code', 'refresh'))) return false
+      await tx.updateTable('oauth_grants').set({ expires_at: refreshExpiresAt }).where('id', '=', id).execute()
+      await sql`
+        delete from oauth_tokens where grant_id = ${id} and (expires_at < now() or hash in (
+          select hash from oauth_tokens where grant_id = ${id} and kind = 'access' order by created_at desc offset ${MOST_ACCESS - 1}))`.execute(tx)
+      await tx
+        .insertInto('oauth_tokens')
+        .values([
+          { hash: hashOf(access), grant_id: id, kind: 'access', expires_at: accessExpiresAt },
+          { hash: hashOf(refresh), grant_id: id, kind: 'refresh', expires_at: refreshExpiresAt },
+        ])
+        .execute()
+      return true
+    })
+  }
+
+  /** Ends the grant of a token, if it is this client's. */
+  async revoke(token: string, clientId: string | undefined): Promise<void> {
+    for (const kind of ['access', 'refresh'] as const) {
+      const row = await this.#tokenRow(kind, token)
+      if (row && (clientId === undefined || row.client_id === clientId)) await this.#end(row.id)
+    }
+  }
+
+  /** Whose access token this is. @throws 401 */
+  async check(token: string): Promise<ByKey | Person> {
+    return this.#good.get(hashOf(token).toString('base64'), async () => {
+      const row = await this.#tokenRow('access', token)
+      const value = row?.isValid ? await this.#accountOf(grantOf(row)) : undefined
+      if (!row || !value) throw fault.unauthorized('this access token is not known, was revoked or has expired')
+      return { value, leftMs: row.leftMs }
+    })
+  }
+
+  /** A page of what a key or person has allowed clients that have got tokens, newest first; one more when there are more. */
+  async list(giver: Giver, { offset, limit }: { offset: number; limit: number }): Promise<Allowed[]> {
+    const rows = await this.#given.db
+      .selectFrom('oauth_grants as g')
+      .leftJoin('oauth_clients as c', 'c.id', 'g.client_id')
+      .select(['g.id', 'g.client_id', 'c.name', 'g.project_id', 'g.looks_only', 'g.created_at', 'g.expires_at'])
+      .where(columnOf(giver), '=', giver.id)
+      .where('g.expires_at', '>', sql<Date>`now()`)
+      .where(({ exists, selectFrom }) =>
+        exists(selectFrom('oauth_tokens as t').select('t.kind').whereRef('t.grant_id', '=', 'g.id').where('t.kind', '=', 'refresh')),
+      )
+      .orderBy('g.created_at', 'desc')
+      .orderBy('g.id')
+      .offset(offset)
+      .limit(limit + 1)
+      .execute()
+    return rows.map((row) => ({
+      id: row.id,
+      clientId: row.client_id,
+      name: row.name,
+      project: row.project_id,
+      looksOnly: row.looks_only,
+      createdAt: row.created_at,
+      expiresAt: row.expires_at,
+    }))
+  }
+
+  /** Ends a grant of this key or person, and its tokens. False: they have none of this id. */
+  async end(giver: Giver, id: string): Promise<boolean> {
+    const { numDeletedRows } = await this.#given.db.deleteFrom('oauth_grants').where('id', '=', id).where(columnOf(giver), '=', giver.id).executeTakeFirst()
+    await this.#given.rights.taken()
+    return numDeletedRows > 0n
+  }
+
+  #tokenRow(kind: Kind, token: string) {
+    return this.#given.db
       .selectFrom('oauth_tokens as t')
       .innerJoin('oauth_grants as g', 'g.id', 't.grant_id')
       .select(['t.expires_at', 't.redirect_uri', 't.challenge', 't.used_at'])
@@ -101,155 +218,47 @@ export function makeGrants({ db, rights, keyOf, personOf }: GrantsSettings): Gra
       .where('t.hash', '=', hashOf(token))
       .where('t.kind', '=', kind)
       .executeTakeFirst()
-
-  const grantOf = (row: NonNullable<Awaited<ReturnType<typeof tokenRow>>>): Grant => ({
-    id: row.id,
-    clientId: row.client_id,
-    keyId: row.key_id,
-    personId: row.person_id,
-    project: row.project_id,
-    looksOnly: row.looks_only,
-    scope: row.scope,
-  })
-
-  /** False: it was used before. */
-  async function use(tx: Db, token: string, ...kinds: Kind[]): Promise<boolean> {
-    const { numUpdatedRows } = await tx
-      .updateTable('oauth_tokens')
-      .set({ used_at: sql<Date>`now()` })
-      .where('hash', '=', hashOf(token))
-      .where('kind', 'in', kinds)
-      .where('used_at', 'is', null)
-      .executeTakeFirst()
-    return numUpdatedRows === 1n
   }
 
-  const columnOf = ({ kind }: Giver) => (kind === 'user' ? 'person_id' : 'key_id')
-
-  const endGrant = async (id: string) => {
-    await db.deleteFrom('oauth_grants').where('id', '=', id).execute()
-    await rights.taken()
+  async #end(id: string): Promise<void> {
+    await this.#given.db.deleteFrom('oauth_grants').where('id', '=', id).execute()
+    await this.#given.rights.taken()
   }
 
   /** With what the grant takes from them. Undefined: they may not be used any more. */
-  async function accountOf({ id, keyId, personId, project, looksOnly }: Grant): Promise<ByKey | Person | undefined> {
+  async #accountOf({ id, keyId, personId, project, looksOnly }: Grant): Promise<ByKey | Person | undefined> {
     const via = { kind: 'oauth', id, project: project ?? undefined } as const
     if (personId !== null) {
-      const person = await personOf(personId)
+      const person = await this.#given.personOf(personId)
       return person && { ...person, via, project: project ?? undefined, ...(looksOnly && { most: 'viewer' }) }
     }
-    const key = await keyOf(keyId!)
+    const key = await this.#given.keyOf(keyId!)
     // The key may have got another project meanwhile: never more than both allow.
     if (!key || (key.project !== undefined && project !== null && key.project !== project)) return undefined
     return { ...key, via, project: project ?? key.project, ...(looksOnly && { role: 'viewer' }) }
   }
-
-  return {
-    async begin(grant, { code, redirectUri, challenge, expiresAt }) {
-      const id = newId()
-      const giver: Giver = grant.personId === null ? { kind: 'key', id: grant.keyId! } : { kind: 'user', id: grant.personId }
-      const ended = await db.transaction().execute(async (tx) => {
-        const { numAffectedRows } = await sql`
-          delete from oauth_grants where id in (
-            select id from oauth_grants where ${sql.ref(columnOf(giver))} = ${giver.id} order by created_at desc, id offset ${MOST_GRANTS - 1})`.execute(tx)
-        await tx
-          .insertInto('oauth_grants')
-          .values({
-            id,
-            client_id: grant.clientId,
-            key_id: grant.keyId,
-            person_id: grant.personId,
-            project_id: grant.project,
-            looks_only: grant.looksOnly,
-            scope: grant.scope,
-            expires_at: expiresAt,
-          })
-          .execute()
-        await tx
-          .insertInto('oauth_tokens')
-          .values({ hash: hashOf(code), grant_id: id, kind: 'code', redirect_uri: redirectUri, challenge, expires_at: expiresAt })
-          .execute()
-        return numAffectedRows
-      })
-      if (ended) await rights.taken()
-      return { id, ...grant }
-    },
-    async find(kind, token) {
-      const row = await tokenRow(kind, token)
-      if (!row?.isValid) return undefined
-      if (row.used_at !== null) {
-        if (kind === 'code' || !row.isJustUsed) await endGrant(row.id)
-        return undefined
-      }
-      const grant = grantOf(row)
-      if (!(await accountOf(grant))) return undefined
-      return { grant, redirectUri: row.redirect_uri, challenge: row.challenge, expiresAt: row.expires_at }
-    },
-    async useUp(code) {
-      await use(db, code, 'code')
-    },
-    async exchange({ id }, by, { access, accessExpiresAt, refresh, refreshExpiresAt }) {
-      return db.transaction().execute(async (tx) => {
-        // The grant before its tokens, as a deletion of it does.
-        const held = await tx.selectFrom('oauth_grants').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
-        if (!held || !(await use(tx, by, 'code', 'refresh'))) return false
-        await tx.updateTable('oauth_grants').set({ expires_at: refreshExpiresAt }).where('id', '=', id).execute()
-        await sql`
-          delete from oauth_tokens where grant_id = ${id} and (expires_at < now() or hash in (
-            select hash from oauth_tokens where grant_id = ${id} and kind = 'access' order by created_at desc offset ${MOST_ACCESS - 1}))`.execute(tx)
-        await tx
-          .insertInto('oauth_tokens')
-          .values([
-            { hash: hashOf(access), grant_id: id, kind: 'access', expires_at: accessExpiresAt },
-            { hash: hashOf(refresh), grant_id: id, kind: 'refresh', expires_at: refreshExpiresAt },
-          ])
-          .execute()
-        return true
-      })
-    },
-    async revoke(token, clientId) {
-      for (const kind of ['access', 'refresh'] as const) {
-        const row = await tokenRow(kind, token)
-        if (row && (clientId === undefined || row.client_id === clientId)) await endGrant(row.id)
-      }
-    },
-    async check(token) {
-      return good.get(hashOf(token).toString('base64'), async () => {
-        const row = await tokenRow('access', token)
-        const value = row?.isValid ? await accountOf(grantOf(row)) : undefined
-        if (!row || !value) throw fault.unauthorized('this access token is not known, was revoked or has expired')
-        return { value, leftMs: row.leftMs }
-      })
-    },
-    async list(giver, { offset, limit }) {
-      const rows = await db
-        .selectFrom('oauth_grants as g')
-        .leftJoin('oauth_clients as c', 'c.id', 'g.client_id')
-        .select(['g.id', 'g.client_id', 'c.name', 'g.project_id', 'g.looks_only', 'g.created_at', 'g.expires_at'])
-        .where(columnOf(giver), '=', giver.id)
-        .where('g.expires_at', '>', sql<Date>`now()`)
-        .where(({ exists, selectFrom }) =>
-          exists(selectFrom('oauth_tokens as t').select('t.kind').whereRef('t.grant_id', '=', 'g.id').where('t.kind', '=', 'refresh')),
-        )
-        .orderBy('g.created_at', 'desc')
-        .orderBy('g.id')
-        .offset(offset)
-        .limit(limit + 1)
-        .execute()
-      return rows.map((row) => ({
-        id: row.id,
-        clientId: row.client_id,
-        name: row.name,
-        project: row.project_id,
-        looksOnly: row.looks_only,
-        createdAt: row.created_at,
-        expiresAt: row.expires_at,
-      }))
-    },
-    async end(giver, id) {
-      const { numDeletedRows } = await db.deleteFrom('oauth_grants').where('id', '=', id).where(columnOf(giver), '=', giver.id).executeTakeFirst()
-      await rights.taken()
-      return numDeletedRows > 0n
-    },
-  }
 }
+
+const columnOf = ({ kind }: Giver) => (kind === 'user' ? 'person_id' : 'key_id')
+
+/** False: it was used before. */
+async function use(tx: Db, token: string, ...kinds: Kind[]): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable('oauth_tokens')
+    .set({ used_at: sql<Date>`now()` })
+    .where('hash', '=', hashOf(token))
+    .where('kind', 'in', kinds)
+    .where('used_at', 'is', null)
+    .executeTakeFirst()
+  return numUpdatedRows === 1n
+}
+
+const grantOf = (row: Omit<Selectable<Tables['oauth_grants']>, 'created_at' | 'expires_at'>): Grant => ({
+  id: row.id,
+  clientId: row.client_id,
+  keyId: row.key_id,
+  personId: row.person_id,
+  project: row.project_id,
+  looksOnly: row.looks_only,
+  scope: row.scope,
+})

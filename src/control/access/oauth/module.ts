@@ -10,7 +10,7 @@ import { findPerson } from '../members/person.ts'
 import { limitTries } from '../sign-in/handlers.ts'
 import { oauth as contract } from './contract.ts'
 import { mountOAuthEndpoints, TRIES } from './endpoints.ts'
-import { makeGrants, type Grants } from './grants.ts'
+import { Grants } from './grants.ts'
 import { oauthHandlers } from './handlers.ts'
 import { endedGrants } from './purge.ts'
 import { makeOAuthServer } from './server.ts'
@@ -21,7 +21,7 @@ export const oauth = defineModule<Grants>({
   purges: ({ db }) => [endedGrants(db)],
   open(house) {
     const { db } = house
-    const grants = makeGrants({ db, rights: house.of(apiKeys).rights, keyOf: (id) => keyOf(db, id), personOf: (id) => findPerson(db, id) })
+    const grants = new Grants({ db, rights: house.of(apiKeys).rights, keyOf: (id) => keyOf(db, id), personOf: (id) => findPerson(db, id) })
     const server = makeOAuthServer(db, grants, ORGANIZATION)
     const countToken = limitTries(TRIES.token, 'requests')
     house.mount(contract, oauthHandlers({ db, server, grants, countTry: countToken }))

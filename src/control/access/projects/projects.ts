@@ -4,10 +4,12 @@ import { fault } from '../../../http/fault.ts'
 import { isAccount, type ByAccount, type Page, type Principal } from '../../../http/route.ts'
 import { inBatches } from '../../../store/batches.ts'
 import { isDuplicate, type Db } from '../../../store/db.ts'
+import { pageOf, type Asked } from '../../../store/lists.ts'
 import type { Project, UpdateProject } from './contract.ts'
 import type { Holding } from '../../module.ts'
 import { DEFAULT_PROJECT } from './resolve.ts'
 import {
+  countHeld,
   findProject,
   hasOtherActive,
   insertProject,
@@ -17,7 +19,6 @@ import {
   removeProject,
   someOver,
   updateProject,
-  type ProjectFilter,
   type ProjectRow,
 } from './rows.ts'
 
@@ -38,7 +39,7 @@ interface ProjectsSettings {
 export interface Projects {
   /** @throws 409 when the name is taken; 403 */
   create(by: Principal, name: string): Promise<Project>
-  list(by: Principal, filter: ProjectFilter): Promise<Page<Project>>
+  list(by: Principal, filter: Asked): Promise<Page<Project>>
   /** @throws 404 */
   get(by: Principal, idOrName: string): Promise<Project>
   /** @throws 404; 409 when the name is taken, and for archiving the default project, or one in which something runs; 403 */
@@ -93,10 +94,10 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
   /** Nothing lives in it that keeps it from being deleted; for archiving, nothing runs. @throws 409 */
   async function assertNothing(tx: Db, { id }: ProjectRow, what: 'archived' | 'deleted'): Promise<void> {
     const left: string[] = []
-    for (const { called, count, isAtWork } of holdings) {
-      if (what === 'archived' && !isAtWork) continue
-      const there = await count(tx, id)
-      if (there > 0) left.push(`${there} ${called}`)
+    for (const holding of holdings) {
+      if (what === 'archived' && !holding.isAtWork) continue
+      const there = await countHeld(tx, id, holding)
+      if (there > 0) left.push(`${there} ${holding.called}`)
     }
     if (left.length > 0) throw fault.projectNotEmpty(what, left.join(', '))
   }
@@ -109,8 +110,7 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
       return present(row)
     },
     async list(by, filter) {
-      const rows = await listProjects(db, seen(by), filter)
-      return { items: rows.slice(0, filter.limit).map(present), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+      return pageOf(await listProjects(db, seen(by), filter), filter, present)
     },
     get: async (by, idOrName) => present(await visible(db, by, idOrName)),
     async update(by, idOrName, changes) {
@@ -132,12 +132,13 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
       assertOrganization(by)
       await assertNotDefault(found, 'deleted')
       for (const { table, isOver } of holdings)
-        await inBatches(LEAVE_AT_ONCE, signal, async (limit) => {
-          const ids = await someOver(db, found.id, table, isOver, LEAVE_AT_LAST, limit)
-          if (ids.length === 0) return 0
-          await assertNothing(db, found, 'deleted')
-          return leaveProject(db, found.id, table, ids)
-        })
+        if (isOver)
+          await inBatches(LEAVE_AT_ONCE, signal, async (limit) => {
+            const ids = await someOver(db, found.id, table, isOver, LEAVE_AT_LAST, limit)
+            if (ids.length === 0) return 0
+            await assertNothing(db, found, 'deleted')
+            return leaveProject(db, found.id, table, ids)
+          })
       signal.throwIfAborted()
       await db.transaction().execute(async (tx) => {
         // From here on no object can be made in it: its row would name the project, and waits for this lock.

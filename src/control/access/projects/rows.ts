@@ -2,8 +2,10 @@
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
+import { newest, type Asked } from '../../../store/lists.ts'
 import { isAskedFor, isCalled } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
+import type { Holding } from '../../module.ts'
 import type { UpdateOrgLimits, UpdateProject, UpdateProjectLimits } from './contract.ts'
 
 export type ProjectRow = Selectable<Tables['projects']>
@@ -18,24 +20,14 @@ export const findProject = (db: Db, idOrName: string): Promise<ProjectRow | unde
 export const lockProject = (tx: Db, id: string): Promise<ProjectRow | undefined> =>
   tx.selectFrom('projects').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
 
-export interface ProjectFilter {
-  name?: string | undefined
-  query?: string | undefined
-  offset: number
-  limit: number
-}
-
 /** One page of projects, newest first, with one row more than `limit` when there are more. `only`: of those alone. */
-export const listProjects = (db: Db, only: readonly string[] | undefined, { name, query, offset, limit }: ProjectFilter): Promise<ProjectRow[]> =>
+export const listProjects = (db: Db, only: readonly string[] | undefined, filter: Asked): Promise<ProjectRow[]> =>
   db
     .selectFrom('projects')
     .selectAll()
     .$if(only !== undefined, (select) => select.where(sql<SqlBool>`id = any(${only!})`))
-    .where(isAskedFor('projects', { name, query }))
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .offset(offset)
-    .limit(limit + 1)
+    .where(isAskedFor('projects', filter))
+    .$call(newest('projects', filter))
     .execute()
 
 export const insertProject = (db: Db, id: string, name: string): Promise<ProjectRow> =>
@@ -59,6 +51,12 @@ export async function someOver(db: Db, id: string, table: keyof Tables, isOver: 
   const { rows } = await sql<{ id: string }>`
     select id from ${sql.table(table)} where project_id = ${id} and ${isOver} offset ${except} limit ${limit}`.execute(db)
   return rows.map((row) => row.id)
+}
+
+/** How many rows keep a project from being deleted. */
+export async function countHeld(db: Db, id: string, { table, isOver = sql`false`, keeps = sql`not (${isOver})` }: Holding): Promise<number> {
+  const { rows } = await sql<{ held: string }>`select count(*) as held from ${sql.table(table)} where project_id = ${id} and ${keeps}`.execute(db)
+  return Number(rows[0]!.held)
 }
 
 /** Takes objects out of their project, as its deletion does. Returns how many. Leaves out rows that somebody else changes just now: two deletions must not wait for each other. */

@@ -1,4 +1,5 @@
 // Deployments: uploaded code of apps, built, kept, and ended.
+import { sql } from 'kysely'
 import { makeSealer } from '../../../base/sealed.ts'
 import { sealedColumn } from '../../../store/sealed-columns.ts'
 import { apiKeys } from '../../access/api-keys/module.ts'
@@ -9,7 +10,7 @@ import { deployments as contract } from './contract.ts'
 import { makeDeployments, type Deployments } from './deployments.ts'
 import { deploymentHandlers } from './handlers.ts'
 import { endedDeployments, oldLines } from './purge.ts'
-import { archiveObjects, codeObjects, countKept, IS_OVER } from './rows.ts'
+import { archiveObjects, codeObjects } from './rows.ts'
 
 /** What the runs of a deployment do with it. */
 export const running = question<{
@@ -29,7 +30,7 @@ export const deployments = defineModule<Deployments>({
   objects: [archiveObjects, codeObjects],
   duties: ['builds', 'deployments'],
   purges: ({ db, scope, config }) => [oldLines(db, scope), endedDeployments(db, scope, config.keepEndedDays)],
-  holdings: [{ called: 'deployments', isAtWork: false, count: countKept, table: 'deployments', isOver: IS_OVER }],
+  holdings: [{ called: 'deployments', isAtWork: false, table: 'deployments', isOver: sql`deletion = 'deleted'`, keeps: sql`deletion = 'kept'` }],
   open(house) {
     const { scope, keys, driver, notifier, config, disk, serving } = house
     const runs = house.ask(running)

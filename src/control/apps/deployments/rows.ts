@@ -72,20 +72,6 @@ export async function listDeployments(db: Db, project: string, { app_name, app_v
     .execute()) as unknown as DeploymentRow[]
 }
 
-/** It was deleted, and nothing is left to clean up. */
-export const IS_OVER = sql<SqlBool>`deletion = 'deleted'`
-
-/** Deployments of a project that are not being deleted. */
-export async function countKept(db: Db, project: string): Promise<number> {
-  const { kept } = await db
-    .selectFrom('deployments')
-    .select((eb) => eb.fn.countAll<string>().as('kept'))
-    .where('project_id', '=', project)
-    .where('deletion', '=', 'kept')
-    .executeTakeFirstOrThrow()
-  return Number(kept)
-}
-
 /** The next deployment of this scope to build, without those named: builds in progress first, then the queue. */
 export async function nextToBuild(db: Db, scope: string, except: string[]): Promise<DeploymentRow | undefined> {
   return (await db

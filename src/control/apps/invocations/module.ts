@@ -1,4 +1,5 @@
 // Invocations: runs of the actions of apps.
+import { sql } from 'kysely'
 import { defineModule, phases } from '../../module.ts'
 import { projects } from '../../access/projects/module.ts'
 import { inside } from '../../service/addresses.ts'
@@ -9,7 +10,7 @@ import { invocations as contract } from './contract.ts'
 import { invocationHandlers } from './handlers.ts'
 import { makeInvocations } from './invocations.ts'
 import { endedRuns } from './purge.ts'
-import { countUnfinished, IS_OVER } from './rows.ts'
+import { countUnfinished } from './rows.ts'
 import { Runs } from './runs.ts'
 
 export const invocations = defineModule({
@@ -17,9 +18,7 @@ export const invocations = defineModule({
   contracts: [contract],
   duties: ['runs'],
   purges: ({ db, scope, config }) => [endedRuns(db, scope, config.keepEndedDays)],
-  holdings: [
-    { called: 'unfinished invocations', isAtWork: true, count: (tx, project) => countUnfinished(tx, { project }), table: 'invocations', isOver: IS_OVER },
-  ],
+  holdings: [{ called: 'unfinished invocations', isAtWork: true, table: 'invocations', isOver: sql`finished_at is not null` }],
   counts: { invocations: countUnfinished },
   open(house) {
     const { db, scope, notifier, config, serving } = house

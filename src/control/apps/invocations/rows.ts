@@ -171,9 +171,6 @@ export async function sandboxesOfRuns(db: Db, scope: string): Promise<Set<string
 export const positionOf = (db: Db, id: string): Promise<Pick<InvocationRow, 'runner_id' | 'runner_seq' | 'replica' | 'finished_at'> | undefined> =>
   db.selectFrom('invocations').select(['runner_id', 'runner_seq', 'replica', 'finished_at']).where('id', '=', id).executeTakeFirst()
 
-/** It has ended, and only its row and log are left. */
-export const IS_OVER = sql<SqlBool>`finished_at is not null`
-
 /** Unfinished runs of a scope, or of a project in every scope. */
 export async function countUnfinished(db: Db, whose: { scope: string } | { project: string }): Promise<number> {
   const { runs } = await db

@@ -35,7 +35,7 @@ import { authConnectionHandlers } from './handlers.ts'
 import { HOSTED_PATH, serveHostedPage } from './hosted-page.ts'
 import { openManagedAuth, type ManagedAuth } from './open.ts'
 import { oldFlows } from './purge.ts'
-import { countConnections, IS_OVER } from './rows.ts'
+import { countConnections } from './rows.ts'
 
 /** A caller waits so long for the store that has the item of a connection. */
 const FITS_MS = 10_000
@@ -51,9 +51,7 @@ export const authConnections = defineModule({
   ],
   duties: ['logins'],
   purges: ({ db, scope, config }) => [oldFlows(db, scope, config.keepEndedDays)],
-  holdings: [
-    { called: 'auth connections', isAtWork: false, count: (tx, project) => countConnections(tx, { project }), table: 'auth_connections', isOver: IS_OVER },
-  ],
+  holdings: [{ called: 'auth connections', isAtWork: false, table: 'auth_connections' }],
   counts: { auth_connections: countConnections },
   open(house) {
     const { db, config, serving } = house

@@ -130,9 +130,6 @@ export async function deleteConnection(db: Db, id: string): Promise<boolean> {
 export const connectionsOfProfile = async (db: Db, profile: string): Promise<string[]> =>
   (await db.selectFrom('auth_connections').select('id').where('profile_id', '=', profile).execute()).map(({ id }) => id)
 
-/** A connection that is deleted has no row. */
-export const IS_OVER = sql<SqlBool>`false`
-
 /** Connections of the service, or of a project. */
 export async function countConnections(db: Db, { scope, project }: { scope?: string; project?: string }): Promise<number> {
   const { count } = await db

@@ -5,13 +5,12 @@ import { defineModule } from '../../module.ts'
 import { credentials as contract } from './contract.ts'
 import { makeCredentials, purposeOf, type Credentials } from './credentials.ts'
 import { credentialHandlers } from './handlers.ts'
-import { countCredentials, IS_OVER } from './rows.ts'
 
 export const credentials = defineModule<Credentials>({
   name: 'credentials',
   contracts: [contract],
   sealed: [sealedColumn('credentials', 'sealed', { purpose: { column: 'project_id', of: purposeOf } })],
-  holdings: [{ called: 'credentials', isAtWork: false, count: countCredentials, table: 'credentials', isOver: IS_OVER }],
+  holdings: [{ called: 'credentials', isAtWork: false, table: 'credentials' }],
   open(house) {
     const credentials = makeCredentials({ db: house.db, sealerOf: (project) => makeSealer(house.keys, purposeOf(project)) })
     house.mount(contract, credentialHandlers(credentials))

@@ -74,16 +74,3 @@ export async function deleteCredential(db: Db, project: string, idOrName: string
     .executeTakeFirst()
   return numDeletedRows > 0n
 }
-
-/** Of a deleted one nothing is left. */
-export const IS_OVER = sql<boolean>`false`
-
-/** Credentials of a project. */
-export async function countCredentials(db: Db, project: string): Promise<number> {
-  const { count } = await db
-    .selectFrom('credentials')
-    .select((eb) => eb.fn.countAll<string>().as('count'))
-    .where('project_id', '=', project)
-    .executeTakeFirstOrThrow()
-  return Number(count)
-}

@@ -1,4 +1,5 @@
 // Browser pools: browsers with one configuration, made ahead and lent to callers.
+import { sql } from 'kysely'
 import { defineModule } from '../../module.ts'
 import { pooling } from '../browsers/hooks.ts'
 import { browsers } from '../browsers/module.ts'
@@ -11,13 +12,13 @@ import { browserPools as contract } from './contract.ts'
 import { browserPoolHandlers } from './handlers.ts'
 import { makeBrowserPools, makePoolSource } from './pools.ts'
 import { deletedPools } from './purge.ts'
-import { countPools, IS_OVER, poolNames } from './rows.ts'
+import { poolNames } from './rows.ts'
 
 export const browserPools = defineModule({
   name: 'browser-pools',
   contracts: [contract],
   purges: ({ db, config }) => [deletedPools(db, config.keepEndedDays)],
-  holdings: [{ called: 'browser pools', isAtWork: true, count: countPools, table: 'browser_pools', isOver: IS_OVER }],
+  holdings: [{ called: 'browser pools', isAtWork: true, table: 'browser_pools', isOver: sql`deleted_at is not null` }],
   open(house) {
     const { db, scope, config, log } = house
     const part = house.of(browsers)

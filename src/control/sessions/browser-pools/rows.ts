@@ -183,26 +183,3 @@ export async function poolNames(db: Db, ids: readonly string[]): Promise<Map<str
   const rows = await db.selectFrom('browser_pools').select(['id', 'name']).where('id', 'in', ids).execute()
   return new Map(rows.map(({ id, name }) => [id, name ?? undefined]))
 }
-
-/** It was deleted. */
-export const IS_OVER = sql<SqlBool>`deleted_at is not null`
-
-/** Pools of a project that are not deleted. */
-export async function countPools(db: Db, project: string): Promise<number> {
-  const { pools } = await db
-    .selectFrom('browser_pools')
-    .select((eb) => eb.fn.countAll<string>().as('pools'))
-    .where('project_id', '=', project)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirstOrThrow()
-  return Number(pools)
-}
-
-/** Removes the rows of some pools that were deleted more than `days` ago and of which no session is known any more; how many they were. */
-export async function removeDeletedPools(db: Db, days: number, limit: number): Promise<number> {
-  const { numAffectedRows } = await sql`
-    delete from browser_pools where id in (
-      select id from browser_pools p where deleted_at < now() - ${days} * interval '1 day'
-      and not exists (select from browsers b where b.pool_id = p.id) limit ${limit})`.execute(db)
-  return Number(numAffectedRows ?? 0)
-}

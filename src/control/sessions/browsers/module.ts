@@ -38,7 +38,7 @@ import { placeOf } from './place.ts'
 import { countOrphans, keptBrowser, poolCounts } from './pooled-rows.ts'
 import { makePresent, type Present } from './present.ts'
 import { endedSessions } from './purge.ts'
-import { countByState, countLive, countSeats, IS_OVER } from './rows.ts'
+import { countByState, countSeats } from './rows.ts'
 import { makeSessionProxies, type SessionProxies } from './session-proxies.ts'
 import { closeForRestart, closeSockets, sessionSockets, type OpenSockets, type SessionSockets } from './sockets.ts'
 import { sessionTokens, type SessionTokens } from './tokens.ts'
@@ -70,7 +70,7 @@ export const browsers = defineModule<BrowsersPart>({
   ],
   duties: ['shelf'],
   purges: ({ db, scope, config }) => [endedSessions(db, scope, config.keepEndedDays)],
-  holdings: [{ called: 'live browsers', isAtWork: true, count: countLive, table: 'browsers', isOver: IS_OVER }],
+  holdings: [{ called: 'live browsers', isAtWork: true, table: 'browsers', isOver: sql`state = 'deleted'`, keeps: sql`deleted_at is null` }],
   counts: { sessions: countSeats },
   async open(house) {
     const { db, scope, leases, keys, endpoints, config, log } = house

@@ -251,20 +251,6 @@ export async function countSeats(db: Db, whose: Whose): Promise<number> {
   return Number(rows[0]!.seats)
 }
 
-/** Sessions of a project that callers still find, or that are being started. */
-export async function countLive(db: Db, project: string): Promise<number> {
-  const { live } = await db
-    .selectFrom('browsers')
-    .select((eb) => eb.fn.countAll<string>().as('live'))
-    .where('project_id', '=', project)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirstOrThrow()
-  return Number(live)
-}
-
-/** Nothing is left of it but its row. */
-export const IS_OVER = sql<SqlBool>`state = 'deleted'`
-
 /** Whether a session is being ended. */
 export async function isEndUnderWay(db: Db, whose: Whose): Promise<boolean> {
   const row = await db

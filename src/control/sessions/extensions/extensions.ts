@@ -4,22 +4,14 @@ import type { Log } from '../../../base/log.ts'
 import { fault } from '../../../http/fault.ts'
 import type { Bytes, FormPart, Page } from '../../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../../store/db.ts'
+import { pageOf, type Asked } from '../../../store/lists.ts'
+import { byIdOrName } from '../../../store/names.ts'
 import type { Objects } from '../../../store/objects.ts'
 import { checkArchive } from './archive.ts'
 import { choose, type Chosen } from './chosen.ts'
 import type { Extension, ExtensionChoice } from './contract.ts'
 import { readExtensionForm } from './form.ts'
-import {
-  byIdOrName,
-  extensionKey,
-  findExtension,
-  insertExtension,
-  listExtensions,
-  record,
-  removeExtension,
-  type ExtensionFilter,
-  type ExtensionRow,
-} from './rows.ts'
+import { extensionKey, findExtension, insertExtension, listExtensions, record, removeExtension, type ExtensionRow } from './rows.ts'
 
 interface ExtensionsSettings {
   db: Db
@@ -31,7 +23,7 @@ interface ExtensionsSettings {
 export interface Extensions {
   /** @throws 400 when the archive is refused; 409 when the name is taken; 413 */
   upload(project: string, parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<Extension>
-  list(project: string, filter: ExtensionFilter): Promise<Page<Extension>>
+  list(project: string, filter: Asked): Promise<Page<Extension>>
   /** @throws 404 */
   get(project: string, idOrName: string): Promise<Extension>
   /** The bytes that were uploaded. @throws 404 */
@@ -79,8 +71,7 @@ export function makeExtensions({ db, objects, scope, log }: ExtensionsSettings):
     },
 
     async list(project, filter) {
-      const rows = await listExtensions(db, project, filter)
-      return { items: rows.slice(0, filter.limit).map(record), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+      return pageOf(await listExtensions(db, project, filter), filter, record)
     },
 
     get: async (project, idOrName) => record(await find(project, idOrName)),

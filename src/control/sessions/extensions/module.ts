@@ -4,13 +4,13 @@ import { chromeStore } from './chrome-store.ts'
 import { extensions as contract } from './contract.ts'
 import { makeExtensions, type Extensions } from './extensions.ts'
 import { extensionHandlers } from './handlers.ts'
-import { countStored, extensionObjects, IS_OVER } from './rows.ts'
+import { extensionObjects } from './rows.ts'
 
 export const extensions = defineModule<Extensions>({
   name: 'extensions',
   contracts: [contract],
   objects: [extensionObjects],
-  holdings: [{ called: 'extensions', isAtWork: false, count: countStored, table: 'extensions', isOver: IS_OVER }],
+  holdings: [{ called: 'extensions', isAtWork: false, table: 'extensions' }],
   open(house) {
     const extensions = makeExtensions(house)
     house.mount(contract, extensionHandlers(extensions, chromeStore(house.config.chromeStoreUrl)))

@@ -1,7 +1,7 @@
 // The extensions' rows: what callers see of them, and the queries.
-import { sql, type Selectable, type SqlBool } from 'kysely'
-import { isId } from '../../../base/ids.ts'
+import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../../store/db.ts'
+import { newest, type Asked } from '../../../store/lists.ts'
 import { isAskedFor, isCalled } from '../../../store/names.ts'
 import type { ObjectOwner } from '../../../store/sweep.ts'
 import type { Tables } from '../../../store/tables.ts'
@@ -29,27 +29,14 @@ export const findExtension = (db: Db, project: string, { id, name }: ExtensionCh
     .$if(name !== undefined, (select) => select.where(isCalled('name', name!)))
     .executeTakeFirst()
 
-/** No name has the form of an id. */
-export const byIdOrName = (idOrName: string): ExtensionChoice => (isId(idOrName) ? { id: idOrName } : { name: idOrName })
-
-export interface ExtensionFilter {
-  name?: string | undefined
-  query?: string | undefined
-  offset: number
-  limit: number
-}
-
 /** One page of extensions, newest first, with one row more than `limit` when there are more. */
-export const listExtensions = (db: Db, project: string, { offset, limit, ...filter }: ExtensionFilter): Promise<ExtensionRow[]> =>
+export const listExtensions = (db: Db, project: string, filter: Asked): Promise<ExtensionRow[]> =>
   db
     .selectFrom('extensions')
     .selectAll()
     .where('project_id', '=', project)
     .where(isAskedFor('extensions', filter))
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .offset(offset)
-    .limit(limit + 1)
+    .$call(newest('extensions', filter))
     .execute()
 
 export const insertExtension = (
@@ -68,19 +55,6 @@ export const noteUse = async (db: Db, ids: string[]): Promise<void> =>
     .set({ last_used_at: sql`now()` })
     .where('id', 'in', ids)
     .execute())
-
-/** Extensions of a project. */
-export async function countStored(db: Db, project: string): Promise<number> {
-  const { stored } = await db
-    .selectFrom('extensions')
-    .select((eb) => eb.fn.countAll<string>().as('stored'))
-    .where('project_id', '=', project)
-    .executeTakeFirstOrThrow()
-  return Number(stored)
-}
-
-/** A row is removed when its extension is deleted, so each row keeps its project. */
-export const IS_OVER = sql<SqlBool>`false`
 
 const PREFIX = 'extensions'
 

@@ -1,4 +1,5 @@
 // Profiles: stored states of browsers, loaded into sessions and saved when they end.
+import { sql } from 'kysely'
 import { defineModule, hook, phases } from '../../module.ts'
 import { sessionEnding } from '../browsers/hooks.ts'
 import { watched } from '../browsers/watched.ts'
@@ -6,7 +7,7 @@ import { profiles as contract } from './contract.ts'
 import { profileHandlers } from './handlers.ts'
 import { makeProfiles, type Profiles } from './profiles.ts'
 import { deletedProfiles } from './purge.ts'
-import { countProfiles, IS_OVER, profileObjects } from './rows.ts'
+import { profileObjects } from './rows.ts'
 import { Saves } from './saves.ts'
 
 /** A profile was deleted. */
@@ -17,7 +18,7 @@ export const profiles = defineModule<Profiles>({
   contracts: [contract],
   objects: [profileObjects],
   purges: ({ db, config }) => [deletedProfiles(db, config.keepEndedDays)],
-  holdings: [{ called: 'profiles', isAtWork: false, count: countProfiles, table: 'profiles', isOver: IS_OVER }],
+  holdings: [{ called: 'profiles', isAtWork: false, table: 'profiles', isOver: sql`deleted_at is not null` }],
   open(house) {
     const { db, objects, scope, leases, disk, log } = house
     const { registry } = house.of(watched)

@@ -10,11 +10,12 @@ import { assertOffered, type Endpoint } from '../../../http/endpoint.ts'
 import { asFault, Fault, fault } from '../../../http/fault.ts'
 import type { Bytes, Page } from '../../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../../store/db.ts'
+import { pageOf, type Asked } from '../../../store/lists.ts'
+import { byIdOrName } from '../../../store/names.ts'
 import { measured, type Objects } from '../../../store/objects.ts'
 import { Name, type Profile, type Selected, type SessionProfile, type Version } from './contract.ts'
 import {
   attachProfile,
-  byIdOrName,
   changeSave,
   currentVersion,
   findProfile,
@@ -28,7 +29,6 @@ import {
   restoreVersion,
   savingSessions,
   versionsOf,
-  type ProfileFilter,
   type ProfileRow,
   type VersionRow,
 } from './rows.ts'
@@ -73,7 +73,7 @@ export interface Profiles {
   create(project: string, name: string | undefined): Promise<Profile>
   /** The id of the profile of this name, which is made when there is none. @throws 400 naming `field` for a name that no profile may have */
   idOfNamed(project: string, name: string, field: string): Promise<string>
-  list(project: string, filter: ProfileFilter): Promise<Page<Profile>>
+  list(project: string, filter: Asked): Promise<Page<Profile>>
   get(project: string, idOrName: string): Promise<Profile>
   rename(project: string, idOrName: string, name: string): Promise<Profile>
   delete(project: string, idOrName: string): Promise<void>
@@ -179,8 +179,7 @@ export function makeProfiles({ db, objects, saves, maxBytes, onDeleted, savedMs 
       }
     },
     async list(project, filter) {
-      const rows = await listProfiles(db, project, filter)
-      return { items: rows.slice(0, filter.limit).map(record), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+      return pageOf(await listProfiles(db, project, filter), filter, record)
     },
     get: async (project, idOrName) => record(await find(project, idOrName)),
     async rename(project, idOrName, name) {

@@ -1,7 +1,8 @@
 // The profiles' rows, those of their versions, and what the sessions' rows say of profiles: all queries on them.
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
-import { isId, newId } from '../../../base/ids.ts'
+import { newId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
+import { newest, type Asked } from '../../../store/lists.ts'
 import { isAskedFor } from '../../../store/names.ts'
 import type { ObjectOwner } from '../../../store/sweep.ts'
 import type { ProfileEnd, Tables } from '../../../store/tables.ts'
@@ -47,29 +48,12 @@ export const findProfile = (db: Db, project: string, { id, name }: { id?: string
     .where(id === undefined ? 'p.name' : 'p.id', '=', id ?? name ?? null)
     .executeTakeFirst()
 
-export const byIdOrName = (idOrName: string): { id: string } | { name: string } => (isId(idOrName) ? { id: idOrName } : { name: idOrName })
-
 /** Profiles by their ids, also deleted ones, for sessions that name them. */
 export const profilesById = (db: Db, ids: readonly string[]): Promise<ProfileRow[]> => select(db).where('p.id', 'in', ids).execute()
 
-export interface ProfileFilter {
-  name?: string | undefined
-  query?: string | undefined
-  offset: number
-  limit: number
-}
-
 /** One page of profiles, newest first, with one row more than `limit` when there are more. */
-export const listProfiles = (db: Db, project: string, { offset, limit, ...filter }: ProfileFilter): Promise<ProfileRow[]> =>
-  select(db)
-    .where('p.project_id', '=', project)
-    .where('p.deleted_at', 'is', null)
-    .where(isAskedFor('p', filter))
-    .orderBy('p.created_at', 'desc')
-    .orderBy('p.id')
-    .offset(offset)
-    .limit(limit + 1)
-    .execute()
+export const listProfiles = (db: Db, project: string, filter: Asked): Promise<ProfileRow[]> =>
+  select(db).where('p.project_id', '=', project).where('p.deleted_at', 'is', null).where(isAskedFor('p', filter)).$call(newest('p', filter)).execute()
 
 /** Undefined when it is gone. */
 export async function renameProfile(db: Db, id: string, name: string): Promise<ProfileRow | undefined> {
@@ -287,17 +271,3 @@ export const profileObjects = (db: Db, scope: string): ObjectOwner => ({
     return (await rows.where('id', '>', after).orderBy('id').limit(limit).execute()).map(({ id, object }) => ({ id, keys: [object] }))
   },
 })
-
-/** It has been deleted. */
-export const IS_OVER = sql<SqlBool>`deleted_at is not null`
-
-/** Profiles of a project. */
-export async function countProfiles(db: Db, project: string): Promise<number> {
-  const { kept } = await db
-    .selectFrom('profiles')
-    .select((eb) => eb.fn.countAll<string>().as('kept'))
-    .where('project_id', '=', project)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirstOrThrow()
-  return Number(kept)
-}

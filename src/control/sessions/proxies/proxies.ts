@@ -8,10 +8,11 @@ import type { Upstream } from '../../../egress/upstream.ts'
 import { fault } from '../../../http/fault.ts'
 import type { Page } from '../../../http/route.ts'
 import { isProjectGone, type Db } from '../../../store/db.ts'
+import { pageOf, type Asked } from '../../../store/lists.ts'
 import { problemOfBundle } from './certificates.ts'
 import { checkUpstream, type Checked } from './check.ts'
 import type { CreateProxy, Proxy } from './contract.ts'
-import { changeProxy, countLogins, deleteProxy, findProxies, insertProxy, listProxies, proxyOfSession, type ProxyFilter, type ProxyRow } from './rows.ts'
+import { changeProxy, countLogins, deleteProxy, findProxies, insertProxy, listProxies, proxyOfSession, type ProxyRow } from './rows.ts'
 import { choose, secretsOf, Unusable, upstreamOf, type Secrets, type UpstreamSettings } from './upstream.ts'
 
 /** Most checks at once: each may take ten seconds and two connections. */
@@ -29,7 +30,7 @@ interface ProxiesSettings extends UpstreamSettings {
 export interface Proxies {
   /** @throws 400, also for a type that the operator has not provided */
   create(project: string, wanted: CreateProxy): Promise<Proxy>
-  list(project: string, filter: ProxyFilter): Promise<Page<Proxy>>
+  list(project: string, filter: Asked): Promise<Page<Proxy>>
   /** @throws 404; 400 when several have the name, as all that follow */
   get(project: string, idOrName: string): Promise<Proxy>
   rename(project: string, idOrName: string, name: string): Promise<Proxy>
@@ -143,8 +144,7 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
       )
     },
     async list(project, filter) {
-      const rows = await listProxies(db, project, filter)
-      return { items: rows.slice(0, filter.limit).map(present), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+      return pageOf(await listProxies(db, project, filter), filter, present)
     },
     get: async (project, idOrName) => present(await find(project, idOrName)),
     async rename(project, idOrName, name) {

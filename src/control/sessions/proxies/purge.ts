@@ -1,8 +1,9 @@
 // Removes what is secret of deleted proxies once no session uses them, and later their rows.
-import { inBatches } from '../../../store/batches.ts'
+import { sql } from 'kysely'
+import { deletedBefore, inBatches, removeRows } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Purge } from '../../module.ts'
-import { forgetSecrets, removeDeleted } from './rows.ts'
+import { forgetSecrets, isInUse } from './rows.ts'
 
 const AT_ONCE = 500
 
@@ -11,6 +12,6 @@ export const deletedProxies = (db: Db, days: number): Purge => ({
   what: 'deleted proxies',
   async run(signal) {
     await inBatches(AT_ONCE, signal, (limit) => forgetSecrets(db, limit))
-    return inBatches(AT_ONCE, signal, (limit) => removeDeleted(db, days, limit))
+    return removeRows(db, signal, 'proxies', sql`${deletedBefore(days)} and not ${isInUse}`)
   },
 })

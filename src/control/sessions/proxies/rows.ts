@@ -2,6 +2,7 @@
 import { sql, type Insertable, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
+import { newest, type Asked } from '../../../store/lists.ts'
 import { isAskedFor } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
 import type { CreateProxy, Proxy } from './contract.ts'
@@ -10,13 +11,6 @@ export type ProxyRow = Omit<Selectable<Tables['proxies']>, 'config' | 'type' | '
   type: CreateProxy['type']
   protocol: Proxy['protocol']
   config: Proxy['config']
-}
-
-export interface ProxyFilter {
-  name?: string | undefined
-  query?: string | undefined
-  offset: number
-  limit: number
 }
 
 const kept = (db: Db, project: string) => db.selectFrom('proxies').selectAll().where('project_id', '=', project).where('deleted_at', 'is', null)
@@ -37,14 +31,8 @@ export const proxyOfSession = async (db: Db, project: string, id: string): Promi
   (await db.selectFrom('proxies').selectAll().where('id', '=', id).where('project_id', '=', project).executeTakeFirst()) as unknown as ProxyRow | undefined
 
 /** One page of proxies, newest first, with one row more than `limit` when there are more. */
-export const listProxies = async (db: Db, project: string, { offset, limit, ...filter }: ProxyFilter): Promise<ProxyRow[]> =>
-  (await kept(db, project)
-    .where(isAskedFor('proxies', filter))
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .offset(offset)
-    .limit(limit + 1)
-    .execute()) as unknown as ProxyRow[]
+export const listProxies = async (db: Db, project: string, filter: Asked): Promise<ProxyRow[]> =>
+  (await kept(db, project).where(isAskedFor('proxies', filter)).$call(newest('proxies', filter)).execute()) as unknown as ProxyRow[]
 
 export const insertProxy = async (db: Db, row: Insertable<Tables['proxies']>): Promise<ProxyRow> =>
   (await db.insertInto('proxies').values(row).returningAll().executeTakeFirstOrThrow()) as unknown as ProxyRow
@@ -60,7 +48,7 @@ export const changeProxy = async (
     | undefined
 
 /** Live sessions use it: for all hosts, or for some (`network.proxy_routes`). */
-const isInUse = sql<SqlBool>`(
+export const isInUse = sql<SqlBool>`(
   exists (select from browsers b where b.options->>'proxy_id' = proxies.id and b.options ? 'proxy_id' and b.deleted_at is null)
   or exists (select from browsers b where b.deleted_at is null and b.options->'network' ? 'proxy_routes'
     and b.options->'network'->'proxy_routes' @> jsonb_build_array(jsonb_build_object('proxy', jsonb_build_object('id', proxies.id)))))`
@@ -96,26 +84,4 @@ export async function forgetSecrets(db: Db, limit: number): Promise<number> {
     update proxies set secrets = null where id in (
       select id from proxies where deleted_at is not null and secrets is not null and not ${isInUse} limit ${limit})`.execute(db)
   return Number(numAffectedRows ?? 0)
-}
-
-/** Removes the rows of some proxies that were deleted more than `days` ago and are not used; how many they were. */
-export async function removeDeleted(db: Db, days: number, limit: number): Promise<number> {
-  const { numAffectedRows } = await sql`
-    delete from proxies where id in (
-      select id from proxies where deleted_at < now() - ${days} * interval '1 day' and not ${isInUse} limit ${limit})`.execute(db)
-  return Number(numAffectedRows ?? 0)
-}
-
-/** It was deleted. */
-export const IS_OVER = sql<SqlBool>`deleted_at is not null`
-
-/** Proxies of a project that are not deleted. */
-export async function countKept(db: Db, project: string): Promise<number> {
-  const { kept: count } = await db
-    .selectFrom('proxies')
-    .select((eb) => eb.fn.countAll<string>().as('kept'))
-    .where('project_id', '=', project)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirstOrThrow()
-  return Number(count)
 }

@@ -10,14 +10,14 @@ import { newId } from '../../../base/ids.ts'
 import { silentLog } from '../../../base/log.ts'
 import { until, within } from '../../../base/wait.ts'
 import { openDb, type Db } from '../../../store/db.ts'
+import { alone } from '../../../store/leases.ts'
 import { fileObjects } from '../../../store/objects-files.ts'
 import type { Objects } from '../../../store/objects.ts'
 import { makeSpool, type Spool } from '../../../store/spool.ts'
 import { findMissing, removeUnnamed } from '../../../store/sweep.ts'
-import { FILMS_AT_ONCE, makeReplays, type Replays } from './replays.ts'
+import { FILMS_AT_ONCE, Recordings } from './recordings.ts'
 import { findReplay, replayObjects, type ReplayRow } from './rows.ts'
-import { replaySigner } from './links.ts'
-import { Transfers } from './transfers.ts'
+import { videoOf } from './video.ts'
 
 const NOTICE_MS = 20_000
 const HOUR_MS = 3600_000
@@ -52,21 +52,9 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-const service = (objects: Objects, spool: Spool, others: { freshMs?: number; transfers?: Transfers } = {}): Replays =>
-  makeReplays({
-    transfers: new Transfers(),
-    ...others,
-    db,
-    objects,
-    spool,
-    scope: 'elsewhere',
-    retentionDays: 30,
-    log: silentLog,
-    tokens: replaySigner(Buffer.alloc(32)),
-    findSession: () => Promise.resolve(undefined),
-    reach: () => Promise.reject(new Error('not here')),
-    endpointOf: () => undefined,
-  })
+function service(objects: Objects, spool: Spool, others: { freshMs?: number } = {}): Recordings {
+  return new Recordings({ ...others, db, objects, spool, scope: 'elsewhere', leases: alone(newId()), log: silentLog, endpointOf: () => undefined })
+}
 
 /** A recording that an earlier service has fetched to its end; its session has ended, too. */
 async function leftBehind(spool: Spool): Promise<string> {
@@ -104,11 +92,9 @@ test.each(DEATHS)('killed $when $call: the next start makes the video, and one v
           reached.resolve()
           return buried.promise
         }
-  const transfers = new Transfers()
   const killed = service(
     { ...objects, put: dying('put', objects.put), putFile: dying('putFile', objects.putFile) },
     { ...spool, remove: dying('remove', spool.remove) },
-    { transfers },
   )
   await killed.adopt()
   await within('the death', NOTICE_MS, reached.promise)
@@ -116,7 +102,7 @@ test.each(DEATHS)('killed $when $call: the next start makes the video, and one v
   await using next = service(objects, spool)
   await next.adopt()
   const row = await becomesVideo(id)
-  const { body } = await next.video(row, undefined)
+  const { body } = await videoOf(objects, row, undefined)
   const video = await buffer(body as Readable)
   expect([video.toString('latin1', 4, 8), video.length]).toEqual(['ftyp', row.head_bytes + row.bytes])
   expect(video.subarray(row.head_bytes).equals(recorded.subarray(0, row.bytes))).toBe(true)
@@ -128,7 +114,7 @@ test.each(DEATHS)('killed $when $call: the next start makes the video, and one v
   expect(await findMissing(objects, [replayObjects(db, 'elsewhere')], signal)).toEqual([])
 
   // It tries nothing again.
-  for (const transfer of transfers.values()) transfer.quit()
+  for (const transfer of killed.transfers()) transfer.quit()
   buried.reject(new Error('buried'))
   await killed[Symbol.asyncDispose]()
   // The dead one changed nothing afterwards.
@@ -149,7 +135,7 @@ test('while the object store is away, recordings that have ended hold nothing in
     return bytes
   }
   const back = Promise.withResolvers<void>()
-  await using replays = service(
+  await using recordings = service(
     {
       ...objects,
       async putFile(key, path, ended) {
@@ -166,7 +152,7 @@ test('while the object store is away, recordings that have ended hold nothing in
     },
     { ...spool, read },
   )
-  await replays.adopt()
+  await recordings.adopt()
   const countFinished = async () =>
     (finished = (await db.selectFrom('replays').select('id').where('id', 'in', ids).where('state', '=', 'finished').execute()).length)
   await until('all to wait', NOTICE_MS, async () => (await countFinished()) === ids.length && atOnce === FILMS_AT_ONCE, { everyMs: 20 })
@@ -175,7 +161,7 @@ test('while the object store is away, recordings that have ended hold nothing in
   isAway = false
   for (const id of ids) {
     const row = await becomesVideo(id)
-    const { body } = await replays.video(row, undefined)
+    const { body } = await videoOf(objects, row, undefined)
     expect((await buffer(body as Readable)).subarray(row.head_bytes).equals(recorded.subarray(0, row.bytes))).toBe(true)
   }
   expect([most, finished]).toEqual([FILMS_AT_ONCE, ids.length])
@@ -224,11 +210,10 @@ test('a recording that waits for its row for long is stored again, so that no sw
 test('a recording that is found while the service stops is left to the next one', async () => {
   const [objects, spool] = [fileObjects(join(dir, 'objects')), makeSpool(join(dir, 'spool'))]
   const id = await leftBehind(spool)
-  const transfers = new Transfers()
-  const stopping = service(objects, spool, { transfers })
+  const stopping = service(objects, spool)
   await stopping[Symbol.asyncDispose]()
   await stopping.adopt()
-  await until('it to be left', NOTICE_MS, () => transfers.size === 0)
+  await until('it to be left', NOTICE_MS, () => stopping.transfers().length === 0)
   expect((await findReplay(db, 'elsewhere', id))?.state).toBe('recording')
   await using next = service(objects, spool)
   await next.adopt()

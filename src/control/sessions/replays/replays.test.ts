@@ -15,13 +15,14 @@ import { silentLog } from '../../../base/log.ts'
 import { sleep, until, within } from '../../../base/wait.ts'
 import { fault } from '../../../http/fault.ts'
 import { openDb } from '../../../store/db.ts'
-import { alone } from '../../../store/leases.ts'
+import { alone, type Leases } from '../../../store/leases.ts'
 import { fileObjects } from '../../../store/objects-files.ts'
 import { makeSpool } from '../../../store/spool.ts'
 import { findBrowser } from '../browsers/rows.ts'
 import { makeReplays, type Replays, type ReplaysSettings } from './replays.ts'
 import { replaySigner } from './links.ts'
-import { Transfers } from './transfers.ts'
+import { oldReplays } from './purge.ts'
+import { Recordings } from './recordings.ts'
 
 let cloud: FastCloud
 beforeAll(async () => void (cloud = await startFastCloud()))
@@ -160,9 +161,9 @@ test('an agent that does not answer does not delay the start of the next service
   )
   await withReplays(
     () => Promise.reject(new Error('not here')),
-    async (replays) => {
-      await within('the adoption', 2_000, replays.adopt())
-      await replays[Symbol.asyncDispose]()
+    async (_, recordings) => {
+      await within('the adoption', 2_000, recordings.adopt())
+      await recordings[Symbol.asyncDispose]()
     },
     { scope: 'elsewhere', leases, endpointOf: () => endpoint },
   )
@@ -172,10 +173,10 @@ test('an agent that does not answer does not delay the start of the next service
   await cloud.query(`update browsers set state = 'deleted', deleted_at = now() where id = 'unanswered'`)
   await withReplays(
     () => Promise.reject(new Error('not here')),
-    async (replays) => {
-      await replays.adopt()
+    async (_, recordings) => {
+      await recordings.adopt()
       await until('its row to be removed', 5_000, async () => (await left()).length === 0)
-      await replays[Symbol.asyncDispose]()
+      await recordings[Symbol.asyncDispose]()
     },
     { scope: 'elsewhere', leases },
   )
@@ -184,37 +185,40 @@ test('an agent that does not answer does not delay the start of the next service
 })
 
 /** The rules of replays on the database of this service, beside its own. */
-async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: Replays) => Promise<T>, others: Partial<ReplaysSettings> = {}): Promise<T> {
+async function withReplays<T>(
+  reach: ReplaysSettings['reach'],
+  work: (replays: Replays, recordings: Recordings) => Promise<T>,
+  others: { scope?: string; leases?: Leases; endpointOf?: ReplaysSettings['endpointOf'] } = {},
+): Promise<T> {
   const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
-  const scope = readFileSync(cloud.paths.hostId, 'utf8').trim()
-  const objects = fileObjects(cloud.paths.objects)
+  const scope = others.scope ?? readFileSync(cloud.paths.hostId, 'utf8').trim()
+  const shared = { db, scope, objects: fileObjects(cloud.paths.objects), log: silentLog, endpointOf: others.endpointOf ?? (() => undefined) }
+  const recordings = new Recordings({ ...shared, spool: makeSpool(cloud.paths.spool), leases: others.leases ?? alone(newId()) })
   const settings = {
-    db,
-    scope,
-    objects,
-    spool: makeSpool(cloud.paths.spool),
-    transfers: new Transfers(),
-    retentionDays: 30,
-    log: silentLog,
+    ...shared,
+    recordings,
     tokens: replaySigner(Buffer.alloc(32)),
+    tellWatcher: () => Promise.resolve(false),
     findSession: (project: string | undefined, idOrName: string) => findBrowser(db, { scope, project }, idOrName, true),
     reach,
-    endpointOf: () => undefined,
-    ...others,
   }
   try {
-    return await work(makeReplays(settings))
+    return await work(makeReplays(settings), recordings)
   } finally {
     await db.destroy()
   }
 }
 
 /** What the service does once an hour. */
-const sweep = () =>
-  withReplays(
-    () => Promise.reject(new Error('not here')),
-    (replays) => replays.sweep(),
-  )
+async function sweep(): Promise<void> {
+  const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
+  try {
+    const scope = readFileSync(cloud.paths.hostId, 'utf8').trim()
+    await oldReplays(db, fileObjects(cloud.paths.objects), scope, 30).run(new AbortController().signal)
+  } finally {
+    await db.destroy()
+  }
+}
 
 test('a replay is not found under another session', async () => {
   const [one, other] = [await cloud.create(), await cloud.create()]

@@ -1,6 +1,6 @@
 // The table of replays. Each time is written once, with the move to the state that it begins. A replay's objects have fresh keys; the move to `ready`
 // names them.
-import { sql, type Selectable, type SqlBool } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
@@ -114,18 +114,16 @@ export async function takeOverReplays(db: Db, scope: string, { replica, isDead }
   )
 }
 
-/** Replays whose retention has passed, and where they are stored. */
-export const expiredReplays = (db: Db, scope: string, days: number): Promise<Pick<ReplayRow, 'id' | 'object'>[]> =>
-  db
-    .selectFrom('replays')
-    .innerJoin('browsers', 'browsers.id', 'replays.browser_id')
-    .select(['replays.id', 'replays.object'])
-    .where('browsers.scope', '=', scope)
-    .where('replays.state', '=', 'ready')
-    .where(sql<SqlBool>`replays.finished_at < now() - ${days} * interval '1 day'`)
-    .orderBy('replays.finished_at')
-    .limit(500)
-    .execute()
+/** Removes replays whose retention has passed, the oldest first, and returns where they were stored. */
+export async function removeExpired(db: Db, scope: string, days: number, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ object: string }>`
+    delete from replays where id in (
+      select r.id from replays r join browsers b on b.id = r.browser_id
+      where b.scope = ${scope} and r.state = 'ready' and r.finished_at < now() - ${days} * interval '1 day'
+      order by r.finished_at limit ${limit})
+    returning object`.execute(db)
+  return rows.map(({ object }) => object)
+}
 
 /** Which of these replays are ready. */
 export const readyReplays = async (db: Db, ids: readonly string[]): Promise<string[]> =>

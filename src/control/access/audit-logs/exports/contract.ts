@@ -74,7 +74,6 @@ const Create = z.strictObject({
   role_arn: RoleArn,
   kms_key_id: KmsKeyId.optional(),
 })
-export type CreateDestination = z.output<typeof Create>
 
 const Update = z.strictObject({
   bucket: Bucket.optional(),
@@ -85,7 +84,6 @@ const Update = z.strictObject({
   kms_key_id: KmsKeyId.optional(),
   status: Status.optional(),
 })
-export type UpdateDestination = z.output<typeof Update>
 
 /** The step that has failed. */
 const Code = z.enum(['assume_role_failed', 'put_object_failed'])

@@ -1,10 +1,11 @@
 // The rules of export destinations: who may manage them, and what a change means.
 import { newId } from '../../../../base/ids.ts'
 import { fault } from '../../../../http/fault.ts'
-import type { Page, Principal } from '../../../../http/route.ts'
+import { known, type Handlers } from '../../../../http/route.ts'
 import type { Db } from '../../../../store/db.ts'
+import { pageOf } from '../../../../store/lists.ts'
 import { assertOrganization } from '../../projects/projects.ts'
-import type { CreateDestination, ExportDestination, TestResult, UpdateDestination } from './contract.ts'
+import type { auditExports as contract, ExportDestination } from './contract.ts'
 import { folderOf } from './objects.ts'
 import {
   activeSince,
@@ -17,7 +18,6 @@ import {
   type DestinationRow,
 } from './rows.ts'
 import { NotExported, type Target } from './target.ts'
-import type { z } from 'zod'
 
 const KIND = 'export destination'
 /** Each costs a row for every entry of the log until it has the entry. */
@@ -26,22 +26,8 @@ export const MOST_DESTINATIONS = 20
 const MOST_TESTS = 8
 const TESTS_RETRY_SECONDS = 5
 
-/** All need a key of the whole organization. @throws 403 */
-export interface Destinations {
-  /** @throws 400 when the settings of the service do not allow it; 409 when there are too many */
-  create(by: Principal, wanted: CreateDestination): Promise<ExportDestination>
-  list(by: Principal, paging: { offset: number; limit: number }): Promise<Page<ExportDestination>>
-  /** @throws 404 */
-  get(by: Principal, id: string): Promise<ExportDestination>
-  /** @throws 400, 404; 409 when somebody else has changed it meanwhile */
-  update(by: Principal, id: string, changes: UpdateDestination): Promise<ExportDestination>
-  /** What was not exported is not exported any more. @throws 404 */
-  delete(by: Principal, id: string): Promise<void>
-  /** @throws 404, 429 */
-  test(by: Principal, id: string, signal: AbortSignal): Promise<z.input<typeof TestResult>>
-}
-
-export function makeDestinations(db: Db, target: Target): Destinations {
+/** Handlers of the contract: all need a key of the whole organization. */
+export function auditExportHandlers(db: Db, target: Target): Handlers<typeof contract> {
   let tests = 0
 
   async function find(id: string): Promise<DestinationRow> {
@@ -81,8 +67,8 @@ export function makeDestinations(db: Db, target: Target): Destinations {
   }
 
   return {
-    async create(by, { bucket, prefix, region, role_arn, kms_key_id }) {
-      assertOrganization(by)
+    async createAuditLogExportDestination({ principal, body: { bucket, prefix, region, role_arn, kms_key_id } }) {
+      assertOrganization(known(principal))
       assertPossible(role_arn)
       const row = { id: newId(), bucket, prefix, region, role_arn, kms_key_id: kms_key_id || null, external_id: newId() }
       const made = await insertDestination(db, row, MOST_DESTINATIONS)
@@ -90,19 +76,18 @@ export function makeDestinations(db: Db, target: Target): Destinations {
       return present(made)
     },
 
-    async list(by, { offset, limit }) {
-      assertOrganization(by)
-      const rows = await listDestinations(db, offset, limit)
-      return { items: rows.slice(0, limit).map(present), nextOffset: rows.length > limit ? offset + limit : undefined }
+    async listAuditLogExportDestinations({ principal, query }) {
+      assertOrganization(known(principal))
+      return pageOf(await listDestinations(db, query), query, present)
     },
 
-    async get(by, id) {
-      assertOrganization(by)
+    async getAuditLogExportDestination({ principal, params: { id } }) {
+      assertOrganization(known(principal))
       return present(await find(id))
     },
 
-    async update(by, id, { status, kms_key_id: kmsKey, ...changes }) {
-      assertOrganization(by)
+    async updateAuditLogExportDestination({ principal, params: { id }, body: { status, kms_key_id: kmsKey, ...changes } }) {
+      assertOrganization(known(principal))
       const row = await find(id)
       if (status === 'active' || changes.role_arn !== undefined) assertPossible(changes.role_arn ?? row.role_arn)
       if ([status, kmsKey, ...Object.values(changes)].every((value) => value === undefined)) return present(row)
@@ -119,13 +104,14 @@ export function makeDestinations(db: Db, target: Target): Destinations {
       throw fault.conflict('the export destination was changed by somebody else meanwhile: read it again, and repeat the change if it is still right')
     },
 
-    async delete(by, id) {
-      assertOrganization(by)
+    /** What was not exported is not exported any more. */
+    async deleteAuditLogExportDestination({ principal, params: { id } }) {
+      assertOrganization(known(principal))
       if (!(await deleteDestination(db, id))) throw fault.notFound(KIND, id)
     },
 
-    async test(by, id, signal) {
-      assertOrganization(by)
+    async testAuditLogExportDestination({ principal, params: { id }, signal }) {
+      assertOrganization(known(principal))
       const row = await find(id)
       if (tests >= MOST_TESTS) throw fault.tooMany(`${MOST_TESTS} export destinations are being tested already, the limit`, TESTS_RETRY_SECONDS)
       tests++

@@ -7,9 +7,8 @@ import { silentLog } from '../../../../base/log.ts'
 import { until } from '../../../../base/wait.ts'
 import { connectDb, type Db } from '../../../../store/db.ts'
 import type { AuditLogEntry } from '../contract.ts'
-import type { AuditRow } from '../lines.ts'
 import { oldExports } from '../purge.ts'
-import { rowOf, storeRows } from '../rows.ts'
+import { rowOf, storeRows, type AuditRow } from '../rows.ts'
 import type { ExportDestination } from './contract.ts'
 
 const SOON_MS = 20_000
@@ -40,7 +39,7 @@ const got = async (at: Pick<ExportDestination, 'prefix'>, path: string) =>
 
 /** Stores rows as a replica does that brings them late. */
 async function store(...rows: AuditRow[]): Promise<void> {
-  await withDb((db) => storeRows(db)(rows, []))
+  await withDb((db) => storeRows(db)(rows))
 }
 
 async function withDb(work: (db: Db) => Promise<unknown>): Promise<void> {
@@ -164,8 +163,7 @@ test('a call is exported when it has its result; without one after 15 minutes, a
   expect(await got({ prefix }, old.path)).toMatchObject({ status: 0 })
   await got({ prefix }, await mark())
   expect(exported({ prefix }).map(({ path }) => path)).not.toContain(young.path)
-  const results = [young, old].map(({ at, event_id }) => ({ at, event_id, status: 204, duration_ms: 7 }))
-  await withDb((db) => storeRows(db)([], results))
+  await store(...[young, old].map((each) => ({ ...each, status: 204, duration_ms: 7 })))
   await got({ prefix }, young.path)
   await until('the result', SOON_MS, () => exported({ prefix }).some(({ path, status }) => path === old.path && status === 204))
   expect(exported({ prefix }).filter(({ path }) => path === young.path)).toMatchObject([{ status: 204, duration_ms: 7 }])
@@ -180,8 +178,7 @@ test('a result that comes while its entry is on its way without one is exported 
   const { begun } = it.s3.counts
   await store(old)
   await until('the object', SOON_MS, () => it.s3.counts.begun > begun)
-  const { at, event_id } = old
-  await withDb((db) => storeRows(db)([], [{ at, event_id, status: 204, duration_ms: 7 }]))
+  await store({ ...old, status: 204, duration_ms: 7 })
   it.s3.trouble = {}
   await until('the result', SOON_MS, () => exported({ prefix }).filter(({ path }) => path === old.path).length === 2)
   expect(new Set(exported({ prefix }).flatMap(({ path, status }) => (path === old.path ? [status] : [])))).toEqual(new Set([0, 204]))

@@ -1,6 +1,7 @@
 // The rows of export destinations, and of entries that they have not got yet.
 import { sql, type Insertable, type RawBuilder, type Selectable, type Updateable } from 'kysely'
 import type { Db } from '../../../../store/db.ts'
+import { newest, type Paging } from '../../../../store/lists.ts'
 import type { Tables } from '../../../../store/tables.ts'
 import type { AuditLogEntry, Position } from '../contract.ts'
 import { ENTRY, entryOf } from '../rows.ts'
@@ -16,13 +17,7 @@ const kept = (db: Db) => db.selectFrom('audit_log_destinations').selectAll().whe
 export const findDestination = (db: Db, id: string): Promise<DestinationRow | undefined> => kept(db).where('id', '=', id).executeTakeFirst()
 
 /** One page, newest first, with one row more than `limit` when there are more. */
-export const listDestinations = (db: Db, offset: number, limit: number): Promise<DestinationRow[]> =>
-  kept(db)
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .offset(offset)
-    .limit(limit + 1)
-    .execute()
+export const listDestinations = (db: Db, filter: Paging): Promise<DestinationRow[]> => kept(db).$call(newest('audit_log_destinations', filter)).execute()
 
 /** Undefined: there are `most` already. */
 export async function insertDestination(db: Db, row: Insertable<Table>, most: number): Promise<DestinationRow | undefined> {
@@ -121,13 +116,4 @@ export async function removeUndeliverable(db: Db, days: number, limit: number): 
         or not exists (select from audit_log_destinations d where d.id = u.destination_id and d.deleted_at is null)
       limit ${limit})`.execute(db)
   return Number(numAffectedRows ?? 0)
-}
-
-/** Removes destinations that were deleted more than `days` ago. */
-export async function removeDeleted(db: Db, days: number): Promise<number> {
-  const { numDeletedRows } = await db
-    .deleteFrom('audit_log_destinations')
-    .where(sql<boolean>`deleted_at < now() - ${days} * interval '1 day'`)
-    .executeTakeFirst()
-  return Number(numDeletedRows)
 }

@@ -1,0 +1,29 @@
+// Lists in pages: what a caller asks for, the rows of a page, and the page. A page is read with one row more than it has, which tells that there is another one.
+import { sql, type SelectQueryBuilder } from 'kysely'
+
+export interface Paging {
+  offset: number
+  limit: number
+}
+
+/** What a list of things with names is asked for; see {@link isAskedFor}. */
+export interface Asked extends Paging {
+  name?: string | undefined
+  query?: string | undefined
+}
+
+/** One page of the rows of `table`, newest first. */
+export const newest =
+  (table: string, { offset, limit }: Paging) =>
+  <DB, TB extends keyof DB, O>(select: SelectQueryBuilder<DB, TB, O>): SelectQueryBuilder<DB, TB, O> =>
+    select
+      .orderBy(sql.ref(`${table}.created_at`), 'desc')
+      .orderBy(sql.ref(`${table}.id`))
+      .offset(offset)
+      .limit(limit + 1)
+
+/** The page that these rows are, each as it is `shown`. */
+export const pageOf = <R, T>(rows: readonly R[], { offset, limit }: Paging, shown: (row: R) => T): { items: T[]; nextOffset: number | undefined } => ({
+  items: rows.slice(0, limit).map(shown),
+  nextOffset: rows.length > limit ? offset + limit : undefined,
+})
