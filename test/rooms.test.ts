@@ -50,8 +50,8 @@ const RULES: Rule[] = [
   },
   {
     files: 'instances/fake/**',
-    may: ['instances/fake/**', 'instances/driver.ts', 'instances/agent-keys.ts', 'agent/**', 'runner/contract.ts', 'base/**', 'http/**'],
-    why: 'the fake runs the real routes of the agent over a pretended screen, in this process',
+    may: ['instances/fake/**', 'instances/driver.ts', 'instances/agent-keys.ts', 'agent/**', 'runner/{contract,events,serve}.ts', 'base/**', 'http/**'],
+    why: 'the fake runs the real routes of the agent and of a runner over what it pretends, in this process',
   },
   {
     files: 'instances/{docker,kubernetes}/**',

@@ -24,7 +24,7 @@ export function hostUnpack(paths: RunnerPaths): Work {
   return {
     ready: Promise.resolve({ ok: true }),
     async unpack(body) {
-      if (begun) throw new Refused(409, 'this runner has its code')
+      if (begun) throw new Refused('conflict', 'this runner has its code')
       begun = true
       await unpackInto(paths.app, body)
     },
@@ -35,5 +35,5 @@ export function hostUnpack(paths: RunnerPaths): Work {
 export const unpackInto = (app: string, body: Readable): Promise<void> => unpackFolder(body, app).catch(refuse)
 
 function refuse(error: unknown): never {
-  throw error instanceof CannotPack ? new Refused(400, error.message) : error
+  throw error instanceof CannotPack ? new Refused('bad_request', error.message) : error
 }
