@@ -1,5 +1,6 @@
 // Resources: what a project has, as JSON, by addresses that name the organization and the project.
-import type { McpToolset } from '../../../base/mcp-toolsets.ts'
+import { toolsetOf, type McpToolset } from '../../../base/mcp-toolsets.ts'
+import type { Callable, Input } from '../../../http/client.ts'
 import type { Page } from '../../../http/route.ts'
 import { ORGANIZATION } from '../../access/account/contract.ts'
 import { apps } from '../../apps/apps/contract.ts'
@@ -13,44 +14,13 @@ import { briefly } from './tools/browsers.ts'
 
 /** Objects of one collection: as many as the API gives with one page. Beyond it the list says how to go on. */
 const PAGE = 100
-const query = { limit: PAGE }
 
-interface Kind {
-  toolset: McpToolset
-  title: string
-  list: (api: Api) => Promise<Page<object>>
-  get: (api: Api, called: string) => Promise<object | undefined>
-}
-
-/** By the last part of the address. */
-const KINDS: Record<string, Kind> = {
-  browsers: {
-    toolset: 'browsers',
-    title: 'Browser sessions',
-    list: async (api) => briefly(await api.call(browsers.listBrowsers, { query })),
-    get: (api, id_or_name) => api.call(browsers.getBrowser, { params: { id_or_name }, query: {} }),
-  },
-  'browser-pools': {
-    toolset: 'browser_pools',
-    title: 'Pools of browsers',
-    list: (api) => api.call(browserPools.listBrowserPools, { query }),
-    get: (api, id_or_name) => api.call(browserPools.getBrowserPool, { params: { id_or_name } }),
-  },
-  profiles: {
-    toolset: 'profiles',
-    title: 'Browser profiles',
-    list: (api) => api.call(profiles.listProfiles, { query }),
-    get: (api, id_or_name) => api.call(profiles.getProfile, { params: { id_or_name } }),
-  },
-  apps: {
-    toolset: 'apps',
-    title: 'Deployed apps',
-    list: (api) => api.call(apps.listApps, { query }),
-    get: async (api, called) => {
-      const { items } = await api.call(apps.listApps, { query: { ...query, query: called } })
-      return items.find(({ id, app_name }) => id === called || app_name === called)
-    },
-  },
+/** By the last part of the address. What has no call for one of them is looked for in its list. */
+const KINDS: Record<string, { title: string; list: Callable; get?: Callable }> = {
+  browsers: { title: 'Browser sessions', list: browsers.listBrowsers, get: browsers.getBrowser },
+  'browser-pools': { title: 'Pools of browsers', list: browserPools.listBrowserPools, get: browserPools.getBrowserPool },
+  profiles: { title: 'Browser profiles', list: profiles.listProfiles, get: profiles.getProfile },
+  apps: { title: 'Deployed apps', list: apps.listApps },
 }
 
 export interface Resources {
@@ -59,11 +29,16 @@ export interface Resources {
   read(uri: string, api: Api): Promise<{ uri: string; mimeType: string; text: string } | undefined>
 }
 
+interface Named {
+  id?: string
+  app_name?: string
+}
+
 const MIME = 'application/json'
 const PREFIX = 'kernel://orgs/{organization}/projects/{project}'
 
 export function resourcesFor(hidden: readonly McpToolset[]): Resources {
-  const kinds = Object.entries(KINDS).filter(([, { toolset }]) => !hidden.includes(toolset))
+  const kinds = Object.entries(KINDS).filter(([name]) => !hidden.includes(toolsetOf(name)!))
   return {
     templates: kinds.flatMap(([name, { title }]) => [
       { uriTemplate: `${PREFIX}/${name}`, name, title, description: `${title} of a project: the ${PAGE} newest.`, mimeType: MIME },
@@ -76,8 +51,14 @@ export function resourcesFor(hidden: readonly McpToolset[]): Resources {
       const [of, one] = [project!, called].map((part) => (part === undefined ? undefined : decoded(part)))
       if (of === undefined || (called !== undefined && one === undefined)) return undefined
       const inProject = api.forProject(of)
-      const value = one === undefined ? itemsOf(await kind.list(inProject)) : await kind.get(inProject, one)
-      return value && { uri, mimeType: MIME, text: boundedJson(value) }
+      const list = async (query: object) => (await inProject.call(kind.list, { query: { limit: PAGE, ...query } } as Input<Callable>)) as unknown as Page<Named>
+      const value =
+        one === undefined
+          ? itemsOf(briefly(await list({})))
+          : kind.get
+            ? await inProject.call(kind.get, { params: { id_or_name: one } } as Input<Callable>)
+            : (await list({ query: one })).items.find(({ id, app_name }) => id === one || app_name === one)
+      return value === undefined ? undefined : { uri, mimeType: MIME, text: boundedJson(value) }
     },
   }
 }

@@ -98,6 +98,9 @@ function fieldsOf({ fields }: ToolSpec, { route, own = {}, without = [], with: p
 
 const placeOf = ({ name, place }: Field): string => (place ? `${place.part}.${place.path.join('.')}` : name)
 
+/** Fields that do not belong to an action, and characters of their names, in one error. */
+const MAX_FOREIGN = 100
+
 /** Tells what an action is not given, or given for nothing. Fields of one place are names for the same thing. */
 function problemsOf(action: string, fields: Field[], given: Given, usedBy: (name: string) => string[]): FieldProblem[] {
   const foreign = Object.keys(given).filter((name) => !fields.some((field) => field.name === name))
@@ -108,8 +111,8 @@ function problemsOf(action: string, fields: Field[], given: Given, usedBy: (name
       const names = others.map(({ name }) => `, or ${name}`).join('')
       return one || !first!.isRequired ? [] : [{ field: first!.name, problem: `is required${action && ` for ${action}`}${names}` }]
     }),
-    ...foreign.map((name) => ({
-      field: name,
+    ...foreign.slice(0, MAX_FOREIGN).map((name) => ({
+      field: name.slice(0, MAX_FOREIGN),
       problem: usedBy(name).length > 0 ? `is not for ${action}, only for ${usedBy(name).join(', ')}` : 'there is no such property',
     })),
     // What the body has is checked by its route.

@@ -110,6 +110,22 @@ test('manage_browsers: create, update, list, get, get_telemetry, delete', async 
   await said('manage_proxies', { action: 'delete', proxy_id: proxy.id })
 })
 
+test('fields are shown as their routes take them: limits, defaults, choices, and flat names for what is nested there', async () => {
+  const tools = await client.tools()
+  const field = (tool: string, name: string) => tools.find((one) => one.name === tool)!.inputSchema.properties![name]
+  expect(field('manage_browsers', 'viewport_width')).toMatchObject({ type: 'integer', minimum: 100, maximum: 7680 })
+  expect(field('manage_browsers', 'timeout_seconds')).toEqual({
+    type: 'integer',
+    minimum: 10,
+    maximum: 259_200,
+    description: '(create) The session ends after so many seconds without use. Default 60.',
+  })
+  expect(field('manage_proxies', 'type')).toMatchObject({ type: 'string', enum: ['custom', 'datacenter', 'isp', 'residential', 'mobile'] })
+  // Hosts cannot take choices between objects, and tuples.
+  expect(JSON.stringify(field('computer_action', 'actions'))).not.toMatch(/oneOf|anyOf|prefixItems/)
+  expect(tools.find(({ name }) => name === 'exec_command')!.inputSchema.required).toEqual(['session_id', 'command'])
+})
+
 test('lists go on where next_offset says', async () => {
   for (const name of ['a', 'b', 'c']) await json('manage_projects', { action: 'create', name: `page ${name}` })
   const first = await json('manage_projects', { action: 'list', query: 'page ', limit: 2 })

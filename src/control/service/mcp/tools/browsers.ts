@@ -36,9 +36,11 @@ function clear(body: Given, field: string, isCleared: boolean | undefined, value
   Object.assign(body, values)
 }
 
-/** Without the addresses that carry the session's token: a list shows what there is, and does not hand out the sessions. */
-const brief = ({ cdp_ws_url: _cdp, webdriver_ws_url: _bidi, ...rest }: Browser) => rest
-export const briefly = ({ items, ...page }: Page<Browser>) => ({ ...page, items: items.map(brief) })
+/** Without the addresses that carry a session's token: a list shows what there is, and does not hand out the sessions. */
+export const briefly = <T extends object>({ items, ...page }: Page<T>) => ({
+  ...page,
+  items: items.map((item) => Object.fromEntries(Object.entries(item).filter(([name]) => name !== 'cdp_ws_url' && name !== 'webdriver_ws_url'))),
+})
 
 const withNext = (browser: Browser) => ({
   browser,
