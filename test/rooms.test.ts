@@ -80,8 +80,8 @@ const RULES: Rule[] = [
   },
   {
     files: 'instances/fake/**',
-    may: ['instances/fake/**', 'instances/driver.ts', 'instances/agent-keys.ts', 'agent/**', 'runner/contract.ts', 'base/**', 'http/**'],
-    why: 'the fake runs the real routes of the agent over a pretended screen, in this process',
+    may: ['instances/fake/**', 'instances/driver.ts', 'instances/agent-keys.ts', 'agent/**', 'runner/{contract,events,serve}.ts', 'base/**', 'http/**'],
+    why: 'the fake runs the real routes of the agent and of a runner over what it pretends, in this process',
   },
   {
     files: 'instances/{docker,kubernetes}/**',
@@ -148,8 +148,8 @@ const RULES: Rule[] = [
       'control/service/service-keys.ts',
       'control/service/service-status.ts',
       'control/service/with-database.ts',
-      'instances/local/**',
-      'instances/{docker,kubernetes}/doctor.ts',
+      'instances/local/orphans.ts',
+      'instances/{local,docker,kubernetes}/doctor.ts',
       'instances/kubernetes/{api,node-ready,remove}.ts',
       'instances/containers/seccomp.ts',
       '**/contract.ts',

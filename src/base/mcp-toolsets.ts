@@ -41,6 +41,9 @@ export function mcpToolsets(env: NodeJS.ProcessEnv, name: string): McpToolset[] 
   return [...new Set(found.flatMap((some) => some ?? []))]
 }
 
+/** The family of a tool. */
+export const toolsetOf = (tool: string): McpToolset | undefined => familyOf(tool)?.[0]
+
 function familyOf(word: string): readonly McpToolset[] | undefined {
   const name = word
     .toLowerCase()

@@ -74,8 +74,9 @@ describe('cob keys, while the service runs,', () => {
   test.each<[string[], string]>([
     [['create', ''], 'cob: name: expected 1 to 255 characters\n'],
     [['create', 'x', '--project', 'nowhere'], '--project: there is no active project "nowhere"'],
-    [['create', 'x', '--expires-days', '0'], 'must be a whole number from 1 to 3650'],
-    [['create', 'x', '--expires-days', '1e2'], 'must be a whole number from 1 to 3650'],
+    [['create', 'x', '--expires-days', '0'], 'cob: --expires-days: expected number to be >=1\n'],
+    [['create', 'x', '--expires-days', '3651'], 'cob: --expires-days: expected number to be <=3650\n'],
+    [['create', 'x', '--expires-days', '1e2'], 'must be a whole number'],
     [['create'], "missing required argument 'name'"],
     [['rotate', 'nothing'], 'there is no API key "nothing"'],
     [['delete', 'nothing'], 'there is no API key "nothing"'],

@@ -1,5 +1,6 @@
 // `cob keys`: API keys, on the machine of the service. Needs no key: who may read the data directory has one.
 import type { Config } from '../base/config.ts'
+import type { CreatedApiKey } from '../control/access/api-keys/contract.ts'
 import { keyCommands, type KeyCommands } from '../control/access/key-commands.ts'
 import { withDatabase } from '../control/service/with-database.ts'
 import { stopSignal } from './stop-signal.ts'
@@ -21,19 +22,7 @@ export const listKeys = (config: Config): Promise<void> =>
   })
 
 /** Only the key is on standard output, so that a script can take it from there. */
-const sayNew = ({
-  id,
-  name,
-  key,
-  expires_at,
-  project_name,
-}: {
-  id: string
-  name: string
-  key: string
-  expires_at: string | null
-  project_name: string | null
-}) => {
+const sayNew = ({ id, name, key, expires_at, project_name }: CreatedApiKey) => {
   tell(
     `the key "${name}" (${id}) for ${project_name === null ? 'all projects' : `the project "${project_name}"`}, which ${expires_at ? `expires at ${expires_at}` : 'never expires'}; it is shown only this once:`,
   )

@@ -6,16 +6,11 @@ import { VERSION } from '../base/version.ts'
 import type { CompletionShell } from './completion.ts'
 import type { EnvOptions } from './env.ts'
 
-/** Of a key, as the API has it. */
-const MAX_DAYS = 3650
-
-function whole(text: string, min: number): number {
-  const number = Number(text)
-  if (!/^\d+$/.test(text) || number < min || number > MAX_DAYS) throw new InvalidArgumentError(`it must be a whole number from ${min} to ${MAX_DAYS}.`)
-  return number
+/** How many there may be is what the API says. */
+function whole(text: string): number {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('it must be a whole number.')
+  return Number(text)
 }
-const days = (text: string): number => whole(text, 1)
-const daysOrNone = (text: string): number => whole(text, 0)
 
 /** All commands. */
 export function makeProgram(): Command {
@@ -73,7 +68,7 @@ export function makeProgram(): Command {
     .command('create <name>')
     .description('make a key, and print it; it is shown only once')
     .option('--project <project>', 'the only project that it may be used for, by id or name; without it, all projects')
-    .option('--expires-days <days>', 'days until it expires; without it, never', days)
+    .option('--expires-days <days>', 'days until it expires; without it, never', whole)
     .action(async (name: string, options: { project?: string; expiresDays?: number }) => {
       const { createKey } = await import('./keys.ts')
       await createKey(readConfig(process.env), name, options)
@@ -81,8 +76,8 @@ export function makeProgram(): Command {
   keys
     .command('rotate <id>')
     .description('make a key in the place of another one, with its name and project, and print it')
-    .option('--expires-days <days>', 'days until the new one expires; without it, as long as the old one was made for', days)
-    .option('--old-expires-days <days>', 'days for which the old one goes on; 0: it ends now (default: 7)', daysOrNone)
+    .option('--expires-days <days>', 'days until the new one expires; without it, as long as the old one was made for', whole)
+    .option('--old-expires-days <days>', 'days for which the old one goes on; 0: it ends now; without it: docs/organization.md', whole)
     .action(async (id: string, options: { expiresDays?: number; oldExpiresDays?: number }) => {
       const { rotateKey } = await import('./keys.ts')
       await rotateKey(readConfig(process.env), id, options)
@@ -144,7 +139,14 @@ export function makeProgram(): Command {
     .addArgument(new Argument('<shell>', 'for which shell').choices(['bash', 'zsh', 'fish']))
     .action(async (shell: CompletionShell) => {
       const { completion } = await import('./completion.ts')
-      process.stdout.write(completion(program, shell))
+      process.stdout.write(completion(program.name(), shell))
+    })
+  program
+    .command('complete', { hidden: true })
+    .argument('[words...]', 'what is typed so far')
+    .action(async (typed: string[]) => {
+      const { nextWords } = await import('./completion.ts')
+      process.stdout.write(`${nextWords(program, typed).join('\n')}\n`)
     })
 
   program

@@ -1,13 +1,13 @@
-// Calls to an endpoint (an agent, a runner), made from its routes: path, query and body by the route's types, and the answer parsed by its reply. A
-// program in a sandbox may answer anything, so every answer is bounded.
+// Calls to an endpoint (an agent, a runner, the API of this process), made from its routes: path, query and body by the route's types, and the answer
+// parsed by its reply. A program in a sandbox may answer anything, so every answer is bounded.
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { z } from 'zod'
 import { Gathered } from '../base/gathered.ts'
 import { hasMoreValues } from './body.ts'
-import { assertOffered, fetchFrom, type Endpoint } from './endpoint.ts'
+import { assertOffered, fetchFrom, type Endpoint, type Outgoing } from './endpoint.ts'
 import { checked } from './fault.ts'
-import { pathTo, type Reply, type Route } from './route.ts'
+import { pathTo, type Page, type Reply, type Route } from './route.ts'
 
 /** Limit on the body of an answer to {@link call}, in bytes, unless the caller gives another one. */
 const MAX_JSON_BYTES = 1024 * 1024
@@ -18,9 +18,11 @@ const MAX_JSON_BYTES = 1024 * 1024
  */
 const BYTES_PER_VALUE = 16
 
-/** What is read of an answer that refuses a call: characters, and the time for them. An error of ours has a few hundred, and comes at once. */
-const MAX_SAID = 2_000
+/** What is read of an answer that refuses a call: characters, and the time for them. An error of ours that names many fields has some thousands, and comes at once. */
+const MAX_SAID = 64 * 1024
 const SAID_MS = 5_000
+/** Characters of a refusal's message that are passed on. */
+const MAX_REASON = 2_000
 /** Characters of an error's message that come from the server. */
 const MAX_WHY = 500
 
@@ -40,7 +42,20 @@ type Part<Name extends string, T> = [T] extends [undefined]
 /** The input of a call to a route: `params`, `query` and `body`, each required if the route needs something there. */
 export type Input<R extends Route> = Part<'params', z.input<R['params']>> & Part<'query', QueryOf<R['query']>> & Part<'body', BodyOf<R['body']>>
 
-type Answer<R extends Route> = R['reply'] extends { kind: 'json'; schema: infer S extends z.ZodType } ? z.output<S> : void
+/** What {@link call} makes of an answer: a value, a page of a list, bytes, or nothing. */
+export type Answer<R extends Route> = R['reply'] extends { kind: 'json'; schema: infer S extends z.ZodType }
+  ? R['reply'] extends { none: string }
+    ? z.output<S> | undefined
+    : z.output<S>
+  : R['reply'] extends { kind: 'page'; item: infer S extends z.ZodType }
+    ? Page<z.output<S>>
+    : R['reply'] extends { kind: 'bytes' }
+      ? Buffer
+      : void
+/** A route whose answer {@link call} takes. */
+export type Callable = With<'json' | 'none' | 'page' | 'bytes'>
+/** Sends a request, and resolves with the head of the answer. */
+export type Send = (outgoing: Outgoing, signal: AbortSignal) => Promise<IncomingMessage>
 type Event<R extends Route> = R['reply'] extends { kind: 'events'; event: infer S extends z.ZodType } ? z.output<S> : never
 type Line<R extends Route> = R['reply'] extends { kind: 'lines'; line: infer S extends z.ZodType } ? z.output<S> : never
 
@@ -54,7 +69,7 @@ export class CallFailed extends Error {
   readonly route: string
   /** The status of the answer; undefined when there was none. */
   readonly status: number | undefined
-  /** The body of an answer with another status than the route's, at most 2,000 characters; else ''. */
+  /** The body of an answer with another status than the route's, at most 65,536 characters; else ''. */
   readonly said: string
   constructor({ id, method, path }: Route, why: string, { status, said = '', cause }: { status?: number; said?: string; cause?: unknown }) {
     super(`${id} (${method} ${path}) ${why.slice(0, MAX_WHY)}`, { cause })
@@ -63,12 +78,23 @@ export class CallFailed extends Error {
     this.said = said
   }
 
-  /** The message of an answer that refuses, as all of ours have one; else its text. */
+  /** The message of an answer that refuses, as all of ours have one; else its text. At most 2,000 characters. */
   get reason(): string {
+    const { message } = this.#fault
+    return (typeof message === 'string' ? message : this.said).slice(0, MAX_REASON)
+  }
+
+  /** The code of an answer that refuses. */
+  get code(): string | undefined {
+    const { code } = this.#fault
+    return typeof code === 'string' && /^\w{1,64}$/.test(code) ? code : undefined
+  }
+
+  get #fault(): { code?: unknown; message?: unknown } {
     try {
-      return String((JSON.parse(this.said) as { message: unknown }).message)
+      return (JSON.parse(this.said) as object | null) ?? {}
     } catch {
-      return this.said
+      return {}
     }
   }
 
@@ -79,22 +105,29 @@ export class CallFailed extends Error {
 }
 
 /**
- * Calls a route that answers JSON or nothing. `maxBytes` is the limit on the answer's body.
+ * Calls a route, and resolves with its whole answer. `maxBytes` is the limit on the answer's body.
  * @throws CallFailed, or the signal's reason
  */
-export async function call<R extends With<'json' | 'none'>>(
-  endpoint: Endpoint,
+export async function call<R extends Callable>(
+  to: Endpoint | Send,
   route: R,
   input: Input<R>,
-  { signal, maxBytes = MAX_JSON_BYTES }: { signal: AbortSignal; maxBytes?: number },
+  { signal, maxBytes = MAX_JSON_BYTES, maxValues = maxBytes / BYTES_PER_VALUE }: { signal: AbortSignal; maxBytes?: number; maxValues?: number },
 ): Promise<Answer<R>> {
-  const response = await ask(endpoint, route, input, signal)
-  const { reply } = route
-  const body = await bodyOf(route, response, reply.kind === 'none' ? 0 : maxBytes, signal)
-  if (reply.kind === 'none') return undefined as Answer<R>
-  if (hasMoreValues(body, maxBytes / BYTES_PER_VALUE)) throw unlike(route, 'it has too many values')
-  return parsed(route, reply.schema, body.toString()) as Answer<R>
+  const response = await ask(to, route, input, signal)
+  const reply = route.reply as Callable['reply']
+  const isEmpty = reply.kind === 'none' || (reply.kind === 'json' && reply.none !== undefined && response.statusCode === NO_CONTENT)
+  const body = await bodyOf(route, response, isEmpty ? 0 : maxBytes, signal)
+  if (isEmpty) return undefined as Answer<R>
+  if (reply.kind === 'bytes') return body as Answer<R>
+  if (hasMoreValues(body, maxValues)) throw unlike(route, `it has more than ${maxValues} values`)
+  if (reply.kind === 'json') return parsed(route, reply.schema, body.toString()) as Answer<R>
+  const { 'x-has-more': hasMore, 'x-next-offset': next } = response.headers
+  const items = parsed(route, (reply as { item: z.ZodType }).item.array(), body.toString())
+  return { items, nextOffset: hasMore === 'true' ? Number(next) : undefined } as Answer<R>
 }
+
+const NO_CONTENT = 204
 
 /**
  * Calls a route that answers bytes, and resolves when they begin. They are not bounded: the reader counts them, and ends the response early by
@@ -170,28 +203,34 @@ async function* textsOf(route: Route, response: IncomingMessage, { signal, maxLi
 
 const LINE_BREAK = 0x0a
 
-/** Sends the request, if the server has the route. Resolves with the head of an answer that has the route's status. */
+/** Sends the request, if the server has the route. Resolves with the head of an answer that has a status of the route. */
 async function ask(
-  endpoint: Endpoint,
+  to: Endpoint | Send,
   route: Route,
   input: { params?: unknown; query?: unknown; body?: unknown },
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
-  assertOffered(endpoint, route.id)
+  if (typeof to !== 'function') assertOffered(to, route.id)
   const outgoing = { method: route.method, path: pathTo(route.path, input.params) + queryText(route, input.query), ...bodyFor(route, input.body) }
-  const response = await fetchFrom(endpoint, outgoing, signal).catch((cause: unknown) => {
+  const response = await (typeof to === 'function' ? to(outgoing, signal) : fetchFrom(to, outgoing, signal)).catch((cause: unknown) => {
     signal.throwIfAborted()
     throw new CallFailed(route, `failed: ${(cause as Error).message}`, { cause })
   })
   const status = response.statusCode!
-  if (status === route.reply.status) return response
+  if (statusesOf(route.reply).includes(status)) return response
   const said = await shortText(response)
   signal.throwIfAborted()
   throw new CallFailed(route, `answered ${status}: ${said}`, { status, said })
 }
 
+function statusesOf(reply: Reply): number[] {
+  if (reply.kind === 'json' && reply.none !== undefined) return [reply.status, NO_CONTENT]
+  // A stream that is opened is one of the usual status.
+  return [reply.status, ...(reply.kind === 'bytes' && reply.schema ? Object.keys(reply.others ?? {}).map(Number) : [])]
+}
+
 /** The query of a call, with its question mark; empty without one. */
-export function queryText(route: Route, query: unknown): string {
+function queryText(route: Route, query: unknown): string {
   const fields = Object.entries((query ?? {}) as object).filter(([, value]) => value !== undefined)
   const text = ([name, value]: [string, unknown]): string[] => {
     // As the published SDKs write labels: tags[k]=v.

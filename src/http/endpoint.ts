@@ -29,7 +29,7 @@ const UPGRADE_MS = 10_000
 
 const keepAlive = new Agent({ keepAlive: true, maxSockets: Infinity, maxFreeSockets: 256, timeout: 60_000 })
 
-interface Outgoing {
+export interface Outgoing {
   method: string
   path: string
   headers?: OutgoingHttpHeaders

@@ -49,11 +49,11 @@ export function hostBuild(spec: RunnerSpec, paths: RunnerPaths, events: Events):
   return {
     ready: ready.promise,
     async packed() {
-      if (!isPacked) throw new Refused(409, 'this build has no packed code (yet)')
+      if (!isPacked) throw new Refused('conflict', 'this build has no packed code (yet)')
       return openPacked(paths.packed)
     },
     async receive(body) {
-      if (begun) throw new Refused(400, source.type === 'git' ? 'this build fetches a repository' : 'this build has its archive')
+      if (begun) throw new Refused('bad_request', source.type === 'git' ? 'this build fetches a repository' : 'this build has its archive')
       begun = true
       await mkdir(scratch, { recursive: true })
       await receiveArchive(body, archive)

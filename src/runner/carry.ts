@@ -9,7 +9,7 @@ export function hostUnpack(paths: RunnerPaths): Work {
   return {
     ready: Promise.resolve({ ok: true }),
     async unpack(body) {
-      if (begun) throw new Refused(409, 'this runner has its code')
+      if (begun) throw new Refused('conflict', 'this runner has its code')
       begun = true
       await unpackInto(paths.app, body)
     },
@@ -17,7 +17,8 @@ export function hostUnpack(paths: RunnerPaths): Work {
 }
 
 /** Unpacks code into the folder of an app. @throws Refused when it cannot be unpacked */
-export const unpackInto = (app: string, body: Readable): Promise<void> =>
-  unpackFolder(body, app).catch((error: unknown) => {
-    throw error instanceof CannotPack ? new Refused(400, error.message) : error
-  })
+export const unpackInto = (app: string, body: Readable): Promise<void> => unpackFolder(body, app).catch(refuse)
+
+function refuse(error: unknown): never {
+  throw error instanceof CannotPack ? new Refused('bad_request', error.message) : error
+}

@@ -1,10 +1,10 @@
 // The protocol between the control plane and a runner. A runner is the process in an app's sandbox that builds the app, or runs
-// one of its actions once. It listens on the socket that it gets as standard input, with plain HTTP and JSON lines. It answers an error with `{message}`.
+// one of its actions once. It listens on the socket that it gets as standard input, with plain HTTP and JSON lines.
 import { z } from 'zod'
 import { bytes, byteStream, json, lines, none, route } from '../http/route.ts'
 import { CALLS, MAX_BODY_BYTES, MAX_NAME, MAX_NAMES, MAX_OUTPUT_BYTES, MAX_REASON } from './limits.ts'
 
-export { callOf, MAX_LOG_LINE, MAX_OUTPUT_BYTES, MAX_UNREAD_BYTES, RUNNER_PATHS } from './limits.ts'
+export { MAX_LOG_LINE, MAX_OUTPUT_BYTES, MAX_UNREAD_BYTES, RUNNER_PATHS } from './limits.ts'
 
 /** Where the code comes from. */
 export const Source = z.discriminatedUnion('type', [
@@ -128,7 +128,7 @@ export const runner = {
     summary: 'Give the runner its one run, which waits until the app is loaded',
     body: Run,
     maxBodyBytes: MAX_BODY_BYTES,
-    reply: none(202),
+    reply: none(CALLS.run.status),
     faults: ['conflict'],
   }),
   events: route({

@@ -1,21 +1,17 @@
 // Calls, paths and limits of a runner. In a file without zod, because loading zod would delay the start of a run.
 
-/** The calls of a runner; contract.ts says what each takes and answers. */
+/** The calls of a runner; contract.ts says what each takes and answers. `status` is that of an answer without a body, unless it is 204. */
 export const CALLS = {
   watch: { method: 'GET', path: '/session/watch' },
   sendArchive: { method: 'PUT', path: '/archive' },
   packedCode: { method: 'GET', path: '/code' },
   unpackCode: { method: 'PUT', path: '/code' },
   ready: { method: 'GET', path: '/ready' },
-  run: { method: 'POST', path: '/runs' },
+  run: { method: 'POST', path: '/runs', status: 202 },
   events: { method: 'GET', path: '/events' },
   acknowledge: { method: 'POST', path: '/ack' },
 } as const
 export type CallName = keyof typeof CALLS
-
-/** The call that a request makes; undefined when there is none. */
-export const callOf = (method: string | undefined, path: string): CallName | undefined =>
-  (Object.keys(CALLS) as CallName[]).find((name) => CALLS[name].method === method && CALLS[name].path === path)
 
 /** Paths inside an app's sandbox. */
 export interface RunnerPaths {

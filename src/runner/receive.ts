@@ -17,7 +17,7 @@ export async function receiveArchive(body: IncomingMessage, file: string): Promi
       async function* (chunks: AsyncIterable<Buffer>) {
         for await (const chunk of chunks) {
           length += chunk.length
-          if (length > MAX_ARCHIVE_BYTES) throw new Refused(400, `the archive has more than ${MAX_ARCHIVE_BYTES} bytes`)
+          if (length > MAX_ARCHIVE_BYTES) throw new Refused('bad_request', `the archive has more than ${MAX_ARCHIVE_BYTES} bytes`)
           yield chunk
         }
       },
@@ -25,6 +25,6 @@ export async function receiveArchive(body: IncomingMessage, file: string): Promi
     )
   } catch (error) {
     await rm(file, { force: true })
-    throw error instanceof Refused ? error : new Refused(400, `the archive arrived incomplete: ${(error as Error).message}`)
+    throw error instanceof Refused ? error : new Refused('bad_request', `the archive arrived incomplete: ${(error as Error).message}`)
   }
 }

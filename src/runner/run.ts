@@ -62,7 +62,7 @@ export function hostRun(spec: RunnerSpec, paths: RunnerPaths, events: Events): W
   return {
     ready: ready.promise,
     async unpack(body) {
-      if (hasCode || isUnpacking) throw new Refused(409, 'this runner has its code')
+      if (hasCode || isUnpacking) throw new Refused('conflict', 'this runner has its code')
       isUnpacking = true
       // Most runs find their code when they start, and have no time to load this.
       await (await import('./carry.ts')).unpackInto(paths.app, body)
@@ -70,8 +70,8 @@ export function hostRun(spec: RunnerSpec, paths: RunnerPaths, events: Events): W
       letAppStart()
     },
     async run(run: Run) {
-      if (!hasCode) throw new Refused(400, 'this runner waits for its code')
-      if (hasRun) throw new Refused(409, 'this runner has already had its run')
+      if (!hasCode) throw new Refused('bad_request', 'this runner waits for its code')
+      if (hasRun) throw new Refused('conflict', 'this runner has already had its run')
       hasRun = true
       if (phase === 'loaded') phase = 'running'
       // An app that has ended does not read its task; its end is reported as an event. Not through fs, whose threads would have to start first.

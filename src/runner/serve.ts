@@ -1,11 +1,12 @@
-// The runner's side of its contract: HTTP on the listening socket that is standard input, over TLS when that is a TCP socket.
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Readable } from 'node:stream'
+// The runner's side of its contract: a small router over the table of its calls, on the listening socket that is standard input, over TLS when that is a
+// TCP socket. `mount` answers the same table elsewhere: loading it takes far longer than the start of a run may take.
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
 import { takeCredential, type ServerKeys } from '../base/access.ts'
 import type { Watchdog } from '../base/watchdog.ts'
 import type { Ready, Run } from './contract.ts'
 import type { Events } from './events.ts'
-import { callOf, MAX_BODY_BYTES } from './limits.ts'
+import { CALLS, MAX_BODY_BYTES, type CallName } from './limits.ts'
 
 // An import would also load the modules of all its exports, a whole HTTP client among them: 70 ms of a start.
 const { createServer } = process.getBuiltinModule('node:http')
@@ -14,7 +15,7 @@ const HEARTBEAT_MS = 5_000
 /** For a client over TLS; a handshake takes a few milliseconds and one or two round trips. */
 const HANDSHAKE_MS = 10_000
 
-/** The calls that a runner supports; a call that its kind does not have is refused. */
+/** What a runner does. A call that its kind does not have is refused. */
 export interface Work {
   ready: Promise<Ready>
   /** Receives a build's zip; resolves when it is complete. */
@@ -27,32 +28,48 @@ export interface Work {
   run?(run: Run): Promise<void>
 }
 
-/** An answer other than 2xx. */
+const STATUS = { bad_request: 400, unauthorized: 401, not_found: 404, conflict: 409, internal_error: 500 } as const
+
+/** An error for the caller, in the one shape. */
 export class Refused extends Error {
-  readonly status: number
-  constructor(status: number, message: string) {
+  readonly code: keyof typeof STATUS
+  constructor(code: keyof typeof STATUS, message: string) {
     super(message)
-    this.status = status
+    this.code = code
   }
 }
 
-/** Serves `work` on a listening socket, or at a port of all addresses. With `keys` it speaks TLS, answers nobody without their credential, and limits the connections without it. */
+/** What a call answers: bytes, lines, a value as JSON, or nothing. */
+type Reply = { bytes: number; content: Readable } | Readable | Ready | undefined
+type Handler = (request: IncomingMessage, query: URLSearchParams, signal: AbortSignal) => Reply | Promise<Reply | void> | void
+
+/** Serves `work` on a listening socket, at a port of all addresses, or at a path. With `keys` it speaks TLS, answers nobody without their credential, and limits the connections without it. */
 export async function serve(
   work: Work,
   events: Events,
-  at: { fd: number } | { port: number },
+  at: { fd: number } | { port: number } | { path: string },
   watchdog: Watchdog,
   keys: ServerKeys | undefined,
-): Promise<void> {
+): Promise<Server> {
+  const handlers = handlersOf(work, events, watchdog)
   let known: (socket: object) => void = () => {}
-  const handler = (request: IncomingMessage, response: ServerResponse) => {
-    if (keys && !takeCredential(request, keys)) return json(response.setHeader('connection', 'close'), 401, { message: 'the credential is missing or wrong' })
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+    if (keys && !takeCredential(request, keys)) throw new Refused('unauthorized', 'the credential is missing or wrong')
     known(request.socket)
-    answer(work, events, watchdog, request, response).catch((error: unknown) => {
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://runner')
+    const name = (Object.keys(CALLS) as CallName[]).find((one) => CALLS[one].method === request.method && CALLS[one].path === pathname)
+    if (!name) throw new Refused('not_found', 'there is no such call')
+    const gone = new AbortController()
+    response.on('close', () => gone.abort())
+    const call: { status?: number } & object = CALLS[name]
+    send(response, call.status ?? 204, (await handlers[name](request, searchParams, gone.signal)) ?? undefined)
+  }
+  const handler = (request: IncomingMessage, response: ServerResponse) => {
+    answer(request, response).catch((error: unknown) => {
       if (response.headersSent) return response.destroy()
-      const [status, message] = error instanceof Refused ? [error.status, error.message] : [500, String((error as Error).message)]
+      const { code, message } = error instanceof Refused ? error : new Refused('internal_error', String((error as Error).message))
       // Do not read the rest of a refused body.
-      json(response.setHeader('connection', 'close'), status, { message })
+      json(response.setHeader('connection', 'close'), STATUS[code], { code, message })
     })
   }
   const server = keys
@@ -66,97 +83,75 @@ export async function serve(
   }
   // An upload may take long; its sender has its own timeout.
   server.requestTimeout = 0
-  server.listen(at)
+  return server.listen(at)
 }
 
-async function answer(work: Work, events: Events, watchdog: Watchdog, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const url = new URL(request.url ?? '/', 'http://runner')
-  switch (callOf(request.method, url.pathname)) {
-    case 'watch':
-      return watch(response, watchdog)
-    case 'ready':
-      return json(response, 200, await work.ready)
-    case 'events':
-      return stream(response, events, natural(url.searchParams.get('after') ?? '0'))
-    case 'acknowledge':
-      events.acknowledge(natural((JSON.parse(await read(request)) as { seq?: unknown }).seq))
-      return nothing(response, 204)
-    case 'run':
-      if (!work.run) throw new Refused(409, 'this runner builds')
-      {
-        const run = JSON.parse(await read(request)) as Run
-        await work.run(run)
-        watchdog.allow(run.timeoutSeconds * 1000)
-      }
-      return nothing(response, 202)
-    case 'sendArchive':
-      if (!work.receive) throw new Refused(400, 'this runner accepts no archive')
-      await work.receive(request)
-      return nothing(response, 204)
-    case 'packedCode':
-      if (!work.packed) throw new Refused(409, 'this runner packs no code')
-      return send(response, await work.packed())
-    case 'unpackCode':
-      if (!work.unpack) throw new Refused(409, 'this runner unpacks no code')
-      await work.unpack(request)
-      return nothing(response, 204)
-    default:
-      throw new Refused(404, 'there is no such call')
+/** One handler for each call of the table. */
+function handlersOf({ ready, receive, packed, unpack, run }: Work, events: Events, watchdog: Watchdog): Record<CallName, Handler> {
+  const none = (): never => {
+    throw new Refused('conflict', 'a runner of this kind does not have this call')
+  }
+  return {
+    watch: () => beats(watchdog),
+    ready: () => ready,
+    events: (_, query, signal) => Readable.from(events.follow(natural(query.get('after') ?? '0'), signal), { objectMode: false }),
+    acknowledge: async (request) => events.acknowledge(natural((await read<{ seq?: unknown }>(request)).seq)),
+    run: run
+      ? async (request) => {
+          const given = await read<Run>(request)
+          await run(given)
+          watchdog.allow(given.timeoutSeconds * 1000)
+        }
+      : none,
+    sendArchive: receive ?? none,
+    packedCode: packed ?? none,
+    unpackCode: unpack ?? none,
   }
 }
 
-function watch(response: ServerResponse, watchdog: Watchdog): void {
+/** Tells a watcher that the runner is alive. */
+function beats(watchdog: Watchdog): Readable {
+  const out = new Readable({ read() {} })
   const leave = watchdog.watch()
-  response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write('{"event":"ready"}\n')
-  const timer = setInterval(() => response.write('{"event":"heartbeat"}\n'), HEARTBEAT_MS)
-  response.on('close', () => {
+  out.push('{"event":"ready"}\n')
+  const timer = setInterval(() => out.push('{"event":"heartbeat"}\n'), HEARTBEAT_MS)
+  return out.once('close', () => {
     clearInterval(timer)
     leave()
   })
 }
 
-async function stream(response: ServerResponse, events: Events, after: number): Promise<void> {
-  const gone = new AbortController()
-  response.on('close', () => gone.abort())
-  response.writeHead(200, { 'content-type': 'application/x-ndjson' }).flushHeaders()
-  for await (const lines of events.follow(after, gone.signal)) {
-    if (response.write(lines)) continue
-    const { promise, resolve } = Promise.withResolvers<void>()
-    response.once('drain', resolve).once('close', resolve)
-    await promise
-    response.off('drain', resolve).off('close', resolve)
-  }
-  response.end()
-}
-
-/** Sends a file. A reader that leaves, or a file that cannot be read on, ends the connection early. */
-function send(response: ServerResponse, { bytes, content }: { bytes: number; content: Readable }): void {
+/** A reader that leaves, or content that cannot be read on, ends both. */
+function send(response: ServerResponse, status: number, reply: Reply): void {
+  if (reply === undefined) return void response.writeHead(status).end()
+  if (!('content' in reply) && !(reply instanceof Readable)) return json(response, 200, reply)
+  const [content, headers] =
+    'content' in reply
+      ? [reply.content, { 'content-type': 'application/zstd', 'content-length': reply.bytes }]
+      : [reply, { 'content-type': 'application/x-ndjson' }]
   response.on('close', () => content.destroy())
   content.on('error', () => response.destroy())
-  content.pipe(response.writeHead(200, { 'content-type': 'application/zstd', 'content-length': bytes }))
+  response.writeHead(200, headers).flushHeaders()
+  content.pipe(response)
 }
 
-async function read(request: IncomingMessage): Promise<string> {
+async function read<T>(request: IncomingMessage): Promise<T> {
   const chunks: Buffer[] = []
   let length = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
     length += chunk.length
-    if (length > MAX_BODY_BYTES) throw new Refused(400, `the body has more than ${MAX_BODY_BYTES} bytes`)
+    if (length > MAX_BODY_BYTES) throw new Refused('bad_request', `the body has more than ${MAX_BODY_BYTES} bytes`)
     chunks.push(chunk)
   }
-  return Buffer.concat(chunks).toString()
+  return JSON.parse(Buffer.concat(chunks).toString()) as T
 }
 
 function natural(value: unknown): number {
   const number = Number(value)
-  if (!Number.isSafeInteger(number) || number < 0) throw new Refused(400, 'the number of an event must be an integer of 0 or more')
+  if (!Number.isSafeInteger(number) || number < 0) throw new Refused('bad_request', 'the number of an event must be an integer of 0 or more')
   return number
 }
 
 function json(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
-}
-
-function nothing(response: ServerResponse, status: number): void {
-  response.writeHead(status).end()
 }

@@ -103,8 +103,8 @@ describe('the tools inside a session', () => {
     await client.call('computer_action', { session_id, actions: [move(11)] })
     const wrong = [
       [[move(500), { type: 'screenshot' }, move(501)], /^Error in computer_action: actions\.1: screenshot can only be the last action \[code: bad_request\]$/],
-      [[move(500), { type: 'sleep' }], /actions\.1\.sleep: is required for an action of type sleep/],
-      [[move(500), { type: 'sleep', sleep: { duration_ms: 1 }, scroll: { x: 1, y: 1 } }], /actions\.1\.scroll: does not belong to an action of type sleep/],
+      [[move(500), { type: 'sleep' }], /actions\.1\.sleep: expected object/],
+      [[move(500), { type: 'sleep', sleep: { duration_ms: 1 }, scroll: { x: 1, y: 1 } }], /actions\.1\.scroll: there is no such property/],
       [[move(500), move(70_000)], /actions\.1\.move_mouse\.x: .*\[code: bad_request\]/],
     ] as const
     for (const [actions, message] of wrong) expect(await client.refused('computer_action', { session_id, actions })).toMatch(message)

@@ -14,11 +14,13 @@ import { makeSealer } from '../../src/base/sealed.ts'
 import { until } from '../../src/base/wait.ts'
 import { Rights } from '../../src/control/access/rights.ts'
 import { makeDeployments, type Deployments, type DeploymentsSettings } from '../../src/control/apps/deployments/deployments.ts'
-import { runnerClient } from '../../src/control/apps/apps/runner-client.ts'
+import { runnerEvents } from '../../src/control/apps/apps/runner-events.ts'
 import { moveDeployment } from '../../src/control/apps/deployments/lifecycle.ts'
+import { call } from '../../src/http/client.ts'
 import type { FormPart } from '../../src/http/route.ts'
 import { adoptAll, type Driver } from '../../src/instances/driver.ts'
 import { fakeDriver } from '../../src/instances/fake/fake.ts'
+import { runner as calls } from '../../src/runner/contract.ts'
 import { openDb, type Db } from '../../src/store/db.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 import { appendEvents, listenForEvents, type EventNotifier } from '../../src/store/events.ts'
@@ -218,9 +220,8 @@ export async function leaveBuild(host: AppHost, before: Deployments, what: Deplo
   const runner = { id: sandbox, kind: 'build', source, env: await before.environment(id), memoryMb: 1, logLevel: 'info' } as const
   const instance = await host.driver.apps.start({ id: sandbox, apiUrl: 'http://127.0.0.1:1', runner }, signal)
   if (!hasArchiveWhole) return id
-  const client = runnerClient(instance.runner)
-  await client.sendArchive(Readable.from(['zip']), signal)
-  for await (const events of client.events(0, signal)) {
+  await call(instance.runner, calls.sendArchive, { body: Readable.from(['zip']) }, { signal })
+  for await (const events of runnerEvents(instance.runner, 0, signal)) {
     const kept = events.slice(0, read).flatMap((event) => (event.type === 'log' ? [{ kind: 'log' as const, line: event.line }] : []))
     await appendEvents(host.db, id, null, kept)
     await host.db.updateTable('deployments').set({ runner_seq: read }).where('id', '=', id).execute()

@@ -6,7 +6,7 @@ import { StreamableHTTPClientTransport as EarlierTransport } from '@modelcontext
 export const GENERATIONS = ['this', 'the one before'] as const
 export type Generation = (typeof GENERATIONS)[number]
 
-type Listed = { name: string; description?: string; inputSchema: { properties?: Record<string, { description?: string }> } }
+type Listed = { name: string; description?: string; inputSchema: { properties?: Record<string, { description?: string }>; required?: string[] } }
 export type Said = { isError?: boolean; content: { type: string; text?: string; data?: string; mimeType?: string }[]; structuredContent?: unknown }
 
 export interface McpClient extends AsyncDisposable {

@@ -20,7 +20,7 @@ const MAX_POINTS = 1_000
 const MAX_NOTCHES = 10_000
 
 /** Actions of one batch. */
-const MAX_ACTIONS = 1_000
+export const MAX_ACTIONS = 1_000
 
 /** The highest typo chance that smooth typing accepts. */
 const MAX_TYPO_CHANCE = 0.1

@@ -2,6 +2,7 @@
 import type { z } from 'zod'
 import { silentLog } from '../../base/log.ts'
 import { ConfigError } from '../../base/setting.ts'
+import { checked } from '../../http/fault.ts'
 import type { Principal } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import { isCalled } from '../../store/names.ts'
@@ -43,11 +44,11 @@ export async function keyCommands(db: Db, scope: string, signal: AbortSignal): P
     async create(name, { project, days }) {
       const projectId = project === undefined ? undefined : await projectOf(db, project)
       const body = { name, ...(projectId !== undefined && { project_id: projectId }), ...(days !== undefined && { days_to_expire: days }) }
-      return handlers.createApiKey({ ...call, body: checked(apiKeys.createApiKey.body, body) })
+      return handlers.createApiKey({ ...call, body: taken(apiKeys.createApiKey.body, body) })
     },
     rotate(id, { days, oldDays }) {
       const body = { ...(days !== undefined && { days_to_expire: days }), ...(oldDays !== undefined && { expire_in_days: oldDays }) }
-      return Promise.resolve(handlers.rotateApiKey({ ...call, params: { id }, body: checked(apiKeys.rotateApiKey.body, body) }))
+      return Promise.resolve(handlers.rotateApiKey({ ...call, params: { id }, body: taken(apiKeys.rotateApiKey.body, body) }))
     },
     async remove(id) {
       await handlers.deleteApiKey({ ...call, params: { id } })
@@ -55,12 +56,15 @@ export async function keyCommands(db: Db, scope: string, signal: AbortSignal): P
   }
 }
 
+/** The fields by what the command calls them. */
+const OPTIONS: Record<string, string> = { days_to_expire: '--expires-days', expire_in_days: '--old-expires-days' }
+
 /** @throws with the first field that is wrong */
-function checked<T extends z.ZodType>(schema: T, given: unknown): z.output<T> {
-  const { data, error } = schema.safeParse(given)
-  if (!error) return data as z.output<T>
-  const [issue] = error.issues
-  throw new Error(`${issue!.path.join('.')}: ${issue!.message}`)
+function taken<T extends z.ZodType>(schema: T, given: unknown): z.output<T> {
+  const { data, problems } = checked(schema, given)
+  const [first] = problems
+  if (first) throw new Error(`${OPTIONS[first.field] ?? first.field}: ${first.problem}`)
+  return data as z.output<T>
 }
 
 /** @throws when there is no active project with that id or name */

@@ -1,18 +1,12 @@
 // What `cob doctor` says of a Docker host: whether instances can be started there, and what keeps them apart.
 import Docker from 'dockerode'
+import type { Check } from '../../base/check.ts'
 import type { Config } from '../../base/config.ts'
 
 /** Limit on one question. */
 const ASK_MS = 10_000
 /** The first version of the API that has all that the driver uses (Docker 20.10). */
 const LEAST_API = 1.41
-
-interface Check {
-  name: string
-  /** What is wrong; undefined when all is well. */
-  problem: string | undefined
-  fatal: boolean
-}
 
 /** What of Docker's own description counts. */
 interface Info {

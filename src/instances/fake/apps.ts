@@ -1,4 +1,4 @@
-// Fake sandboxes of apps: the runner's protocol, spoken in this process. Variables and action names say what an app does.
+// Fake sandboxes of apps: the real calls of a runner, in this process. Variables and action names say what an app does.
 // A build: FAKE_LOGS (JSON array) is what it prints, FAKE_APPS (JSON, AppsFound) what it finds, FAKE_FAIL why it fails, FAKE_HANG=1 makes it
 // hang, FAKE_WAIT makes it wait so many milliseconds after it has printed, FAKE_REFUSE is why it refuses its archive.
 // A run, by the action's name: echo (returns its payload), slow (payload: milliseconds), logs (payload: how many lines), fail (payload: the
@@ -6,13 +6,15 @@
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { once } from 'node:events'
-import { buffer } from 'node:stream/consumers'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { basename, join } from 'node:path'
-import { Notifier } from '../../base/notifier.ts'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import type { DataPaths } from '../../base/paths.ts'
 import { sleep } from '../../base/wait.ts'
-import { callOf, type AppsFound, type Run, type RunnerEvent } from '../../runner/contract.ts'
+import { openWatchdog } from '../../base/watchdog.ts'
+import type { AppsFound, Run } from '../../runner/contract.ts'
+import { Events } from '../../runner/events.ts'
+import { Refused, serve, type Work } from '../../runner/serve.ts'
 import type { AppCode, AppSandboxes, AppSandboxSpec, AppSandbox, Exit } from '../driver.ts'
 import { watched } from './watchers.ts'
 
@@ -25,10 +27,6 @@ const startedBy = new Map<string, string>()
 const USUAL: AppsFound = [{ name: 'app', actions: ['echo', 'slow', 'logs', 'fail', 'hang', 'crash'].map((name) => ({ name })) }]
 /** Time between the last line and a crash. Real crashes mostly leave time for the lines to be sent. */
 const LAST_WORDS_MS = 20
-/** The interval of a real runner. */
-const HEARTBEAT_MS = 5_000
-
-type Said = RunnerEvent extends infer E ? (E extends RunnerEvent ? Omit<E, 'seq' | 'at'> : never) : never
 
 export function fakeApps(paths: DataPaths, replica = ''): AppSandboxes {
   const mine = running.get(paths.root) ?? new Map<string, Started>()
@@ -80,10 +78,16 @@ async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => vo
   mkdirSync(dir, { recursive: true })
   const exited = Promise.withResolvers<Exit>()
   const stop = new AbortController()
-  const runner = new FakeRunner(spec, stop.signal, () => void end('crashed'))
-  const server = createServer((request, response) => void runner.answer(request, response).catch(() => response.destroy()))
+  const events = new Events()
   const socketPath = join(dir, 'agent.sock')
-  server.listen(socketPath)
+  const work = fakeWork(spec, events, stop.signal, () => void end('crashed'))
+  const server = await serve(
+    work,
+    events,
+    { path: socketPath },
+    openWatchdog(Infinity, () => {}),
+    undefined,
+  )
   await once(server, 'listening')
   let key: string | undefined
   let ended: Promise<void> | undefined
@@ -97,121 +101,64 @@ async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => vo
       onEnd()
       exited.resolve({ reason })
     })())
-  if (spec.runner.kind === 'build' && spec.runner.source?.type === 'git') void runner.build().catch(() => {}) // it was ended
   return { id: spec.id, runner: { socketPath }, exited: exited.promise, stored: (stored) => void (key = stored), [Symbol.asyncDispose]: () => end('was ended') }
 }
 
-class FakeRunner {
-  readonly #spec: AppSandboxSpec
-  readonly #signal: AbortSignal
-  readonly #crash: () => void
-  readonly #notifier = new Notifier()
-  #events: RunnerEvent[] = []
-  #seq = 0
-  #isDone = false
-  #hasRun = false
+function fakeWork({ id, runner: { kind, source, env } }: AppSandboxSpec, events: Events, signal: AbortSignal, crash: () => void): Work {
+  const { FAKE_UNLOADED: unloaded, FAKE_REFUSE: refusal } = env
+  let hasRun = false
+  const underway = (work: Promise<void>): void => void work.catch(() => {}) // it was ended
 
-  constructor(spec: AppSandboxSpec, signal: AbortSignal, crash: () => void) {
-    this.#spec = spec
-    this.#signal = signal
-    this.#crash = crash
-  }
-
-  get #unloaded(): string | undefined {
-    return this.#spec.runner.env.FAKE_UNLOADED
-  }
-
-  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? '/', 'http://runner')
-    switch (callOf(request.method, url.pathname)) {
-      case 'watch':
-        response.writeHead(200).write('{"event":"ready"}\n')
-        while (!response.destroyed) {
-          await sleep(HEARTBEAT_MS, this.#signal)
-          response.write('{"event":"heartbeat"}\n')
-        }
-        return
-      case 'sendArchive':
-        for await (const _ of request);
-        if (this.#spec.runner.env.FAKE_REFUSE !== undefined)
-          return void response.writeHead(400).end(JSON.stringify({ message: this.#spec.runner.env.FAKE_REFUSE }))
-        response.writeHead(204).end()
-        return this.build().catch(() => {}) // it was ended
-      case 'packedCode':
-        return void response.end(`code of ${this.#spec.id}`)
-      case 'ready':
-        return void response.end(JSON.stringify(this.#unloaded === undefined ? { ok: true } : { ok: false, reason: this.#unloaded }))
-      case 'run':
-        if (this.#hasRun) return void response.writeHead(409).end('{"message":"it has had its run"}')
-        this.#hasRun = true
-        response.writeHead(202).end()
-        return this.#run(JSON.parse(await text(request)) as Run)
-      case 'acknowledge': {
-        const { seq } = JSON.parse(await text(request)) as { seq: number }
-        this.#events = this.#events.filter((event) => event.seq > seq)
-        return void response.writeHead(204).end()
-      }
-      case 'events':
-        return this.#send(Number(url.searchParams.get('after') ?? 0), response)
-      default:
-        response.writeHead(404).end()
-    }
-  }
-
-  async build(): Promise<void> {
-    const { env } = this.#spec.runner
-    for (const line of JSON.parse(env.FAKE_LOGS ?? '["installing"]') as string[]) this.#say({ type: 'log', line })
+  async function build(): Promise<void> {
+    for (const line of JSON.parse(env.FAKE_LOGS ?? '["installing"]') as string[]) events.log(line)
     if (env.FAKE_HANG === '1') return
-    if (env.FAKE_WAIT !== undefined) await sleep(Number(env.FAKE_WAIT), this.#signal)
-    if (env.FAKE_FAIL !== undefined) this.#say({ type: 'failed', reason: env.FAKE_FAIL })
-    else this.#say({ type: 'loaded', apps: env.FAKE_APPS === undefined ? USUAL : (JSON.parse(env.FAKE_APPS) as AppsFound) })
+    if (env.FAKE_WAIT !== undefined) await sleep(Number(env.FAKE_WAIT), signal)
+    if (env.FAKE_FAIL !== undefined) events.end({ type: 'failed', reason: env.FAKE_FAIL })
+    else events.end({ type: 'loaded', apps: env.FAKE_APPS === undefined ? USUAL : (JSON.parse(env.FAKE_APPS) as AppsFound) })
   }
 
-  async #run({ action, payload }: Run): Promise<void> {
-    if (this.#unloaded !== undefined) return this.#say({ type: 'failed', reason: this.#unloaded })
+  async function act({ action, payload }: Run): Promise<void> {
+    if (unloaded !== undefined) return events.end({ type: 'failed', reason: unloaded })
     const value = payload === null ? undefined : (JSON.parse(payload) as unknown)
-    const done = (output: string | null) => this.#say({ type: 'result', ok: true, output, reason: null })
+    const done = (output: string | null) => events.end({ type: 'result', ok: true, output, reason: null })
     switch (action) {
       case 'hang':
         return
       case 'crash':
-        this.#say({ type: 'log', line: 'about to crash' })
-        await sleep(LAST_WORDS_MS, this.#signal)
-        return this.#crash()
+        events.log('about to crash')
+        await sleep(LAST_WORDS_MS, signal)
+        return crash()
       case 'fail': {
         const reason = String(value)
-        return this.#say({ type: 'result', ok: false, output: JSON.stringify({ error: reason }), reason })
+        return events.end({ type: 'result', ok: false, output: JSON.stringify({ error: reason }), reason })
       }
       case 'slow':
-        await sleep(Number(value), this.#signal)
+        await sleep(Number(value), signal)
         return done('"done"')
       case 'logs':
-        for (let line = 1; line <= Number(value); line++) this.#say({ type: 'log', line: `line ${line}` })
+        for (let line = 1; line <= Number(value); line++) events.log(`line ${line}`)
         return done(null)
       default:
         return done(payload)
     }
   }
 
-  #say(event: Said): void {
-    this.#events.push({ ...event, seq: ++this.#seq, at: new Date().toISOString() })
-    this.#isDone ||= event.type !== 'log'
-    this.#notifier.notify()
+  if (kind === 'build' && source?.type === 'git') underway(build())
+  return {
+    ready: Promise.resolve(unloaded === undefined ? { ok: true } : { ok: false, reason: unloaded }),
+    async receive(body) {
+      for await (const _ of body);
+      if (refusal !== undefined) throw new Refused('bad_request', refusal)
+      underway(build())
+    },
+    async packed() {
+      const code = Buffer.from(`code of ${id}`)
+      return { bytes: code.length, content: Readable.from([code]) }
+    },
+    async run(run) {
+      if (hasRun) throw new Refused('conflict', 'it has had its run')
+      hasRun = true
+      underway(act(run))
+    },
   }
-
-  async #send(after: number, response: ServerResponse): Promise<void> {
-    response.writeHead(200, { 'content-type': 'application/x-ndjson' }).flushHeaders()
-    for (let at = after; !response.destroyed;) {
-      for (const event of this.#events.filter(({ seq }) => seq > at)) response.write(`${JSON.stringify(event)}\n`)
-      at = Math.max(at, this.#seq)
-      if (this.#isDone) return void response.end()
-      await this.#notifier.next(this.#signal)
-    }
-  }
-}
-
-async function text(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
-  return Buffer.concat(chunks).toString()
 }

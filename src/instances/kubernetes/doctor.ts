@@ -1,5 +1,6 @@
 // What `cob doctor` says of a cluster: whether instances can be started there, and what keeps them apart. It starts a pod as instances are, which tells more than any list of versions.
 import { AuthorizationV1Api, VersionApi } from '@kubernetes/client-node'
+import type { Check } from '../../base/check.ts'
 import type { Config } from '../../base/config.ts'
 import { silentLog } from '../../base/log.ts'
 import { failed, hasStatus, openCluster, saidBy, type Cluster } from './api.ts'
@@ -14,13 +15,6 @@ const TRIAL_MS = 120_000
 /** The scope of what a check makes. */
 const SCOPE = 'cobdoctor'
 const KINDS = ['browser', 'app'] as const
-
-interface Check {
-  name: string
-  /** What is wrong; undefined when all is well. */
-  problem: string | undefined
-  fatal: boolean
-}
 
 /** What the service does in the namespace (charts/cob gives these rights and no other). */
 const RIGHTS = [

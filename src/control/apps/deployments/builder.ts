@@ -4,12 +4,13 @@ import { sql } from 'kysely'
 import { Notifier } from '../../../base/notifier.ts'
 import { newId } from '../../../base/ids.ts'
 import { sleep } from '../../../base/wait.ts'
+import { call, CallFailed } from '../../../http/client.ts'
 import { letGo, type AppSandbox } from '../../../instances/driver.ts'
-import type { AppsFound, RunnerEvent } from '../../../runner/contract.ts'
+import { runner, type AppsFound, type RunnerEvent } from '../../../runner/contract.ts'
 import type { Db } from '../../../store/db.ts'
 import { appendEvents, LINE_BYTES, lockEvents } from '../../../store/events.ts'
 import { TooLarge, type Objects } from '../../../store/objects.ts'
-import { ArchiveRefused, paced, runnerClient, type RunnerClient } from '../apps/runner-client.ts'
+import { acknowledge, paced, runnerEvents } from '../apps/runner-events.ts'
 import { BuildFailed, endOf } from './build-failed.ts'
 import { storeCode, UnreadableCode, type StoredCode } from './code.ts'
 import { moveDeployment } from './lifecycle.ts'
@@ -167,9 +168,8 @@ export class Builder {
       const { adopted } = begun
       const instance = adopted ?? (await this.#sandboxes.start(row, begun.sandbox, signal))
       opened.defer(() => (isLeft() ? this.#sandboxes.leave(row.id, instance) : letGo(instance, log)))
-      const client = runnerClient(instance.runner)
-      if (!adopted && archive) await this.#sendArchive(row.id, archive, client, instance, signal)
-      outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal, isLeft)
+      if (!adopted && archive) await this.#sendArchive(row.id, archive, instance, signal)
+      outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, instance, signal, isLeft)
     } catch (error) {
       if (isLeft()) return undefined
       if (tooLong.aborted) return { failed: `the build took longer than ${Math.round(buildMs / 60_000)} minutes` }
@@ -233,9 +233,9 @@ export class Builder {
     return archive
   }
 
-  async #sendArchive(id: string, archive: Readable, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<void> {
+  async #sendArchive(id: string, archive: Readable, instance: AppSandbox, signal: AbortSignal): Promise<void> {
     try {
-      await client.sendArchive(archive, signal)
+      await call(instance.runner, runner.sendArchive, { body: archive }, { signal })
       this.#complete = instance.id
     } catch (error) {
       signal.throwIfAborted()
@@ -247,17 +247,18 @@ export class Builder {
         await this.#settings.db.updateTable('deployments').set(columns).where('id', '=', id).where('state', '=', 'in_progress').execute()
         throw new ArchiveAway('the archive of a build broke off; it will be tried again, other builds go on', { cause: archive.errored })
       }
-      if (error instanceof ArchiveRefused) throw new BuildFailed(error.message)
-      throw (await endOf(instance)) ?? new BuildFailed(`the build could not take its archive: ${(error as Error).message}`)
+      const { status, reason, cause } = error as CallFailed
+      if (status !== undefined && status >= 400) throw new BuildFailed(reason)
+      throw (await endOf(instance)) ?? new BuildFailed(`the build could not take its archive: ${((cause ?? error) as Error).message}`)
     }
   }
 
   /** Reads the runner's events after `seq` until its last. */
-  async #watch(id: string, seq: number, client: RunnerClient, instance: AppSandbox, signal: AbortSignal, isLeft: () => boolean): Promise<Outcome> {
-    const keep = this.#keeper(id, instance.id, (apps) => this.#release(id, apps, client, instance, signal))
+  async #watch(id: string, seq: number, instance: AppSandbox, signal: AbortSignal, isLeft: () => boolean): Promise<Outcome> {
+    const keep = this.#keeper(id, instance.id, (apps) => this.#release(id, apps, instance, signal))
     for (let unreadable = 0; ;) {
       try {
-        for await (const events of paced(client.events(seq, signal))) {
+        for await (const events of paced(runnerEvents(instance.runner, seq, signal))) {
           if (isLeft()) return undefined // what is acknowledged here would be missing where it goes on
           const kept = await keep(events).catch((err: unknown) => {
             signal.throwIfAborted()
@@ -267,8 +268,7 @@ export class Builder {
           if (kept !== 'goes on') return kept
           seq = events.at(-1)?.seq ?? seq
           unreadable = 0
-          // If this acknowledgement is lost, the runner keeps the events and sends them again.
-          await client.acknowledge(seq, signal).catch(() => {})
+          await acknowledge(instance.runner, seq, signal)
         }
       } catch (error) {
         signal.throwIfAborted()
@@ -289,9 +289,9 @@ export class Builder {
    * Stores the code of a build that has succeeded, and then makes it the code for new runs. Killed between the two, the next start does both again, and
    * the first object is swept.
    */
-  async #release(id: string, apps: AppsFound, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<Outcome> {
+  async #release(id: string, apps: AppsFound, instance: AppSandbox, signal: AbortSignal): Promise<Outcome> {
     const { db, log, objects } = this.#settings
-    const code = await this.#store(id, client, signal)
+    const code = await this.#store(id, instance, signal)
     const released = await db.transaction().execute((tx) => release(tx, id, apps, code))
     if (released?.ok) {
       instance.stored(code.key)
@@ -301,10 +301,10 @@ export class Builder {
     return released && { failed: released.reason }
   }
 
-  async #store(id: string, client: RunnerClient, signal: AbortSignal): Promise<StoredCode> {
+  async #store(id: string, instance: AppSandbox, signal: AbortSignal): Promise<StoredCode> {
     const { objects, maxCodeBytes } = this.#settings
     try {
-      return await storeCode(objects, id, client, maxCodeBytes, signal)
+      return await storeCode(objects, id, instance, maxCodeBytes, signal)
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof TooLarge) throw new BuildFailed(`the built code, packed, has ${error.message}`)

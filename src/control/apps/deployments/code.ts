@@ -2,9 +2,10 @@
 import type { Readable } from 'node:stream'
 import { newId } from '../../../base/ids.ts'
 import { Unavailable } from '../../../base/unavailable.ts'
-import { CodeUnavailable, type AppCode } from '../../../instances/driver.ts'
+import { openStream } from '../../../http/client.ts'
+import { CodeUnavailable, type AppCode, type AppSandbox } from '../../../instances/driver.ts'
+import { runner as calls } from '../../../runner/contract.ts'
 import type { Objects } from '../../../store/objects.ts'
-import type { RunnerClient } from '../apps/runner-client.ts'
 import { codeKey } from './rows.ts'
 
 /** Limit on the transfer of packed code from its runner. Packed code has at most the size of a sandbox's disk; some hundred MB take seconds. */
@@ -23,14 +24,14 @@ export class UnreadableCode extends Error {}
  * Stores the code that a runner has packed, under a fresh key. The row that names it comes after that; an object that no row names is swept.
  * @throws UnreadableCode, TooLarge, what the store throws, or the signal's reason
  */
-export async function storeCode(objects: Objects, deployment: string, client: RunnerClient, maxBytes: number, signal: AbortSignal): Promise<StoredCode> {
+export async function storeCode(objects: Objects, deployment: string, { runner: at }: AppSandbox, maxBytes: number, signal: AbortSignal): Promise<StoredCode> {
   const limited = AbortSignal.any([signal, AbortSignal.timeout(STORE_MS)])
   const key = codeKey(deployment, newId())
   const unreadable = (cause: unknown) => {
     signal.throwIfAborted()
     return new UnreadableCode(`its code cannot be read: ${(cause as Error).message}`, { cause })
   }
-  const packed = await client.packedCode(limited).catch((error: unknown) => {
+  const packed = await openStream(at, calls.packedCode, {}, limited).catch((error: unknown) => {
     throw unreadable(error)
   })
   async function* chunks(): AsyncGenerator<Uint8Array> {

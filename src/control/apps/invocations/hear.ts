@@ -2,7 +2,7 @@
 import { sleep } from '../../../base/wait.ts'
 import type { AppSandbox } from '../../../instances/driver.ts'
 import type { RunnerEvent } from '../../../runner/contract.ts'
-import { runnerClient } from '../apps/runner-client.ts'
+import { runnerEvents } from '../apps/runner-events.ts'
 import { BrokenOff } from './open-run.ts'
 
 /** Time between the end of a sandbox and the end of its connection, in either order. */
@@ -14,7 +14,7 @@ const LAST_WORDS_MS = 2_000
  */
 export function hear(instance: AppSandbox, after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]> {
   const gone = new AbortController()
-  const said = runnerClient(instance.runner).events(after, AbortSignal.any([signal, gone.signal]))
+  const said = runnerEvents(instance.runner, after, AbortSignal.any([signal, gone.signal]))
   const first = said.next()
   first.catch(() => {})
   return tell(instance, said, first, gone, signal)

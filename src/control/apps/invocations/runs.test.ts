@@ -5,7 +5,8 @@ import { newId } from '../../../base/ids.ts'
 import { sleep, until } from '../../../base/wait.ts'
 import type { AppSandboxes, AppSandbox } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
-import { runnerClient } from '../apps/runner-client.ts'
+import { call } from '../../../http/client.ts'
+import { runner } from '../../../runner/contract.ts'
 import { CreateInvocation } from './contract.ts'
 import { makeInvocations } from './invocations.ts'
 import { Overtaken, writeRest } from './run-events.ts'
@@ -27,7 +28,12 @@ const runs = (id: string) => until(`run ${id} to run`, NOTICE_MS, async () => (a
 const reserved = (count: number) => until(`${count} in reserve`, NOTICE_MS, () => lab.sandboxes().length === count)
 /** Gives a sandbox its run, as the earlier service has done. */
 const give = (instance: AppSandbox, row: { id: string; app_name: string; action_name: string; payload: string | null }) =>
-  runnerClient(instance.runner).run({ invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload, timeoutSeconds: 60 }, signal)
+  call(
+    instance.runner,
+    runner.run,
+    { body: { invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload, timeoutSeconds: 60 } },
+    { signal },
+  )
 /** The driver with other sandboxes. */
 const withApps = (apps: Partial<AppSandboxes>) => ({ ...lab.driver, apps: { ...lab.driver.apps, ...apps } })
 

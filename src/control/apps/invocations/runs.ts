@@ -10,7 +10,7 @@ import type { RunnerEvent } from '../../../runner/contract.ts'
 import type { Db } from '../../../store/db.ts'
 import { followEvents, type EventNotifier } from '../../../store/events.ts'
 import { alone, type Leases } from '../../../store/leases.ts'
-import { paced, runnerClient } from '../apps/runner-client.ts'
+import { acknowledge, paced } from '../apps/runner-events.ts'
 import { removeUnused, takeOver } from './adoption.ts'
 import { endColumns, failure, followedBy, Overtaken, writeRest, type LogLimits } from './run-events.ts'
 import { invocationLifecycle, moveInvocation, type InvocationState } from './lifecycle.ts'
@@ -246,12 +246,11 @@ export class Runs {
       })
     }
     const { instance, said } = adopted ? await this.#sandboxes.resume(run, seq, adopted) : await this.#sandboxes.obtain(run, begins)
-    const runner = runnerClient(instance.runner)
     for await (const events of paced(said)) {
       const outcome = await this.#whileInTrouble(run, () => this.#write(run, events))
       if (outcome) return this.#close(run, outcome)
       // A sandbox that has ended in the meantime may have sent more before. Its events say so.
-      await runner.acknowledge(events.at(-1)!.seq, run.signal).catch(() => {})
+      await acknowledge(instance.runner, events.at(-1)!.seq, run.signal)
     }
     throw new BrokenOff('it ended without a result')
   }

@@ -4,11 +4,11 @@ import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
 import { Slots } from '../../../base/slots.ts'
 import { within } from '../../../base/wait.ts'
-import { CallFailed } from '../../../http/client.ts'
+import { call, CallFailed } from '../../../http/client.ts'
 import { CodeUnavailable, type AppCode, type AppSandbox, type Driver } from '../../../instances/driver.ts'
-import type { RunnerEvent } from '../../../runner/contract.ts'
+import { runner, type RunnerEvent } from '../../../runner/contract.ts'
 import type { Db } from '../../../store/db.ts'
-import { runnerClient } from '../apps/runner-client.ts'
+import { inTime } from '../apps/runner-events.ts'
 import { hear } from './hear.ts'
 import { pointedAt } from './rows.ts'
 import { BrokenOff, type Run } from './open-run.ts'
@@ -60,12 +60,9 @@ export class RunSandboxes {
   async resume(run: Run, seq: number, instance: AppSandbox): Promise<Underway> {
     await run.hold(instance)
     const said = hear(instance, seq, run.signal)
-    // A runner takes one run only.
-    await runnerClient(instance.runner)
-      .run(run.job, run.signal)
-      .catch((cause: unknown) => {
-        if (!(cause instanceof CallFailed && cause.status === 409)) throw new BrokenOff('its sandbox does not answer', { cause })
-      })
+    await give(instance, run).catch((cause: unknown) => {
+      if (!(cause instanceof CallFailed && cause.status === 409)) throw new BrokenOff('its sandbox does not answer', { cause })
+    })
     return { instance, said }
   }
 
@@ -73,7 +70,7 @@ export class RunSandboxes {
   async obtain(run: Run, begins: (sandbox: string) => Promise<void>): Promise<Underway> {
     const { db } = this.#settings
     const hand = async (instance: AppSandbox, said: Underway['said']): Promise<Underway> => {
-      await runnerClient(instance.runner).run(run.job, run.signal)
+      await give(instance, run)
       this.warm.refill(run.deployment)
       return { instance, said }
     }
@@ -114,3 +111,7 @@ export class RunSandboxes {
     return this.#starts.run(start, ending, isUrgent)
   }
 }
+
+/** Gives a runner its run. It takes only one. */
+const give = (instance: AppSandbox, { job, signal }: Run): Promise<void> =>
+  call(instance.runner, runner.run, { body: job }, { signal: inTime(runner.run, signal) })

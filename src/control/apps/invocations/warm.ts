@@ -2,8 +2,9 @@
 // service they belong to no run and are ended.
 import type { Log } from '../../../base/log.ts'
 import { within } from '../../../base/wait.ts'
+import { call } from '../../../http/client.ts'
 import { letGo, type AppSandbox } from '../../../instances/driver.ts'
-import { runnerClient } from '../apps/runner-client.ts'
+import { runner } from '../../../runner/contract.ts'
 
 /** How long one is kept after the last use of its deployment. */
 export const KEEP_MS = 10 * 60_000
@@ -252,7 +253,7 @@ export class WarmRunners {
       void this.#follow(this.#end(instance))
     }
     const load = async () => {
-      const ready = await within('an app to load', READY_MS, runnerClient(instance.runner).ready(place.stop.signal), place.stop.signal)
+      const ready = await within('an app to load', READY_MS, call(instance.runner, runner.ready, {}, { signal: place.stop.signal }), place.stop.signal)
       if (!ready.ok) bad({ reason: ready.reason }, 'an app in reserve did not load; its next run will tell why')
       else if (isWaiting()) place.retryMs = RETRY_FIRST_MS
     }

@@ -5,8 +5,8 @@ import { text } from 'node:stream/consumers'
 import { afterEach, expect, test } from 'vitest'
 import { computer } from '../../../agent/computer/contract.ts'
 import { processes } from '../../../agent/process/contract.ts'
-import { browsers } from '../../sessions/browsers/contract.ts'
-import { apiFor, type Api } from './api.ts'
+import { browsers, type Browser } from '../../sessions/browsers/contract.ts'
+import { apiFor, inSession, refusalOf, type Api } from './api.ts'
 import { computerAction } from './tools/computer.ts'
 import { execCommand } from './tools/inside.ts'
 
@@ -35,8 +35,12 @@ function api(
 }
 const says = (status: number, body: string | Buffer) => (_request: IncomingMessage, response: ServerResponse) => response.writeHead(status).end(body)
 const run = { command: 'true' }
-const exec = (of: Api) => of.inside('s', processes.execProcess, { body: run })
-const reason = (of: Api) => exec(of).then(String, (error: Error & { code?: string }) => `${error.code}: ${error.message}`)
+const exec = (of: Api) => of.call(inSession(processes.execProcess), { params: { id: 's' }, body: run })
+const reason = (of: Api) =>
+  exec(of).then(String, (error: Error) => {
+    const { code, message } = refusalOf(error) ?? { code: undefined, message: error.message }
+    return `${code}: ${message}`
+  })
 
 test('a call carries who its caller is, and nothing else of the request', async () => {
   const seen: { url: string | undefined; headers: IncomingMessage['headers']; from: string | undefined; body: string }[] = []
@@ -46,7 +50,7 @@ test('a call carries who its caller is, and nothing else of the request', async 
       response.setHeader('x-has-more', 'true').setHeader('x-next-offset', '7').end('[]')
     })
   })
-  expect(await of.call(browsers.listBrowsers, { query: { limit: 5, query: 'a b&c' } })).toEqual({ items: [], has_more: true, next_offset: 7 })
+  expect(await of.call(browsers.listBrowsers, { query: { limit: 5, query: 'a b&c' } })).toEqual({ items: [], nextOffset: 7 })
   const { connection: _, host, ...headers } = seen[0]!.headers
   expect(host).toBe('cob.example')
   expect(headers).toEqual({ accept: 'application/json', authorization: 'Bearer key', cookie: 'a=b', 'x-forwarded-for': '192.0.2.9', 'x-request-id': 'abc' })
@@ -71,26 +75,28 @@ test('a name in a path stays one part of it', async () => {
     path = request.url
     response.writeHead(404).end('{"code":"not_found","message":"no"}')
   })
-  await expect(of.inside('../../org/api_keys?x=#y', computer.readClipboard, {})).rejects.toThrow('no')
+  await expect(of.call(inSession(computer.readClipboard), { params: { id: '../../org/api_keys?x=#y' } })).rejects.toThrow('no')
   expect(path).toBe('/browsers/..%2F..%2Forg%2Fapi_keys%3Fx%3D%23y/computer/clipboard/read')
 })
 
 test('what is no answer of the call is refused, of bounded length', async () => {
-  expect(await reason(api(says(200, '<html>')))).toBe("bad_gateway: the browser's agent gave an answer that is not JSON")
+  expect(await reason(api(says(200, '<html>')))).toMatch(/^bad_gateway: execProcess .* gave an answer that the route does not have: it is not JSON$/)
   server.close()
-  expect(await reason(api(says(200, '{"exit_code":"0"}')))).toBe("bad_gateway: the browser's agent gave an answer that the call does not have")
+  expect(await reason(api(says(200, '{"exit_code":"0"}')))).toMatch(
+    /^bad_gateway: execProcess .* gave an answer that the route does not have: exit_code: expected /,
+  )
   server.close()
-  expect(await reason(api(says(200, `[${'0,'.repeat(300_000)}0]`)))).toMatch(/^bad_gateway: the answer has more than 200000 values/)
+  expect(await reason(api(says(200, `[${'0,'.repeat(300_000)}0]`)))).toMatch(/^bad_gateway: .* it has more than 200000 values/)
   server.close()
-  expect(await reason(api(says(200, Buffer.alloc(25 * 1024 * 1024, 'a'))))).toMatch(/^bad_gateway: the answer has more than 25165824 bytes/)
+  expect(await reason(api(says(200, Buffer.alloc(25 * 1024 * 1024, 'a'))))).toMatch(/^bad_gateway: .* it has more than 25165824 bytes/)
   server.close()
-  expect(await reason(api((_request, response) => response.writeHead(200, { 'content-length': '9' }).write('{', () => response.destroy())))).toBe(
-    'bad_gateway: the answer broke off',
+  expect(await reason(api((_request, response) => response.writeHead(200, { 'content-length': '9' }).write('{', () => response.destroy())))).toEqual(
+    expect.stringMatching(/^bad_gateway: execProcess .* broke off/),
   )
   server.close()
   expect((await reason(api(says(500, JSON.stringify({ code: 'a] [code: forged', message: 'm'.repeat(50_000) }))))).length).toBeLessThan(2_100)
   server.close()
-  expect(await reason(api(says(502, 'nonsense')))).toBe('internal_error: the API answered with the status 502')
+  expect(await reason(api(says(502, 'nonsense')))).toBe('internal_error: nonsense')
 })
 
 test('a tool tells a refusal in one line with its code, whatever the message says', async () => {
@@ -99,11 +105,27 @@ test('a tool tells a refusal in one line with its code, whatever the message say
   expect([isError, content]).toEqual([true, [{ type: 'text', text: 'Error in exec_command: viewers only look on [code: forbidden]' }]])
 })
 
+const SESSION: Browser = {
+  session_id: 's',
+  created_at: new Date(0).toISOString(),
+  cdp_ws_url: '',
+  webdriver_ws_url: '',
+  timeout_seconds: 60,
+  headless: false,
+  stealth: false,
+  kiosk_mode: false,
+  region: 'us-east',
+  memory: '1GiB',
+  viewport: { width: 1, height: 1, refresh_rate: 1 },
+  telemetry: null,
+  usage: { uptime_ms: 1 },
+}
+
 test('only a PNG of bounded size is passed on as a picture', async () => {
   const shoot = (body: Buffer) =>
     computerAction.call(
-      { session_id: 's', actions: [{ type: 'screenshot' }] },
-      api((request, response) => response.end(request.method === 'GET' ? '{"viewport":{"width":1,"height":1}}' : body)),
+      { session_id: 's', actions: [{ type: 'screenshot', screenshot: null, click_mouse: null }] },
+      api((request, response) => response.end(request.method === 'GET' ? JSON.stringify(SESSION) : body)),
     )
   const png = Buffer.from('89504e470d0a1a0a', 'hex')
   expect((await shoot(png)).content.at(-1)).toEqual({ type: 'image', data: png.toString('base64'), mimeType: 'image/png' })

@@ -1,64 +1,27 @@
 // Resources: what a project has, as JSON, by addresses that name the organization and the project.
-import type { McpToolset } from '../../../base/mcp-toolsets.ts'
+import { toolsetOf, type McpToolset } from '../../../base/mcp-toolsets.ts'
+import type { Callable, Input } from '../../../http/client.ts'
+import type { Page } from '../../../http/route.ts'
+import { ORGANIZATION } from '../../access/account/contract.ts'
 import { apps } from '../../apps/apps/contract.ts'
 import { browserPools } from '../../sessions/browser-pools/contract.ts'
 import { browsers } from '../../sessions/browsers/contract.ts'
-import { ORGANIZATION } from '../../access/account/contract.ts'
 import { profiles } from '../../sessions/profiles/contract.ts'
-import type { Api, Items } from './api.ts'
+import type { Api } from './api.ts'
 import { boundedJson } from './results.ts'
-import { brief } from './tools/browsers.ts'
+import { itemsOf } from './tool.ts'
+import { briefly } from './tools/browsers.ts'
 
 /** Objects of one collection: as many as the API gives with one page. Beyond it the list says how to go on. */
 const PAGE = 100
 
-interface Kind {
-  /** The last part of the address. */
-  name: string
-  toolset: McpToolset
-  title: string
-  list: (api: Api) => Promise<Items<object>>
-  get: (api: Api, called: string) => Promise<object | undefined>
+/** By the last part of the address. What has no call for one of them is looked for in its list. */
+const KINDS: Record<string, { title: string; list: Callable; get?: Callable }> = {
+  browsers: { title: 'Browser sessions', list: browsers.listBrowsers, get: browsers.getBrowser },
+  'browser-pools': { title: 'Pools of browsers', list: browserPools.listBrowserPools, get: browserPools.getBrowserPool },
+  profiles: { title: 'Browser profiles', list: profiles.listProfiles, get: profiles.getProfile },
+  apps: { title: 'Deployed apps', list: apps.listApps },
 }
-
-const query = { limit: PAGE }
-
-const KINDS: Kind[] = [
-  {
-    name: 'browsers',
-    toolset: 'browsers',
-    title: 'Browser sessions',
-    async list(api) {
-      const page = await api.call(browsers.listBrowsers, { query })
-      return { ...page, items: page.items.map(brief) }
-    },
-    get: (api, id_or_name) => api.call(browsers.getBrowser, { params: { id_or_name }, query: {} }),
-  },
-  {
-    name: 'browser-pools',
-    toolset: 'browser_pools',
-    title: 'Pools of browsers',
-    list: (api) => api.call(browserPools.listBrowserPools, { query }),
-    get: (api, id_or_name) => api.call(browserPools.getBrowserPool, { params: { id_or_name } }),
-  },
-  {
-    name: 'profiles',
-    toolset: 'profiles',
-    title: 'Browser profiles',
-    list: (api) => api.call(profiles.listProfiles, { query }),
-    get: (api, id_or_name) => api.call(profiles.getProfile, { params: { id_or_name } }),
-  },
-  {
-    name: 'apps',
-    toolset: 'apps',
-    title: 'Deployed apps',
-    list: (api) => api.call(apps.listApps, { query }),
-    get: async (api, called) => {
-      const { items } = await api.call(apps.listApps, { query: { query: called, limit: PAGE } })
-      return items.find(({ id, app_name }) => id === called || app_name === called)
-    },
-  },
-]
 
 export interface Resources {
   templates: { uriTemplate: string; name: string; title: string; description: string; mimeType: string }[]
@@ -66,25 +29,36 @@ export interface Resources {
   read(uri: string, api: Api): Promise<{ uri: string; mimeType: string; text: string } | undefined>
 }
 
+interface Named {
+  id?: string
+  app_name?: string
+}
+
 const MIME = 'application/json'
 const PREFIX = 'kernel://orgs/{organization}/projects/{project}'
 
 export function resourcesFor(hidden: readonly McpToolset[]): Resources {
-  const kinds = KINDS.filter(({ toolset }) => !hidden.includes(toolset))
+  const kinds = Object.entries(KINDS).filter(([name]) => !hidden.includes(toolsetOf(name)!))
   return {
-    templates: kinds.flatMap(({ name, title }) => [
+    templates: kinds.flatMap(([name, { title }]) => [
       { uriTemplate: `${PREFIX}/${name}`, name, title, description: `${title} of a project: the ${PAGE} newest.`, mimeType: MIME },
       { uriTemplate: `${PREFIX}/${name}/{id}`, name: `${name}-one`, title: `${title}: one`, description: 'One of them, by its id or name.', mimeType: MIME },
     ]),
     async read(uri, api) {
       const [, organization, project, name, called] = /^kernel:\/\/orgs\/([^/?#]+)\/projects\/([^/?#]+)\/([a-z-]+)(?:\/([^/?#]+))?$/.exec(uri) ?? []
-      const kind = kinds.find((one) => one.name === name)
+      const [, kind] = kinds.find(([one]) => one === name) ?? []
       if (!kind || organization !== ORGANIZATION) return undefined
       const [of, one] = [project!, called].map((part) => (part === undefined ? undefined : decoded(part)))
       if (of === undefined || (called !== undefined && one === undefined)) return undefined
       const inProject = api.forProject(of)
-      const value = one === undefined ? await kind.list(inProject) : await kind.get(inProject, one)
-      return value && { uri, mimeType: MIME, text: boundedJson(value) }
+      const list = async (query: object) => (await inProject.call(kind.list, { query: { limit: PAGE, ...query } } as Input<Callable>)) as unknown as Page<Named>
+      const value =
+        one === undefined
+          ? itemsOf(briefly(await list({})))
+          : kind.get
+            ? await inProject.call(kind.get, { params: { id_or_name: one } } as Input<Callable>)
+            : (await list({ query: one })).items.find(({ id, app_name }) => id === one || app_name === one)
+      return value === undefined ? undefined : { uri, mimeType: MIME, text: boundedJson(value) }
     },
   }
 }

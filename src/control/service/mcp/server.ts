@@ -3,7 +3,7 @@ import type { Server } from '@modelcontextprotocol/server'
 import type { Log } from '../../../base/log.ts'
 import { VERSION } from '../../../base/version.ts'
 import { Fault, fault } from '../../../http/fault.ts'
-import { Refused, type Api } from './api.ts'
+import { refusalOf, type Api } from './api.ts'
 import { PROMPTS, promptText } from './prompts.ts'
 import type { Resources } from './resources.ts'
 import { errorResult, type Result } from './results.ts'
@@ -46,7 +46,8 @@ export function mcpServer(sdk: Sdk, { tools, resources, log, apiUntil }: Parts):
   server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: resources.templates }))
   server.setRequestHandler('resources/read', async ({ params: { uri } }, { mcpReq: { signal } }) => {
     const found = await timed(signal, (until) => resources.read(uri, apiUntil(until))).catch((error: unknown) => {
-      if (error instanceof Fault || error instanceof Refused) throw invalid(`${error.message} [code: ${error.code}]`)
+      const known = refusalOf(error)
+      if (known) throw invalid(`${known.message} [code: ${known.code}]`)
       log.error({ err: error }, 'a resource could not be read')
       throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, 'something went wrong on our side')
     })

@@ -1,12 +1,12 @@
-// What a tool is: its input, made of fields; and its actions, each with the fields that it needs and takes.
+// What a tool is: calls of the API under names for agents. What a call takes, with which limits, is what its route says; a tool adds a sentence to each field.
 import { z } from 'zod'
-import type { McpToolset } from '../../../base/mcp-toolsets.ts'
-import { checked, Fault, fault, type FieldProblem } from '../../../http/fault.ts'
-import { withoutNulls } from '../../../http/not-given.ts'
-import { Refused, type Api } from './api.ts'
-import { errorResult, type Result } from './results.ts'
-
-export type Fields = Record<string, z.ZodType>
+import { toolsetOf, type McpToolset } from '../../../base/mcp-toolsets.ts'
+import type { Answer, Callable } from '../../../http/client.ts'
+import { checked, fault, type FieldProblem } from '../../../http/fault.ts'
+import type { Page } from '../../../http/route.ts'
+import { refusalOf, type Api } from './api.ts'
+import { either, schemaAt, shown, type Json } from './fields.ts'
+import { errorResult, jsonResult, textResult, type Result } from './results.ts'
 
 /** Hints for hosts that ask their user first. */
 interface Hints {
@@ -21,134 +21,210 @@ export interface Tool {
   toolset: McpToolset | undefined
   /** As hosts list it. */
   listed: { name: string; title: string; description: string; inputSchema: { type: 'object'; [key: string]: unknown }; annotations: Hints & { title: string } }
-  /** Never throws: whatever fails is told as an error of the tool. */
+  /** What it does, without the input. Never throws for what is meant for callers: that is an error of the tool. */
   call(given: unknown, api: Api): Promise<Result>
 }
 
-/** One action, which gets what was given of its fields, checked. */
+/** What a tool was given. */
+// oxlint-disable-next-line typescript/no-explicit-any
+export type Given = Record<string, any>
+/** The parts of a call. */
+export type Parts = Record<(typeof PARTS)[number], Given>
+const PARTS = ['params', 'query', 'body'] as const
+
+/** One thing that a tool does: a call of a route, with what is different for a tool; or something of its own. */
 interface Action {
-  needs: readonly string[]
-  takes: readonly string[]
-  run(input: never, api: Api): Promise<Result>
+  route?: Callable
+  /** Part of every call. */
+  with?: Partial<Parts>
+  /** Fields of the tool that are of other actions, although the route has them. */
+  without?: readonly string[]
+  /** Fields that no route has. They are not part of the call by themselves. */
+  own?: Record<string, z.ZodType>
+  /** Changes the call. @throws fault for fields that do not go together */
+  edit?: (call: Parts, given: Given) => void
+  /** What is told of an answer, instead of the answer. */
+  answer?: (value: never, given: Given) => unknown
+  /** Instead of a route. */
+  run?: (given: Given, api: Api) => Promise<unknown>
 }
 
-type Given<F extends Fields, N extends keyof F, T extends keyof F> = { [K in N]: z.input<F[K]> } & { [K in T]?: z.input<F[K]> | undefined }
+/** A call of a route. */
+export const act = <R extends Callable>(
+  route: R,
+  more: Omit<Action, 'route' | 'run' | 'answer'> & { answer?: (value: Answer<R>, given: Given) => unknown },
+): Action => ({ route, ...more })
 
-type On<F extends Fields> = <const N extends (keyof F & string)[] = [], const T extends (keyof F & string)[] = []>(
-  fields: { needs?: N; takes?: T },
-  run: (input: Given<F, N[number], T[number]>, api: Api) => Promise<Result>,
-) => Action
-
-interface ToolSpec<F extends Fields> {
+type ToolSpec = {
   name: string
-  toolset?: McpToolset
   title: string
   description: string
   hints?: Partial<Hints>
-  /** By name, each with a description. */
-  fields: F
+  /** A sentence for each field, with the field's path in the routes when it has another one there, or several. */
+  fields: Record<string, string | readonly [path: string, words: string]>
   /** False for tools of the whole organization. */
   hasProject?: boolean
-  /** The fields by what the API calls them in its errors. */
-  asFields?: Readonly<Record<string, string>>
-}
+} & ({ actions: Record<string, Action | Callable>; does?: undefined } | { /** The only thing that it does. */ does: Action | Callable; actions?: undefined })
 
 const HINTS: Hints = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false }
 
+const Project = z.string().min(1).max(255).optional()
 const PROJECT = {
-  project: z.string().min(1).max(255).describe('Name or id of the project to work in. Without it: the project of the connection, or the default project.'),
-  project_id: z.string().min(1).max(255).describe('Deprecated: use project.'),
+  project: Project.describe('Name or id of the project to work in. Without it: the project of the connection, or the default project.'),
+  project_id: Project.describe('Deprecated: use project.'),
 }
 
-/** Pages of lists. */
-export const paging = {
-  limit: z.int().min(1).max(100).describe('Most results of one page.'),
-  offset: z.int().min(0).max(1_000_000_000).describe('Where the page begins: next_offset of the page before.'),
+/** A field of an action: its schema, and its place in the call if it has one. */
+interface Field {
+  name: string
+  schema: z.ZodType
+  isRequired: boolean
+  place?: { part: keyof Parts; path: string[] }
 }
 
-/** The schema of a field of a contract without its default, which the route itself applies, and without being optional. */
-export function field<S extends z.ZodType>(schema: S, description: string): z.ZodType<NonNullable<z.output<S>>, NonNullable<z.input<S>>> {
-  let bare: z.ZodType = schema
-  while (bare instanceof z.ZodOptional || bare instanceof z.ZodDefault || bare instanceof z.ZodNullable) bare = bare.unwrap() as z.ZodType
-  return bare.describe(description) as never
-}
-
-/** A tool whose field `action` says what is done. */
-export function tool<F extends Fields>(spec: ToolSpec<F>, actionsOf: (on: On<F>) => Record<string, Action>): Tool {
-  const actions = actionsOf(({ needs = [], takes = [] }, run) => ({ needs, takes, run }) as never)
-  const names = Object.keys(actions)
-  const usedBy = (name: string) => names.filter((action) => [...actions[action]!.needs, ...actions[action]!.takes].includes(name))
-  const described = Object.fromEntries(
-    Object.entries(spec.fields).map(([name, schema]) => [name, schema.describe(`(${usedBy(name).join(', ')}) ${schema.description ?? ''}`).optional()]),
-  )
-  const schema = z.strictObject({ action: z.enum(names as [string, ...string[]]).describe('What to do.'), ...projectFields(spec), ...described })
-  return make(spec, schema, (input) => {
-    const name = input.action as string
-    const action = actions[name]!
-    const isUsed = new Set(['action', ...Object.keys(PROJECT), ...action.needs, ...action.takes])
-    const problems: FieldProblem[] = [
-      ...action.needs.filter((needed) => input[needed] === undefined).map((needed) => ({ field: needed, problem: `is required for ${name}` })),
-      ...Object.keys(input)
-        .filter((given) => !isUsed.has(given))
-        .map((given) => ({ field: given, problem: `is not for ${name}, only for ${usedBy(given).join(', ')}` })),
-    ]
-    if (problems.length > 0) throw fault.invalid(problems)
-    return { name, run: ({ action: _, ...given }, api) => action.run(given as never, api) }
+/** The fields of a tool that an action takes. */
+function fieldsOf({ fields }: ToolSpec, { route, own = {}, without = [], with: preset = {} }: Action): Field[] {
+  return Object.entries(fields).flatMap(([name, words]): Field[] => {
+    if (own[name]) return [{ name, schema: own[name], isRequired: !own[name].isOptional() }]
+    if (!route || without.includes(name)) return []
+    for (const path of (typeof words === 'string' ? name : words[0]).split(' ').map((text) => text.split('.')))
+      for (const part of PARTS) {
+        const found = schemaAt(route[part], path)
+        if (found) return [{ name, ...found, isRequired: found.isRequired && !(path[0]! in (preset[part] ?? {})), place: { part, path } }]
+      }
+    return []
   })
 }
 
-/** A tool that does one thing. */
-export function single<F extends Fields, const N extends (keyof F & string)[]>(
-  spec: ToolSpec<F> & { needs: N },
-  run: (input: Given<F, N[number], Exclude<keyof F, N[number]>>, api: Api) => Promise<Result>,
-): Tool {
-  const fields = Object.fromEntries(Object.entries(spec.fields).map(([name, schema]) => [name, spec.needs.includes(name) ? schema : schema.optional()]))
-  return make(spec, z.strictObject({ ...projectFields(spec), ...fields }), () => ({ name: undefined, run: run as never }))
+const placeOf = ({ name, place }: Field): string => (place ? `${place.part}.${place.path.join('.')}` : name)
+
+/** Fields that do not belong to an action, and characters of their names, in one error. */
+const MAX_FOREIGN = 100
+
+/** Tells what an action is not given, or given for nothing. Fields of one place are names for the same thing. */
+function problemsOf(action: string, fields: Field[], given: Given, usedBy: (name: string) => string[]): FieldProblem[] {
+  const foreign = Object.keys(given).filter((name) => !fields.some((field) => field.name === name))
+  return [
+    ...[...Map.groupBy(fields, placeOf).values()].flatMap(([first, ...others]) => {
+      const [one, another] = [first!, ...others].filter(({ name }) => given[name] !== undefined)
+      if (another) return [{ field: one!.name, problem: `cannot be given together with ${another.name}` }]
+      const names = others.map(({ name }) => `, or ${name}`).join('')
+      return one || !first!.isRequired ? [] : [{ field: first!.name, problem: `is required${action && ` for ${action}`}${names}` }]
+    }),
+    ...foreign.slice(0, MAX_FOREIGN).map((name) => ({
+      field: name.slice(0, MAX_FOREIGN),
+      problem: usedBy(name).length > 0 ? `is not for ${action}, only for ${usedBy(name).join(', ')}` : 'there is no such property',
+    })),
+    // What the body has is checked by its route.
+    ...fields.flatMap(({ name, schema, place }) => (given[name] === undefined || place?.part === 'body' ? [] : checked(schema, given[name], name).problems)),
+  ]
 }
 
-const projectFields = ({ hasProject = true }: { hasProject?: boolean }) =>
-  hasProject ? { project: PROJECT.project.optional(), project_id: PROJECT.project_id.optional() } : {}
-
-type Input = Record<string, unknown>
-
-function make<F extends Fields>(
-  spec: ToolSpec<F>,
-  schema: z.ZodType,
-  chosen: (input: Input) => { name: string | undefined; run: (input: Input, api: Api) => Promise<Result> },
-): Tool {
-  const { $schema: _, ...inputSchema } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', reused: 'inline' }) as {
-    type: 'object'
-    $schema?: string
+/** The call of an action that was given this. */
+function callOf(fields: Field[], given: Given, preset: Partial<Parts>): Parts {
+  const call: Parts = { params: { ...preset.params }, query: { ...preset.query }, body: { ...preset.body } }
+  for (const { name, place } of fields) {
+    if (!place || given[name] === undefined) continue
+    let at: Given = call[place.part]
+    for (const [index, key] of place.path.slice(0, -1).entries()) at = at[key] ??= place.path[index + 1] === '0' ? [] : {}
+    at[place.path.at(-1)!] = given[name]
   }
-  const { name, title, description, toolset, hints, hasProject = true, asFields = {} } = spec
+  return call
+}
+
+/** The message of a route with the names that its fields have here. What is said of an object is said of all its fields. */
+function renamed(message: string, fields: readonly Field[]): string {
+  return message.replaceAll(/(?<=^|; )[\w.]+(?=: )/g, (path) => {
+    const named = (isThere: (own: string) => boolean) => fields.filter(({ place }) => place && isThere(place.path.join('.'))).map(({ name }) => name)
+    const [exact] = named((own) => own === path)
+    return (exact ?? named((own) => own.startsWith(`${path}.`)).join(', ')) || path
+  })
+}
+
+export function tool(spec: ToolSpec): Tool {
+  const { name, title, description, hints, hasProject = true } = spec
+  const actions = new Map(
+    Object.entries(spec.actions ?? { '': spec.does }).map(([called, one]) => {
+      const action: Action = 'path' in one ? { route: one } : one
+      return [called, { ...action, fields: fieldsOf(spec, action) }]
+    }),
+  )
+  const usedBy = (field: string) => [...actions].filter(([, { fields }]) => fields.some((one) => one.name === field)).map(([called]) => called)
+
+  function properties(): Json {
+    const all = [...actions.values()].flatMap(({ fields }) => fields)
+    const described = Object.entries(spec.fields).map(([field, words]) => {
+      const schemas = all.filter((one) => one.name === field).map(({ schema }) => shown(schema))
+      const usual = schemas.map((schema) => schema.default).find(isSaid)
+      const text = typeof words === 'string' ? words : words[1]
+      const schema = schemas.map(({ default: _, ...rest }) => rest).reduce(either)
+      const parts = [spec.actions ? `(${usedBy(field).join(', ')})` : '', text, usual === undefined ? '' : `Default ${usual}.`]
+      return [field, { ...schema, description: parts.filter((part) => part !== '').join(' ') }]
+    })
+    const projects = hasProject ? Object.entries(PROJECT).map(([field, schema]) => [field, shown(schema)]) : []
+    const action = { type: 'string', enum: [...actions.keys()], description: 'What to do.' }
+    return { ...(spec.actions && { action }), ...Object.fromEntries([...projects, ...described]) }
+  }
+  const required = spec.actions ? ['action'] : actions.get('')!.fields.flatMap((field) => (field.isRequired ? field.name : []))
+  const inputSchema = { type: 'object' as const, properties: properties(), ...(required.length > 0 && { required }), additionalProperties: false }
+
+  async function run(called: string, all: Given, api: Api): Promise<Result> {
+    const { fields, route, run: own, edit, answer, with: preset = {} } = actions.get(called)!
+    const isOwn = (name: string) => fields.some((field) => field.name === name && !field.place)
+    const others = Object.entries(all).filter(([field]) => !(hasProject && field in PROJECT))
+    const given: Given = Object.fromEntries(others.map(([field, value]) => [field, isOwn(field) ? withoutNulls(value) : value]))
+    const { project, project_id: id } = hasProject ? (all as { project?: string; project_id?: string }) : {}
+    const problems = [
+      ...problemsOf(called, fields, given, usedBy),
+      ...Object.entries({ project, project_id: id }).flatMap(([field, value]) => checked(PROJECT.project, value, field).problems),
+    ]
+    if (problems.length > 0) throw fault.invalid(problems)
+    if (project !== undefined && id !== undefined && project !== id) throw fault.field('project_id', 'is deprecated, and cannot differ from project')
+    const inProject = api.forProject(project ?? id)
+    if (own) return resultOf(await own(given, inProject))
+    const call = callOf(fields, given, preset)
+    edit?.(call, given)
+    const value = (await inProject.call(route!, call as never)) as never
+    return resultOf(answer ? answer(value, given) : (value ?? `The action ${called} is done.`))
+  }
+
   return {
     name,
-    toolset,
+    toolset: toolsetOf(name),
     listed: { name, title, description, inputSchema, annotations: { title, ...HINTS, ...hints } },
     async call(given, api) {
-      let doing: string | undefined
+      let called = ''
       try {
-        const input = withoutNulls(schema, given ?? {}) as Input
-        const { problems } = checked(schema, input)
-        if (problems.length > 0) throw fault.invalid(problems)
-        const { name: action, run } = chosen(input)
-        doing = action
-        const { project, project_id: id, ...rest } = input
-        if (!hasProject) return await run(input, api)
-        if (project !== undefined && id !== undefined && project !== id) throw fault.field('project_id', 'is deprecated, and cannot differ from project')
-        return await run(rest, api.forProject((project ?? id) as string | undefined))
+        // Hosts send null for what they do not set.
+        const { action, ...rest } = Object.fromEntries(Object.entries((given ?? {}) as object).filter(([, value]) => value !== null)) as Given
+        if (spec.actions && !actions.has(action as string)) throw fault.field('action', `must be one of ${[...actions.keys()].join(', ')}`)
+        if (spec.actions) called = action as string
+        return await run(called, spec.actions || action === undefined ? rest : { action, ...rest }, api)
       } catch (error) {
-        return refusal(name, doing, api, error, asFields)
+        const reason: unknown = api.signal.aborted ? api.signal.reason : error
+        const known = refusalOf(reason)
+        // It ends the call, and is logged.
+        if (!known) throw reason
+        return errorResult(`Error in ${name}${called && ` (${called})`}: ${renamed(known.message, actions.get(called)?.fields ?? [])} [code: ${known.code}]`)
       }
     },
   }
 }
 
-/** What a failed call answers. What is not meant for callers ends the call instead, and is logged. */
-function refusal(name: string, action: string | undefined, api: Api, error: unknown, asFields: Readonly<Record<string, string>>): Result {
-  const reason: unknown = api.signal.aborted ? api.signal.reason : error
-  const known = reason instanceof Refused || reason instanceof Fault ? reason : undefined
-  if (!known) throw reason
-  const message = known.message.replaceAll(/(?<=^|; )[\w.]+(?=: )/g, (field) => asFields[field] ?? field)
-  return errorResult(`Error in ${name}${action === undefined ? '' : ` (${action})`}: ${message} [code: ${known.code}]`)
+/** Whether a default is worth a word. */
+const isSaid = (value: unknown): value is string | number | true => typeof value === 'string' || value === true || (typeof value === 'number' && value !== 0)
+
+/** Without what is null in objects. Routes do that themselves with what they take. */
+const withoutNulls = (given: unknown): unknown => JSON.parse(JSON.stringify(given), (_, value: unknown) => (value === null ? undefined : value))
+
+/** What a tool answers: a text, content, or a value as JSON. Every list has the same form. */
+function resultOf(value: unknown): Result {
+  if (typeof value === 'string') return textResult(value)
+  if (Array.isArray(value)) return jsonResult(itemsOf({ items: value, nextOffset: undefined }))
+  if (typeof value !== 'object' || value === null) return jsonResult(value)
+  if ('content' in value) return value as Result
+  return jsonResult('nextOffset' in value ? itemsOf(value as Page<unknown>) : value)
 }
+
+/** A page of a list, as tools tell it. */
+export const itemsOf = <T>({ items, nextOffset }: Page<T>) => ({ items, has_more: nextOffset !== undefined, next_offset: nextOffset ?? null })

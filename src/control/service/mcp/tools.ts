@@ -1,18 +1,15 @@
 // All tools, in the order in which hosts list them.
-import type { SearchDocs } from './tools/docs.ts'
 import type { McpToolset } from '../../../base/mcp-toolsets.ts'
 import type { Tool } from './tool.ts'
 import { manageApps } from './tools/apps.ts'
 import { manageAuthConnections } from './tools/auth-connections.ts'
-import { manageBrowserPools } from './tools/browser-pools.ts'
-import { manageBrowsers } from './tools/browsers.ts'
+import { manageBrowserPools, manageBrowsers } from './tools/browsers.ts'
 import { computerAction } from './tools/computer.ts'
 import { manageCredentialProviders, manageCredentials } from './tools/credentials.ts'
-import { searchDocsTool } from './tools/docs.ts'
+import { searchDocsTool, type SearchDocs } from './tools/docs.ts'
 import { browserCurl, execCommand, executePlaywrightCode } from './tools/inside.ts'
 import { getConnectionContext, manageApiKeys, manageProjects } from './tools/organization.ts'
-import { manageExtensions, manageProfiles, manageReplays } from './tools/profiles.ts'
-import { manageProxies } from './tools/proxies.ts'
+import { manageExtensions, manageProfiles, manageProxies, manageReplays } from './tools/profiles.ts'
 
 /** The tools of the families that are not hidden. Who a connection is can always be asked. */
 export function toolsFor(searchDocs: SearchDocs, hidden: readonly McpToolset[]): Map<string, Tool> {

@@ -3,8 +3,7 @@ import { z } from 'zod'
 import { CATEGORIES } from '../../../../agent/telemetry/contract.ts'
 import { fault } from '../../../../http/fault.ts'
 import { telemetryArchive } from '../../../sessions/telemetry/contract.ts'
-import type { Api } from '../api.ts'
-import { jsonResult, type Result } from '../results.ts'
+import { act, itemsOf } from '../tool.ts'
 
 /** Fields of events that compact ones never have, and from how many characters on others are left out. */
 const LARGE_FIELDS = new Set(['body', 'headers', 'post_data', 'png'])
@@ -12,53 +11,32 @@ const LARGE = 8 * 1024
 /** Most whole events of one answer. */
 const MOST_WHOLE = 5
 
-const query = telemetryArchive.listTelemetryEvents.query.shape
-
 export const telemetryFields = {
-  categories: z.array(z.enum(CATEGORIES)).min(1).describe('Only events of these categories. A page may be empty while has_more is true.'),
-  since: query.since
-    .unwrap()
-    .describe('Events at or after it: a time (RFC 3339), or how long ago ("30m"). Default: the start of the session. Not with order desc.'),
-  until: query.until.unwrap().describe('Events before it, in the same forms.'),
-  order: z.enum(['asc', 'desc']).describe('Oldest first (default), or newest first, which finds a recent failure without paging.'),
-  compact: z
-    .boolean()
-    .describe(
-      `Default true: bodies, headers, pictures and fields above 8 KiB are left out, and omitted_fields names them. false needs categories and a limit of at most ${MOST_WHOLE}.`,
-    ),
+  categories: 'Only events of these categories. A page may be empty while has_more is true.',
+  since: 'Events at or after it: a time (RFC 3339), or how long ago ("30m"). Default: the start of the session. Not with order desc.',
+  until: 'Events before it, in the same forms.',
+  order: 'Oldest first, or newest first, which finds a recent failure without paging.',
+  compact: `Default true: bodies, headers, pictures and fields above 8 KiB are left out, and omitted_fields names them. false needs categories and a limit of at most ${MOST_WHOLE}.`,
 }
 
-interface Given {
-  session_id: string
-  categories?: (typeof CATEGORIES)[number][] | undefined
-  since?: string | undefined
-  until?: string | undefined
-  order?: 'asc' | 'desc' | undefined
-  compact?: boolean | undefined
-  limit?: number | undefined
-  offset?: number | undefined
-}
-
-export async function readTelemetry({ session_id, categories, compact = true, limit, offset, since, until, order }: Given, api: Api): Promise<Result> {
-  if (since !== undefined && order === 'desc') throw fault.field('since', 'cannot be given together with order desc; use until')
-  if (!compact) {
-    if (limit === undefined || limit > MOST_WHOLE) throw fault.field('limit', `must be given with compact false, and at most ${MOST_WHOLE}`)
-    if (categories === undefined || categories.includes('screenshot')) throw fault.field('categories', 'must be given with compact false, without screenshot')
-  }
-  // By itself the route begins five minutes ago.
-  const fromStart = offset === undefined && since === undefined && until === undefined && order !== 'desc'
-  const { items, ...page } = await api.call(telemetryArchive.listTelemetryEvents, {
-    params: { id: session_id },
-    query: { category: categories?.join(','), limit: limit ?? 100, offset, until, order, since: fromStart ? new Date(0).toISOString() : since },
-  })
-  const note =
-    page.has_more && !order
-      ? 'Oldest events first. If the end matters, use order "desc".'
-      : items.length === 0 && !page.has_more
-        ? 'No event matches.'
-        : undefined
-  return jsonResult({ items: compact ? items.map(compacted) : items, ...page, ...(note !== undefined && { note }) })
-}
+export const getTelemetry = act(telemetryArchive.listTelemetryEvents, {
+  own: { categories: z.array(z.enum(CATEGORIES)).min(1).optional(), compact: z.boolean().optional() },
+  edit({ query }, { categories, compact = true, limit, offset, since, until, order }) {
+    if (since !== undefined && order === 'desc') throw fault.field('since', 'cannot be given together with order desc; use until')
+    if (!compact && !(limit <= MOST_WHOLE)) throw fault.field('limit', `must be given with compact false, and at most ${MOST_WHOLE}`)
+    const named = categories as string[] | undefined
+    if (!compact && (!named || named.includes('screenshot'))) throw fault.field('categories', 'must be given with compact false, without screenshot')
+    // By itself the route begins five minutes ago.
+    if (offset === undefined && since === undefined && until === undefined && order !== 'desc') query.since = new Date(0).toISOString()
+    if (named) query.category = named.join(',')
+  },
+  answer(found, { compact = true, order }) {
+    const page = itemsOf(found)
+    const oldest = page.has_more && !order ? 'Oldest events first. If the end matters, use order "desc".' : undefined
+    const note = oldest ?? (page.items.length === 0 && !page.has_more ? 'No event matches.' : undefined)
+    return { ...page, items: compact ? page.items.map(compacted) : page.items, ...(note !== undefined && { note }) }
+  },
+})
 
 function compacted({ seq, event }: { seq: number; event: { ts: number; data?: unknown } & Record<string, unknown> }): object {
   const { ts, data, ...head } = event

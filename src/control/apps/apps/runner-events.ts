@@ -1,13 +1,12 @@
-// Client for the runner in an app's sandbox. Foreign code runs in there, so every answer is parsed and bounded.
-import type { Readable } from 'node:stream'
+// The events of a runner, as the service may store them. Foreign code runs beside a runner, so each is checked, and they come at a bounded rate.
 import { Bucket, type Rate } from '../../../base/bucket.ts'
 import { within } from '../../../base/wait.ts'
-import { call, CallFailed, openLines, openStream } from '../../../http/client.ts'
+import { call, openLines } from '../../../http/client.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
-import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, runner, type Ready, type Run, type RunnerEvent } from '../../../runner/contract.ts'
+import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, runner, type RunnerEvent } from '../../../runner/contract.ts'
 
-/** A running runner accepts a run or an acknowledgement at once. This bounds a machine that is overloaded. */
-const CALL_MS = 30_000
+/** A running runner begins to tell its events at once. This bounds a machine that is overloaded. */
+const BEGIN_MS = 30_000
 /** Limit on one event, in bytes: an output or a line as JSON text (six bytes for a control character), and its envelope. */
 const MAX_EVENT_BYTES = 6 * Math.max(MAX_OUTPUT_BYTES, MAX_LOG_LINE) + 64 * 1024
 
@@ -27,61 +26,35 @@ const MAX_JOINED = 512 * 1024
 /** What an event costs besides its text. */
 const EVENT_COST = 100
 
-/** The runner cannot use the archive. The message says why. */
-export class ArchiveRefused extends Error {}
-
-export interface RunnerClient {
-  /** Uploads a build's zip. Resolves when the runner has all of it. @throws ArchiveRefused, or the error of the upload */
-  sendArchive(content: Readable, signal: AbortSignal): Promise<void>
-  /** Opens the packed code, when there is any. The reader bounds it. @throws CallFailed */
-  packedCode(signal: AbortSignal): Promise<Readable>
-  /** Resolves when the app is loaded or has failed to load. */
-  ready(signal: AbortSignal): Promise<Ready>
-  /** Gives the runner its run. A runner takes only one. */
-  run(run: Run, signal: AbortSignal): Promise<void>
-  /**
-   * Events after `after`, in batches as they come, until the runner's last. A gap in the sequence, an event of the wrong shape, or a connection
-   * that ends before the last event ends it with an error.
-   */
-  events(after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]>
-  /** Lets the runner drop events that have been stored. */
-  acknowledge(seq: number, signal: AbortSignal): Promise<void>
-}
-
-export function runnerClient(endpoint: Endpoint): RunnerClient {
-  const bounded = (signal: AbortSignal) => AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)])
-  return {
-    async sendArchive(content, signal) {
-      await call(endpoint, runner.sendArchive, { body: content }, { signal }).catch((error: unknown) => {
-        if (!(error instanceof CallFailed)) throw error
-        if (error.status === runner.sendArchive.reply.status) throw error
-        throw error.status === undefined ? error.cause : new ArchiveRefused(error.reason)
-      })
-    },
-    packedCode: (signal) => openStream(endpoint, runner.packedCode, {}, signal),
-    ready: (signal) => call(endpoint, runner.ready, {}, { signal }),
-    run: (run, signal) => call(endpoint, runner.run, { body: run }, { signal: bounded(signal) }),
-    acknowledge: (seq, signal) => call(endpoint, runner.acknowledge, { body: { seq } }, { signal: bounded(signal) }),
-    async *events(after, signal) {
-      const late = new AbortController()
-      const options = { signal: AbortSignal.any([signal, late.signal]), maxLineBytes: MAX_EVENT_BYTES, maxValues: MAX_VALUES }
-      const opening = openLines(endpoint, runner.events, { query: { after } }, options)
-      const batches = await within('a runner to tell its events', CALL_MS, opening, signal).catch((error: unknown) => {
-        late.abort(error)
-        throw error
-      })
-      let last = after
-      for await (const batch of batches) {
-        const wrong = batch.findIndex(({ seq }, at) => seq !== last + 1 + at)
-        if (wrong !== -1) throw new Error(`event ${batch[wrong]!.seq} of the runner came where ${last + 1 + wrong} was due`)
-        last += batch.length
-        yield batch.map(storable)
-        if (batch.some(({ type }) => type !== 'log')) return
-      }
-      throw new Error('the runner ended before its last event')
-    },
+/**
+ * Events after `after`, in batches as they come, until the runner's last. A gap in the sequence, an event of the wrong shape, or a connection
+ * that ends before the last event ends it with an error.
+ */
+export async function* runnerEvents(endpoint: Endpoint, after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]> {
+  const late = new AbortController()
+  const options = { signal: AbortSignal.any([signal, late.signal]), maxLineBytes: MAX_EVENT_BYTES, maxValues: MAX_VALUES }
+  const opening = openLines(endpoint, runner.events, { query: { after } }, options)
+  const batches = await within('a runner to tell its events', BEGIN_MS, opening, signal).catch((error: unknown) => {
+    late.abort(error)
+    throw error
+  })
+  let last = after
+  for await (const batch of batches) {
+    const wrong = batch.findIndex(({ seq }, at) => seq !== last + 1 + at)
+    if (wrong !== -1) throw new Error(`event ${batch[wrong]!.seq} of the runner came where ${last + 1 + wrong} was due`)
+    last += batch.length
+    yield batch.map(storable)
+    if (batch.some(({ type }) => type !== 'log')) return
   }
+  throw new Error('the runner ended before its last event')
 }
+
+/** Lets the runner drop events that have been stored. If this is lost, it keeps them and sends them again. */
+export const acknowledge = (endpoint: Endpoint, seq: number, signal: AbortSignal): Promise<void> =>
+  call(endpoint, runner.acknowledge, { body: { seq } }, { signal: inTime(runner.acknowledge, signal) }).catch(() => {})
+
+/** As long as a call may take by its route. The runner itself ends none: it may be overloaded. */
+export const inTime = ({ deadlineMs }: { deadlineMs: number }, signal: AbortSignal): AbortSignal => AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)])
 
 /** A runner's event in a form that the store can hold: valid times, lines within their limit, no U+0000. */
 function storable(event: RunnerEvent): RunnerEvent {

@@ -2,24 +2,23 @@
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { session } from '../../../agent/session/contract.ts'
 import { within } from '../../../base/wait.ts'
 import { MAX_LOG_LINE, type RunnerEvent } from '../../../runner/contract.ts'
 import { CALLS } from '../../../runner/limits.ts'
-import { ArchiveRefused, paced, runnerClient, type RunnerClient } from './runner-client.ts'
+import type { Endpoint } from '../../../http/endpoint.ts'
+import { paced, runnerEvents } from './runner-events.ts'
 
 const signal = new AbortController().signal
 
 /** A runner that answers every request in this way. */
-async function runner(answer: (response: ServerResponse) => void): Promise<{ client: RunnerClient } & AsyncDisposable> {
+async function runner(answer: (response: ServerResponse) => void): Promise<{ endpoint: Endpoint } & AsyncDisposable> {
   const server = createServer((request, response) => void request.resume().on('end', () => answer(response)))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const client = runnerClient({ host: '127.0.0.1', port: (server.address() as AddressInfo).port })
   return {
-    client,
+    endpoint: { host: '127.0.0.1', port: (server.address() as AddressInfo).port },
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
       server.close()
@@ -30,7 +29,7 @@ async function runner(answer: (response: ServerResponse) => void): Promise<{ cli
 async function received(...events: unknown[]): Promise<RunnerEvent[]> {
   await using said = await runner((response) => response.end(events.map((event) => `${JSON.stringify(event)}\n`).join('')))
   const read: RunnerEvent[] = []
-  for await (const stretch of said.client.events(0, signal)) read.push(...stretch)
+  for await (const stretch of runnerEvents(said.endpoint, 0, signal)) read.push(...stretch)
   return read
 }
 const log = (seq: number, line: string, at = new Date().toISOString()) => ({ seq, at, type: 'log', line })
@@ -78,18 +77,6 @@ describe('the events of a runner', () => {
 
 test('a runner is watched by the same call as an agent', () => {
   expect(CALLS.watch).toEqual({ method: session.watchSession.method, path: session.watchSession.path })
-})
-
-describe('a refused archive', () => {
-  test.each([
-    ['{"message":"the zip has no end"}', 'the zip has no end'],
-    ['no JSON', 'no JSON'],
-  ])('is reported with the reason: %s', async (body, message) => {
-    await using said = await runner((response) => response.writeHead(400).end(body))
-    const refused: unknown = await said.client.sendArchive(Readable.from(['zip']), signal).catch((error: unknown) => error)
-    expect(refused).toBeInstanceOf(ArchiveRefused)
-    expect((refused as Error).message).toBe(message)
-  })
 })
 
 describe('events that come very fast', () => {
