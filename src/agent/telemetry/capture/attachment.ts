@@ -7,7 +7,7 @@ import type { Telemetry } from '../telemetry.ts'
 import type { Collector, Context } from './collector.ts'
 import { Losses } from './losses.ts'
 import { tabOpened } from './page.ts'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
 import { isInternal, MAX_RAW_URL, stepOf, text, Watched } from './watched.ts'
 
 /**

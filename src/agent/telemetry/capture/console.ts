@@ -6,7 +6,7 @@
 import { sleep } from '../../../base/wait.ts'
 import { CdpGone } from '../../chromium/cdp.ts'
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
-import type { Redaction } from '../redact.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
 import type { Telemetry } from '../telemetry.ts'
 import type { Collector, WatchedTarget } from './collector.ts'
 import { Budget } from './console/budget.ts'
@@ -22,7 +22,7 @@ const ANSWER_MS = 30_000
 /** A page that did not answer is asked again after this. */
 const AGAIN_MS = 1_000
 
-export function consoleCollector(secrets: Redaction): Collector {
+export function consoleCollector(secrets: Secrets): Collector {
   return {
     categories: ['console'],
     types: ['page', 'iframe', 'worker', 'service_worker', 'shared_worker'],
@@ -47,7 +47,7 @@ export function consoleCollector(secrets: Redaction): Collector {
 class ConsoleWatch {
   readonly #target: WatchedTarget
   readonly #telemetry: Telemetry
-  readonly #secrets: Redaction
+  readonly #secrets: Secrets
   readonly #lines: Lines
   readonly #losses: Losses
   readonly #listeners: (() => void)[]
@@ -60,7 +60,7 @@ class ConsoleWatch {
   #isPaused = false
   #release: NodeJS.Timeout | undefined
 
-  constructor(target: WatchedTarget, telemetry: Telemetry, secrets: Redaction) {
+  constructor(target: WatchedTarget, telemetry: Telemetry, secrets: Secrets) {
     this.#target = target
     this.#telemetry = telemetry
     this.#secrets = secrets

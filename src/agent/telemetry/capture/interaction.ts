@@ -2,7 +2,7 @@
 import type { NewEvent } from '../telemetry.ts'
 import type { Collector } from './collector.ts'
 import { Losses } from './losses.ts'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
 import { text } from './watched.ts'
 import { worldOf, type Said } from './world.ts'
 

@@ -1,7 +1,7 @@
 // Tells of requests, their answers, and why they failed, as Chromium's Network domain sees them: of pages, frames in other processes, and workers.
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
-import { scrubHeaders, scrubHeadersAgain } from '../redact/headers.ts'
-import type { CutText, Redaction } from '../redact.ts'
+import { scrubHeaders, scrubHeadersAgain } from '../../../base/redact/headers.ts'
+import type { CutText, Secrets } from '../../../base/redact/redact.ts'
 import type { Telemetry } from '../telemetry.ts'
 import type { Collector, Context, WatchedTarget } from './collector.ts'
 import { Losses } from './losses.ts'
@@ -48,7 +48,7 @@ const isToken = (requestId: string): boolean => !requestId.includes('.')
 
 const hasNoBody = ({ method, head }: Flight): boolean => method === 'HEAD' || (head !== undefined && [204, 205, 304].includes(head.status))
 
-export function networkCollector(secrets: Redaction): Collector {
+export function networkCollector(secrets: Secrets): Collector {
   const held: Held = { length: 0 }
   const moving: Moving = new Map()
   const gate = new BodyGate()
@@ -83,7 +83,7 @@ interface Shared {
 class NetworkWatch {
   readonly #target: WatchedTarget
   readonly #telemetry: Telemetry
-  readonly #secrets: Redaction
+  readonly #secrets: Secrets
   readonly #moving: Moving
   readonly #flights: Flights
   readonly #bodies: Bodies
@@ -91,7 +91,7 @@ class NetworkWatch {
   readonly #budget = new Budget()
   readonly #listeners: (() => void)[]
 
-  constructor(target: WatchedTarget, telemetry: Telemetry, secrets: Redaction, { held, moving, gate }: Shared) {
+  constructor(target: WatchedTarget, telemetry: Telemetry, secrets: Secrets, { held, moving, gate }: Shared) {
     this.#target = target
     this.#telemetry = telemetry
     this.#secrets = secrets

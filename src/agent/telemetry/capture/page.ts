@@ -5,7 +5,7 @@ import type { NewEvent, Telemetry } from '../telemetry.ts'
 import type { Collector, WatchedTarget } from './collector.ts'
 import { Losses } from './losses.ts'
 import { Budget } from './page/budget.ts'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
 import { addressOf, isInternal, MAX_RAW_URL, text } from './watched.ts'
 import { withhold } from './withheld.ts'
 

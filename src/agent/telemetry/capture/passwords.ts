@@ -1,7 +1,7 @@
 // Learns what is typed into password-like fields, or is filled in there, so that it is kept out of all events. It works whatever is captured in Chromium.
 import { CDP_CATEGORIES } from '../contract.ts'
 import type { Collector } from './collector.ts'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
 import { worldOf } from './world.ts'
 
 const MAX_LENGTH = 256

@@ -8,7 +8,7 @@ import { CDP_CATEGORIES } from '../contract.ts'
 import type { Telemetry } from '../telemetry.ts'
 import { Attachment } from './attachment.ts'
 import type { Collector } from './collector.ts'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
 import { stepOf } from './watched.ts'
 
 /** How long a change of what is captured, or a restart of Chromium, waits for the capture. On an idle machine it needs some ten milliseconds. */

@@ -7,7 +7,7 @@ import type { EventName, Protocol } from '../../chromium/cdp-protocol.ts'
 import type { Telemetry } from '../telemetry.ts'
 import type { Collector, Context, WatchedTarget } from './collector.ts'
 import { Losses } from './losses.ts'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
 import { withhold } from './withheld.ts'
 import { worldOf } from './world.ts'
 

@@ -1,8 +1,8 @@
 // Console calls as texts: what a person would read, bounded, without secrets.
 import type { Protocol } from '../../../chromium/cdp-protocol.ts'
-import { secretKind } from '../../redact/names.ts'
-import { REDACTED } from '../../redact/ranges.ts'
-import { announcedPlaces, announcesSecret, type CutText, type Redaction } from '../../redact.ts'
+import { secretKind } from '../../../../base/redact/names.ts'
+import { REDACTED } from '../../../../base/redact/ranges.ts'
+import { announcedPlaces, announcesSecret, type CutText, type Secrets } from '../../../../base/redact/redact.ts'
 
 const MAX_TEXT_BYTES = 4096
 /** All arguments of a call, in bytes. */
@@ -24,9 +24,9 @@ export interface Call {
 }
 
 export class Lines {
-  readonly #secrets: Redaction
+  readonly #secrets: Secrets
 
-  constructor(secrets: Redaction) {
+  constructor(secrets: Secrets) {
     this.#secrets = secrets
   }
 
@@ -97,7 +97,7 @@ export function exceptionText({ text, exception }: Protocol.Runtime.ExceptionDet
 }
 
 /** A stack as events hold it: not longer than a person reads. */
-export function stackOf(stack: Protocol.Runtime.StackTrace | undefined, secrets: Redaction, left = MAX_FRAMES, depth = 0): object | undefined {
+export function stackOf(stack: Protocol.Runtime.StackTrace | undefined, secrets: Secrets, left = MAX_FRAMES, depth = 0): object | undefined {
   if (!stack || left <= 0 || (stack.callFrames.length === 0 && !stack.parent)) return undefined
   // Frames of one stack are mostly of the same few files.
   const urls = new Map<string, string>()

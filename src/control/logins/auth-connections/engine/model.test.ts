@@ -4,7 +4,8 @@ import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { button, context, input, link, page, password, savedPage } from '../../../../../test/support/page-models.ts'
 import { interpretByModel, makeModelInterpreter, ModelAnswer, type ModelInterpreter } from './model.ts'
-import { redactPage, redactText } from './redact.ts'
+import { withoutPersonal } from '../../../../base/redact/texts.ts'
+import { redactPage } from './redact.ts'
 
 interface Asked {
   path: string | undefined
@@ -133,14 +134,14 @@ describe('a page that is shown to a model', () => {
     expect(text).toContain('[number]')
   })
   test('keeps words that are needed to understand it', () => {
-    expect(redactText('Enter the 6-digit code. Step 2 of 3. We value your privacy')).toBe('Enter the 6-digit code. Step 2 of 3. We value your privacy')
+    expect(withoutPersonal('Enter the 6-digit code. Step 2 of 3. We value your privacy')).toBe('Enter the 6-digit code. Step 2 of 3. We value your privacy')
     expect(redactPage(savedPage('django-login')).controls.map(({ label }) => label)).toContain('Username:')
   })
   test('has masks taken out of any length, in a time that grows with the text', () => {
-    expect(redactText('Sent to •••• 92 and ** - 7')).toBe('Sent to [number] and [number]')
+    expect(withoutPersonal('Sent to •••• 92 and ** - 7')).toBe('Sent to [number] and [number]')
     const began = performance.now()
     // A tenth of this is all that an agent tells of a page. Trying each length of a mask at each place would take half a minute.
-    expect(redactText(`${'*'.repeat(100_000)}-`)).toHaveLength(100_001)
+    expect(withoutPersonal(`${'*'.repeat(100_000)}-`)).toHaveLength(100_001)
     expect(performance.now() - began).toBeLessThan(3_000)
   })
 })

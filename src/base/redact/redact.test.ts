@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { scrubHeaders } from './redact/headers.ts'
-import { secretKind } from './redact/names.ts'
+import { scrubHeaders } from './headers.ts'
+import { secretKind } from './names.ts'
 import { announcedPlaces, announcesSecret, cutText, makeSecrets } from './redact.ts'
 
 const CANARY = 'cAnarY-7731'
@@ -72,7 +72,7 @@ test.each('newPwd loginPw cardPin pinCode smsCode verificationCode twoFactorCode
 )
 
 test('names of fields that people fill in with secrets are names of secrets in texts, too', () => {
-  const script = readFileSync(join(import.meta.dirname, 'capture/in-page/password-like.js'), 'utf8')
+  const script = readFileSync(join(import.meta.dirname, '../../agent/telemetry/capture/in-page/password-like.js'), 'utf8')
   const long = /const LONG =\s*\/(.+)\//.exec(script)![1]!.split('|')
   const short = [.../const SHORT = new Set\(\[([^\]]+)/.exec(script)![1]!.matchAll(/'(\w+)'/g)].map(([, word]) => word!)
   expect([long.length > 30, short.length > 15]).toEqual([true, true])
@@ -263,6 +263,10 @@ test.each([
   ['4111111111111111', '4111-1111-1111-1111'],
   ['p\u00e4ssw', 'pa\u0308ssw'],
   ['p\u00e4ssw', 'p%E4ssw'],
+  ['Hunter22', 'HUNTER22'],
+  ['p\u00e4ssw', 'p%25C3%25a4ssw'],
+  ['a"b\\c<d', String.raw`a\"b\\\\c<d`],
+  ['a&b<c', 'a&amp;b&lt;c'],
   ['\u043f\u0430\u0440\u043e\u043b', '%u043F%u0430%u0440%u043E%u043B'],
 ])('a learned value is found as pages change it: %j as %j', (value, form) => {
   const ours = makeSecrets()
