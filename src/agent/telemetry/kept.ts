@@ -1,5 +1,8 @@
 // The last events of the session, for readers. What pages make, in any amount, does not push out the last of what they cannot make.
 import type { TelemetryEvent } from './contract.ts'
+import type { KEPT } from './limits.ts'
+
+export type KeptLimits = typeof KEPT
 
 /** An event as it is sent. `type` is for filters. */
 export interface Kept {
@@ -9,20 +12,6 @@ export interface Kept {
   json: string
   /** The same without its picture, if it has one. */
   brief?: string
-}
-
-export interface KeptLimits {
-  events: number
-  /** In characters of JSON. */
-  length: number
-  /**
-   * What pictures have of that. Above it the oldest ones are left out of their events, which are truncated then: some twenty pictures would else be all that is
-   * kept of a session.
-   */
-  picturesLength: number
-  /** Events that pages cannot make: the last so many, with at most so many characters, stay however many events pages make. */
-  ownEvents: number
-  ownLength: number
 }
 
 /** Events in the order of their numbers; the oldest are forgotten first. */
@@ -90,6 +79,8 @@ export class KeptEvents {
   /** The numbers of the kept events that have their picture, and what those take. */
   readonly #pictures: number[] = []
   #picturesLength = 0
+  /** The number of the last event that was forgotten; 0: none was. */
+  forgotten = 0
 
   constructor(limits: KeptLimits) {
     this.#limits = limits
@@ -116,7 +107,8 @@ export class KeptEvents {
     const [pages, own] = [this.#pages, this.#own]
     const mayForgetOwn = own.count > ownEvents || own.length > ownLength
     const isOwn = pages.count === 0 || (mayForgetOwn && own.oldest!.seq < pages.oldest!.seq)
-    const { brief, json } = (isOwn ? own : pages).forget()
+    const { seq, brief, json } = (isOwn ? own : pages).forget()
+    this.forgotten = Math.max(this.forgotten, seq)
     if (brief === undefined) return
     this.#pictures.shift()
     this.#picturesLength -= json.length

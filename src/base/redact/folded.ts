@@ -1,12 +1,11 @@
 // A text in the form in which values are looked for: without escapes of URLs and JSON, in lower case. A value and all its usual encodings have the same form.
 import { unitsOf, type Units } from './units.ts'
 
-/** Characters, each with where it begins and ends in the text. */
+/** Characters, and where each begins and ends in the text: at its own place unless it is said. */
 export interface Folded {
   length: number
   codes: Uint16Array
-  starts: Uint32Array
-  ends: Uint32Array
+  places?: { starts: Uint32Array; ends: Uint32Array }
 }
 
 const [SPACE, PLUS, BACKSLASH] = [0x20, 0x2b, 0x5c]
@@ -16,7 +15,12 @@ const [SPACE, PLUS, BACKSLASH] = [0x20, 0x2b, 0x5c]
  * `a%22b` and `a%2522b` are the same.
  */
 export function folded({ codes, levels, starts, length }: Units): Folded {
-  const made = emptyOf(length)
+  const made = { length: 0, codes: new Uint16Array(length), places: { starts: new Uint32Array(length), ends: new Uint32Array(length) } }
+  const push = (code: number, start: number, end: number) => {
+    made.codes[made.length] = lower(code)
+    made.places.starts[made.length] = start
+    made.places.ends[made.length++] = end
+  }
   /** Where the backslashes before the next character begin. */
   let from = -1
   for (let at = 0; at < length;) {
@@ -27,8 +31,11 @@ export function folded({ codes, levels, starts, length }: Units): Folded {
     }
     const { code, units } = characterAt(codes, levels, at, length)
     const end = starts[at + units]!
-    const text = code > 0xffff ? [0xd800 + ((code - 0x10000) >> 10), 0xdc00 + ((code - 0x10000) & 0x3ff)] : [code === PLUS ? SPACE : code]
-    for (const unit of text) push(made, lower(unit), from < 0 ? starts[at]! : from, end)
+    const start = from < 0 ? starts[at]! : from
+    if (code > 0xffff) {
+      push(0xd800 + ((code - 0x10000) >> 10), start, end)
+      push(0xdc00 + ((code - 0x10000) & 0x3ff), start, end)
+    } else push(code === PLUS ? SPACE : code, start, end)
     at += units
     from = -1
   }
@@ -37,9 +44,10 @@ export function folded({ codes, levels, starts, length }: Units): Folded {
 
 /** The text as it is, in lower case. */
 export function lowered(text: string): Folded {
-  const made = emptyOf(text.length)
-  for (let at = 0; at < text.length; at++) push(made, lower(text.charCodeAt(at)), at, at + 1)
-  return made
+  const { length } = text
+  const codes = new Uint16Array(length)
+  for (let at = 0; at < length; at++) codes[at] = lower(text.charCodeAt(at))
+  return { length, codes }
 }
 
 export const foldedText = (text: string): string => textOf(folded(unitsOf(text)))
@@ -49,19 +57,6 @@ function textOf({ codes, length }: Folded): string {
   let text = ''
   for (let at = 0; at < length; at += 4096) text += String.fromCharCode(...codes.subarray(at, Math.min(length, at + 4096)))
   return text
-}
-
-const emptyOf = (length: number): Folded => ({
-  length: 0,
-  codes: new Uint16Array(length + 1),
-  starts: new Uint32Array(length + 1),
-  ends: new Uint32Array(length + 1),
-})
-
-function push(made: Folded, code: number, start: number, end: number): void {
-  made.codes[made.length] = code
-  made.starts[made.length] = start
-  made.ends[made.length++] = end
 }
 
 /** Unit by unit, so that places stay the same. */

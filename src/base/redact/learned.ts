@@ -159,9 +159,9 @@ export function makeLearned(): Learned {
     find(text, isCut) {
       prepare()
       if (index.isEmpty) return []
-      const found = index.find(folded(unitsOf(isCut ? withoutHalves(text) : text)), isCut)
-      // A value may itself look like something that is escaped, or an escape may have begun before it.
-      return ESCAPES.test(text) ? [...found, ...index.find(lowered(text), isCut)] : found
+      const found = index.find(lowered(text), isCut)
+      // What is not escaped is found in the text as it is: a value may look like something that is escaped, or an escape may have begun before it.
+      return ESCAPES.test(text) ? [...found, ...index.find(folded(unitsOf(isCut ? withoutHalves(text) : text)), isCut)] : found
     },
     forget() {
       for (const all of [values, ofField, ofSource, pending]) all.clear()

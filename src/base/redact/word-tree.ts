@@ -71,7 +71,8 @@ export class WordTree {
 
   /** Where words are: at each place the longest. All of the text where it takes too many steps to tell. `isCut`: its end may be the beginning of a word. */
   find(text: Folded, isCut: boolean): Range[] {
-    const { codes, starts, ends, length } = text
+    const { codes, places, length } = text
+    const range = (from: number, to: number): Range => (places ? [places.starts[from]!, places.ends[to - 1]!] : [from, to])
     const found: Range[] = []
     let left = MIN_STEPS + MAX_STEPS_EACH * length
     for (let from = 0; from <= length - HEAD; from++) {
@@ -89,8 +90,8 @@ export class WordTree {
         if (next.isEnd && this.#counts(text, from, to)) end = to
         at = next
       }
-      if (left < 0) return length === 0 ? [] : [[starts[0]!, ends[length - 1]!]]
-      if (end >= 0) found.push([starts[from]!, ends[end - 1]!])
+      if (left < 0) return [range(0, length)]
+      if (end >= 0) found.push(range(from, end))
     }
     return found
   }

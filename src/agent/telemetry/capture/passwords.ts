@@ -3,8 +3,7 @@ import { CDP_CATEGORIES } from '../contract.ts'
 import type { Collector } from './collector.ts'
 import type { Secrets } from '../../../base/redact/redact.ts'
 import { worldOf } from './world.ts'
-
-const MAX_LENGTH = 256
+import { MAX_PASSWORD } from '../limits.ts'
 
 export const passwords = (secrets: Pick<Secrets, 'learn'>): Collector => ({
   categories: CDP_CATEGORIES,
@@ -21,4 +20,4 @@ export const passwords = (secrets: Pick<Secrets, 'learn'>): Collector => ({
     }),
 })
 
-const isValue = (value: unknown): value is string => typeof value === 'string' && value.length <= MAX_LENGTH
+const isValue = (value: unknown): value is string => typeof value === 'string' && value.length <= MAX_PASSWORD
