@@ -46,15 +46,6 @@ class Queue {
     return first
   }
 
-  /** Puts another text in the place of one. */
-  replace(seq: number, change: (kept: Kept) => Kept): void {
-    const at = this.#after(seq - 1)
-    const before = this.#all[at]!
-    const kept = change(before)
-    this.#all[at] = kept
-    this.length += kept.json.length - before.json.length
-  }
-
   /** The first event after `seq`. */
   next(seq: number): Kept | undefined {
     return this.#all[this.#after(seq)]
@@ -76,8 +67,8 @@ export class KeptEvents {
   /** What pages may have made, and what they cannot make. */
   readonly #pages = new Queue()
   readonly #own = new Queue()
-  /** The numbers of the kept events that have their picture, and what those take. */
-  readonly #pictures: number[] = []
+  /** The kept events that have their picture, oldest first, and what those take. */
+  readonly #pictures: Kept[] = []
   #picturesLength = 0
   /** The number of the last event that was forgotten; 0: none was. */
   forgotten = 0
@@ -114,13 +105,16 @@ export class KeptEvents {
     this.#picturesLength -= json.length
   }
 
-  #addPicture({ seq, json }: Kept): void {
-    this.#pictures.push(seq)
-    this.#picturesLength += json.length
-    while (this.#picturesLength > this.#limits.picturesLength && this.#pictures.length > 1)
-      this.#pages.replace(this.#pictures.shift()!, ({ seq: oldest, type, json: whole, brief = '' }) => {
-        this.#picturesLength -= whole.length
-        return { seq: oldest, type, json: brief }
-      })
+  #addPicture(kept: Kept): void {
+    this.#pictures.push(kept)
+    this.#picturesLength += kept.json.length
+    while (this.#picturesLength > this.#limits.picturesLength && this.#pictures.length > 1) {
+      const oldest = this.#pictures.shift()!
+      const { json, brief = '' } = oldest
+      oldest.json = brief
+      delete oldest.brief
+      this.#picturesLength -= json.length
+      this.#pages.length -= json.length - brief.length
+    }
   }
 }

@@ -3,7 +3,7 @@ import type { Log } from '../../../base/log.ts'
 import { resultWithin } from '../../../base/wait.ts'
 import { CdpGone, type Cdp, type CdpChannel, type CdpSession } from '../../chromium/cdp.ts'
 import type { EventParams } from '../../chromium/cdp-protocol.ts'
-import type { Telemetry } from '../telemetry.ts'
+import type { Teller } from '../telemetry.ts'
 import type { Collector, Context } from './collector.ts'
 import { tabOpened } from './page.ts'
 import type { Secrets } from '../../../base/redact/redact.ts'
@@ -17,7 +17,7 @@ const FROM_PARENT = ['iframe', 'worker'] as const
 type Type = (typeof FROM_BROWSER)[number] | (typeof FROM_PARENT)[number]
 
 export interface AttachmentParts {
-  telemetry: Telemetry
+  telemetry: Teller
   secrets: Secrets
   log: Log
 }

@@ -7,7 +7,7 @@ import { sleep } from '../../../base/wait.ts'
 import { CdpGone } from '../../chromium/cdp.ts'
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
 import type { Secrets } from '../../../base/redact/redact.ts'
-import type { Telemetry } from '../telemetry.ts'
+import type { Teller } from '../telemetry.ts'
 import { cdpSource, type Collector, type WatchedTarget } from './collector.ts'
 import { exceptionText, lengthOf, Lines, stackOf } from './console/text.ts'
 import { Share } from './share.ts'
@@ -40,7 +40,7 @@ export function consoleCollector(secrets: Secrets): Collector {
 /** What is told of one target. */
 class ConsoleWatch {
   readonly #target: WatchedTarget
-  readonly #telemetry: Telemetry
+  readonly #telemetry: Teller
   readonly #secrets: Secrets
   readonly #lines: Lines
   readonly #share: Share<keyof typeof CONSOLE_A_SECOND>
@@ -53,7 +53,7 @@ class ConsoleWatch {
   #isPaused = false
   #release: NodeJS.Timeout | undefined
 
-  constructor(target: WatchedTarget, telemetry: Telemetry, secrets: Secrets) {
+  constructor(target: WatchedTarget, telemetry: Teller, secrets: Secrets) {
     this.#target = target
     this.#telemetry = telemetry
     this.#secrets = secrets

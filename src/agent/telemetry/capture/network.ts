@@ -2,7 +2,7 @@
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
 import { scrubHeaders, scrubHeadersAgain } from '../../../base/redact/headers.ts'
 import type { CutText, Secrets } from '../../../base/redact/redact.ts'
-import type { Telemetry } from '../telemetry.ts'
+import type { Teller } from '../telemetry.ts'
 import { cdpSource, type Collector, type Context, type WatchedTarget } from './collector.ts'
 import { Bodies, BodyGate } from './network/bodies.ts'
 import { bodyBytes, isBinary, isEndless, usesNetwork } from './network/content.ts'
@@ -68,7 +68,7 @@ interface Shared {
 /** What is told of one target. */
 class NetworkWatch {
   readonly #target: WatchedTarget
-  readonly #telemetry: Telemetry
+  readonly #telemetry: Teller
   readonly #secrets: Secrets
   readonly #moving: Moving
   readonly #flights: Flights
@@ -76,7 +76,7 @@ class NetworkWatch {
   readonly #share: Share<'requests'>
   readonly #listeners: (() => void)[]
 
-  constructor(target: WatchedTarget, telemetry: Telemetry, secrets: Secrets, { held, moving, gate }: Shared) {
+  constructor(target: WatchedTarget, telemetry: Teller, secrets: Secrets, { held, moving, gate }: Shared) {
     this.#target = target
     this.#telemetry = telemetry
     this.#secrets = secrets

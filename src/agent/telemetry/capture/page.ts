@@ -1,7 +1,7 @@
 // The life of pages: navigations, loading, what moves while it loads and when it comes to rest, tabs that are opened, pages that crash.
 import type { CdpSession } from '../../chromium/cdp.ts'
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
-import type { NewEvent, Telemetry } from '../telemetry.ts'
+import type { NewEvent, Teller } from '../telemetry.ts'
 import type { Collector, WatchedTarget } from './collector.ts'
 import type { Secrets } from '../../../base/redact/redact.ts'
 import { Share } from './share.ts'
@@ -55,7 +55,7 @@ type Emit = (event: NewEvent, isOfFrame: boolean) => void
 /** Tells of a tab that has just been opened. */
 export function tabOpened(
   { targetId, openerId, title, url }: Protocol.Target.TargetInfo,
-  { telemetry, secrets }: { telemetry: Telemetry; secrets: Secrets },
+  { telemetry, secrets }: { telemetry: Teller; secrets: Secrets },
 ): void {
   // A person's new tab is one of Chromium's pages.
   const isTab = !isInternal(url) || /^chrome:\/\/(?:newtab|new-tab-page)\b/.test(url)
@@ -71,7 +71,7 @@ export function tabOpened(
   telemetry.emit(withhold({ type: 'page_tab_opened', source: cdp('Target.attachedToTarget'), data }))
 }
 
-function watchNavigations({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Telemetry; emit: Emit }, secrets: Secrets): () => void {
+function watchNavigations({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Teller; emit: Emit }, secrets: Secrets): () => void {
   return session.on('Page.frameNavigated', ({ frame }) => {
     if (!telemetry.captures('page')) return
     const { target_id, target_type, session_id } = context()
@@ -138,7 +138,7 @@ const onShift = (session: CdpSession, listener: () => void): (() => void) =>
   })
 
 /** Tells of entries of the performance timeline, which Chromium reports without a script in the page. */
-function watchTimeline({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Telemetry; emit: Emit }, secrets: Secrets): () => void {
+function watchTimeline({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Teller; emit: Emit }, secrets: Secrets): () => void {
   return session.on('PerformanceTimeline.timelineEventAdded', ({ event }) => {
     if (!telemetry.captures('page')) return
     const common = { ...context(), source_frame_id: text(event.frameId, MAX_ID), time: milliseconds(event.time) }

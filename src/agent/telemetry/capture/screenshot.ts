@@ -3,7 +3,7 @@
 import type { Log } from '../../../base/log.ts'
 import { within } from '../../../base/wait.ts'
 import { CdpGone, type CdpSession } from '../../chromium/cdp.ts'
-import type { Telemetry } from '../telemetry.ts'
+import type { Teller } from '../telemetry.ts'
 import type { Collector, WatchedTarget } from './collector.ts'
 import { worldOf } from './world.ts'
 import { FRAME_MS, MAX_ASKED, MAX_PICTURE, PICTURE_EVERY_MS, PICTURE_SIDES, PICTURE_SOON_MS } from '../limits.ts'
@@ -13,9 +13,9 @@ export function screenshot(log: Log): Collector {
   const frames = new Set<WatchedTarget>()
   let nextAt = 0
   let waiting: NodeJS.Timeout | undefined
-  let last: { target: WatchedTarget; telemetry: Telemetry } | undefined
+  let last: { target: WatchedTarget; telemetry: Teller } | undefined
 
-  async function take(target: WatchedTarget, telemetry: Telemetry): Promise<void> {
+  async function take(target: WatchedTarget, telemetry: Teller): Promise<void> {
     const showsSecret = async () => {
       const worlds = [target, ...frames].map(worldOf)
       if (worlds.reduce((sum, { size }) => sum + size, 0) > MAX_ASKED) return true
@@ -35,7 +35,7 @@ export function screenshot(log: Log): Collector {
   }
 
   /** The page of the last cause is in the picture. */
-  function soon(target: WatchedTarget, telemetry: Telemetry): void {
+  function soon(target: WatchedTarget, telemetry: Teller): void {
     last = { target, telemetry }
     waiting ??= setTimeout(
       () => {

@@ -1,29 +1,29 @@
 // How much one target tells of in a second. What is above that is counted, and the count is told once a second.
 import { WINDOW_MS } from '../limits.ts'
-import type { Telemetry } from '../telemetry.ts'
+import type { Teller } from '../telemetry.ts'
 import type { Context } from './collector.ts'
 
-/** Who tells: a target, or all of Chromium, which has no context. */
-interface Teller {
+/** Whose share it is: of a target, or of all of Chromium, which has no context. */
+interface Owner {
   signal: AbortSignal
   context?: () => Context
 }
 
 export class Share<Kind extends string = never> {
   readonly #reason: string
-  readonly #teller: Teller
-  readonly #telemetry: Telemetry
+  readonly #owner: Owner
+  readonly #telemetry: Teller
   readonly #window: Window<Kind>
   #lost = 0
   #timer: NodeJS.Timeout | undefined
 
-  /** `reason`: what is lost. What was counted last is told when the teller's signal aborts. */
-  constructor(reason: string, teller: Teller, telemetry: Telemetry, limits?: Record<Kind, number>) {
+  /** `reason`: what is lost. What was counted last is told when the owner's signal aborts. */
+  constructor(reason: string, owner: Owner, telemetry: Teller, limits?: Record<Kind, number>) {
     this.#reason = reason
-    this.#teller = teller
+    this.#owner = owner
     this.#telemetry = telemetry
     this.#window = new Window(limits ?? ({} as Record<Kind, number>))
-    teller.signal.addEventListener('abort', () => this.tell(), { once: true })
+    owner.signal.addEventListener('abort', () => this.tell(), { once: true })
   }
 
   /** Counts so much of a kind. Whether it may be told in this second. */
@@ -39,7 +39,7 @@ export class Share<Kind extends string = never> {
   /** Counts what is not told. */
   lose(count = 1): void {
     this.#lost += count
-    if (!this.#teller.signal.aborted) this.#timer ??= setTimeout(() => this.tell(), WINDOW_MS).unref()
+    if (!this.#owner.signal.aborted) this.#timer ??= setTimeout(() => this.tell(), WINDOW_MS).unref()
   }
 
   /** Tells now what was lost. */
@@ -49,7 +49,7 @@ export class Share<Kind extends string = never> {
     const count = this.#lost
     if (count === 0) return
     this.#lost = 0
-    const { target_id, target_type } = this.#teller.context?.() ?? {}
+    const { target_id, target_type } = this.#owner.context?.() ?? {}
     this.#telemetry.emit({
       type: 'monitor_events_lost',
       source: { kind: 'local_process', ...(target_id !== undefined && { metadata: { target_id } }) },

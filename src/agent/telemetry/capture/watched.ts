@@ -4,7 +4,7 @@ import type { Log } from '../../../base/log.ts'
 import { resultWithin, within, WaitTimeout } from '../../../base/wait.ts'
 import { CdpGone, CdpRefusal, type CdpSession } from '../../chromium/cdp.ts'
 import type { EventName, Protocol } from '../../chromium/cdp-protocol.ts'
-import type { Telemetry } from '../telemetry.ts'
+import type { Teller } from '../telemetry.ts'
 import type { Collector, Context, WatchedTarget } from './collector.ts'
 import type { Secrets } from '../../../base/redact/redact.ts'
 import { Share } from './share.ts'
@@ -25,7 +25,7 @@ export interface WatchedParts {
   url: string
   /** Whether it had loaded something before it was watched. */
   isOld: boolean
-  telemetry: Telemetry
+  telemetry: Teller
   secrets: Secrets
   log: Log
 }
@@ -40,7 +40,7 @@ export class Watched {
   readonly type: Context['target_type']
   readonly session: CdpSession
   readonly #parts: WatchedParts
-  readonly #telemetry: Telemetry
+  readonly #telemetry: Teller
   #collectors: readonly Collector[] = []
   readonly #working = new Map<Collector, Work>()
   /** Those of them that have begun. */
@@ -69,17 +69,9 @@ export class Watched {
     // What it tells of Chromium's own pages is left out.
     this.#telemetry = {
       captures: (category) => !this.#internal && telemetry.captures(category),
-      get excluded() {
-        return telemetry.excluded
-      },
       emit: (event) => {
         if (!this.#internal) telemetry.emit(this.#mayMissPasswords ? withhold(event) : event)
       },
-      get floor() {
-        return telemetry.floor
-      },
-      now: () => telemetry.now(),
-      onChange: (listener) => telemetry.onChange(listener),
     }
     this.#losses = new Share('unreadable', { context: () => this.#context, signal: this.#end.signal }, telemetry)
     session.detached.addEventListener('abort', () => this.#abort(), { once: true })

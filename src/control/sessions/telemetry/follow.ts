@@ -139,8 +139,9 @@ export class Follower {
     }
     const late = AbortSignal.any([signal, AbortSignal.timeout(REST_MS)])
     // One that does not do this may still tell what it has.
-    await call(agent, telemetryFeed.endTelemetry, {}, { signal: late }).catch(failed)
-    return this.#listen(agent, late, true).then(() => true, failed)
+    const isClosed = await call(agent, telemetryFeed.endTelemetry, {}, { signal: late }).then(() => true, failed)
+    const isRead = await this.#listen(agent, late, true).then(() => true, failed)
+    return isClosed && isRead
   }
 
   /** Nothing more comes. `isWhole`: all was read. */

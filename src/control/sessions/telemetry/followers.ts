@@ -57,7 +57,8 @@ export function makeFollowers(settings: FollowersSettings): Followers {
   const { db, scope, leases, endpointOf, agentOf, isIdle, isAsleep, maxBytes, meter, log } = settings
   /** Those that are read, and those whose end is being stored. */
   const followers = new Map<string, Follower>()
-  const ending = new Set<string>()
+  /** The ends that are under way, or whose last events are not stored yet. */
+  const ending = new Map<string, Promise<unknown>>()
   const letGo = (id: string) => {
     if (followers.get(id)?.hasMore) return
     for (const all of [followers, ending, closed]) all.delete(id)
@@ -156,15 +157,19 @@ export function makeFollowers(settings: FollowersSettings): Followers {
   async function end(id: string, signal: AbortSignal): Promise<void | 'nothing'> {
     const agent = agentOf(id)
     // One whose browser never came up has nothing to tell.
-    if (!followers.has(id) && !(await positionOf(id)) && !(agent && (await isCapturing(db, id)))) return 'nothing'
-    const follower = followers.get(id) ?? followerOf(id)
+    const known = followers.get(id)
+    if (!known && !(await positionOf(id)) && !(agent && (await isCapturing(db, id)))) {
+      ending.delete(id)
+      return 'nothing'
+    }
+    const follower = known ?? followerOf(id)
     followers.set(id, follower)
-    ending.add(id)
     try {
       const isWhole = await follower.finish(agent, signal)
       const isMissing = !isWhole && !isIdle(id) && (await isCapturing(db, id)) && !(await isReported(id))
       follower.close(!isMissing)
     } catch (error) {
+      closed.add(id)
       letGo(id)
       throw error
     }
@@ -193,6 +198,7 @@ export function makeFollowers(settings: FollowersSettings): Followers {
     },
     lookSoon: () => void lookAgain(),
     async flush(id) {
+      await ending.get(id)?.catch(() => {}) // who ends it hears of that
       if (followers.get(id)?.hasMore) await store.flush()
     },
     deleted: (id) => followers.get(id)?.recount(0),
@@ -200,13 +206,18 @@ export function makeFollowers(settings: FollowersSettings): Followers {
       name: 'telemetry',
       limitMs: END_MS,
       mayFail: true,
-      run: ({ id }, signal) => (isAdopted && leases.remembered(followers.has(id)) === false ? undefined : end(id, signal)),
+      run({ id }, signal) {
+        if (isAdopted && leases.remembered(followers.has(id)) === false) return undefined
+        const work = end(id, signal)
+        ending.set(id, work)
+        return work
+      },
     },
     get lagSeconds() {
       return Math.max(0, ...[...followers.values()].map(({ lagMs }) => lagMs)) / 1000
     },
     get followed() {
-      return followers.size - ending.size
+      return [...followers.keys()].filter((id) => !ending.has(id)).length
     },
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))

@@ -51,7 +51,7 @@ export const RECOUNT_MS = 5_000
 /** Limit on the end of a session: its rest is read and stored. */
 export const END_MS = 10_000
 /** Of that, for closing the agent's buffer and for reading the rest. */
-export const REST_MS = 2_000
+export const REST_MS = 3_000
 
 // ---- store
 
