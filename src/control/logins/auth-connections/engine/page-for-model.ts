@@ -5,7 +5,7 @@ import { stablePath } from './signature.ts'
 
 const MAX_SHOWN = 150
 const MAX_BODY = 3000
-export type RedactedControl = Pick<
+export type ControlForModel = Pick<
   Control,
   | 'ref'
   | 'tag'
@@ -28,7 +28,7 @@ export type RedactedControl = Pick<
   | 'options'
 > & { leads_to: string | null; filled: boolean; invalid: boolean }
 
-export interface RedactedPage {
+export interface PageForModel {
   host: string
   path: string
   title: string
@@ -37,11 +37,11 @@ export interface RedactedPage {
   headings: string[]
   messages: string[]
   text: string
-  controls: RedactedControl[]
+  controls: ControlForModel[]
 }
 
 /** A page as a model may see it. */
-export function redactPage(page: PageModel): RedactedPage {
+export function pageForModel(page: PageModel): PageForModel {
   const shown = page.controls.filter(({ visible }) => visible).slice(0, MAX_SHOWN)
   return {
     host: page.host,
@@ -52,11 +52,11 @@ export function redactPage(page: PageModel): RedactedPage {
     headings: page.headings.map(withoutPersonal),
     messages: page.alerts.map(({ text }) => withoutPersonal(text)),
     text: withoutPersonal(page.body).slice(0, MAX_BODY),
-    controls: shown.map(redactControl),
+    controls: shown.map(controlForModel),
   }
 }
 
-function redactControl(control: Control): RedactedControl {
+function controlForModel(control: Control): ControlForModel {
   const { ref, tag, type, autocomplete, inputmode, maxlength, required, enabled, role, submits, in_dialog, form } = control
   const path =
     control.href_path === null ? '' : withoutPersonal(stablePath(`https://x.invalid${control.href_path.startsWith('/') ? '' : '/'}${control.href_path}`))
