@@ -52,9 +52,10 @@ const NUMBER = /^[\d.]+$/
 /** A text without the secrets that are found in it. */
 export const withoutSecrets = (text: string): string => without(text, findSecrets(text))
 
-export function findSecrets(text: string): Range[] {
+/** `units`: of this text, if somebody has use for them as well. */
+export function findSecrets(text: string, units = () => unitsOf(text)): Range[] {
   const found: Range[] = [...text.matchAll(TOKENS)].map(({ 0: token, index }) => [index, index + token.length])
-  return MAYBE.test(text) ? [...found, ...new Finder(text).run()] : found
+  return MAYBE.test(text) ? [...found, ...new Finder(text, units()).run()] : found
 }
 
 class Finder {
@@ -71,9 +72,9 @@ class Finder {
   /** The last `value` of a field that was no secret then. */
   #lastValue: Range | undefined
 
-  constructor(text: string) {
+  constructor(text: string, units: Units) {
     this.#text = text
-    this.#units = unitsOf(text)
+    this.#units = units
     ;({ codes: this.#codes, levels: this.#levels, length: this.#length } = this.#units)
     this.#hasState = /state(?:=|%3D|["'\\\]]{0,4} ?:)/i.test(text)
   }

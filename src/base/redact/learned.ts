@@ -1,7 +1,7 @@
 // Values that were seen to be secrets, such as what was typed into a password field: found again in the forms in which pages pass them on.
 import { folded, foldedText, lowered, loweredText, type Folded } from './folded.ts'
 import type { Range } from './ranges.ts'
-import { unitsOf } from './units.ts'
+import { unitsOf, type Units } from './units.ts'
 import { WordTree } from './word-tree.ts'
 
 /** The values that are remembered, of all sources and of one: no frame can have those of others forgotten. Stages go first, then the one learned the longest ago. */
@@ -42,8 +42,8 @@ export interface Origin {
 export interface Learned {
   /** Cheap: what is learned is made ready when a text is searched. */
   learn(value: string, origin?: Origin): void
-  /** Where the values are in the text. `isCut`: its end may be the beginning of one. */
-  find(text: string, isCut: boolean): Range[]
+  /** Where the values are in the text. `isCut`: its end may be the beginning of one. `units`: of this text, if somebody has use for them as well. */
+  find(text: string, isCut: boolean, units?: () => Units): Range[]
   /** Forgets all values. */
   forget(): void
   /** Another number after each change of what is looked for. */
@@ -156,12 +156,12 @@ export function makeLearned(): Learned {
       if (ofSource.get(source)! > MAX_OF_SOURCE) removeOneOf(source)
       else if (values.size > MAX_VALUES) removeOneOf([...ofSource].reduce((most, one) => (one[1] > most[1] ? one : most))[0])
     },
-    find(text, isCut) {
+    find(text, isCut, units = () => unitsOf(text)) {
       prepare()
       if (index.isEmpty) return []
       const found = index.find(lowered(text), isCut)
       // What is not escaped is found in the text as it is: a value may look like something that is escaped, or an escape may have begun before it.
-      return ESCAPES.test(text) ? [...found, ...index.find(folded(unitsOf(isCut ? withoutHalves(text) : text)), isCut)] : found
+      return ESCAPES.test(text) ? [...found, ...index.find(folded(isCut ? withoutHalf(text, units()) : units()), isCut)] : found
     },
     forget() {
       for (const all of [values, ofField, ofSource, pending]) all.clear()
@@ -179,7 +179,12 @@ const ESCAPES = /[%\\+]/
 /** What may be left of an escape, or of a character of several, at the end of a text that was cut. */
 const HALF = /(?:%(?:25)*[89a-f][\da-f]){0,3}(?:%(?:25)*[\da-f]?|%u[\da-f]{0,3}|\\u[\da-f]{0,3})?$/i
 const MAX_HALF = 64
-const withoutHalves = (text: string): string => text.slice(0, -MAX_HALF) + text.slice(-MAX_HALF).replace(HALF, '')
+function withoutHalf(text: string, units: Units): Units {
+  const end = text.length - HALF.exec(text.slice(-MAX_HALF))![0].length
+  let { length } = units
+  while (length > 0 && units.starts[length - 1]! >= end) length--
+  return { ...units, length }
+}
 
 const makeIndex = () => new WordTree((text, from, to) => to - from >= MIN_LENGTH || standsAlone(text, from, to))
 

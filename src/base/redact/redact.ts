@@ -3,6 +3,7 @@ import { findSecrets } from './find.ts'
 import { makeLearned, type Origin } from './learned.ts'
 import { secretKind } from './names.ts'
 import { REDACTED, without } from './ranges.ts'
+import { unitsOf, type Units } from './units.ts'
 
 /** Texts of one object that are looked at, in characters. What is beyond this is left out. */
 const MAX_TEXT = 64 * 1024
@@ -41,7 +42,9 @@ export function makeSecrets(): Secrets {
   function scrub(given: string, wasCut = false): string {
     if (given.length < 2) return given
     const text = given.slice(0, MAX_TEXT)
-    return without(text, [...learned.find(text, wasCut || given.length > MAX_TEXT), ...findSecrets(text)])
+    let made: Units | undefined
+    const units = () => (made ??= unitsOf(text))
+    return without(text, [...learned.find(text, wasCut || given.length > MAX_TEXT, units), ...findSecrets(text, units)])
   }
 
   function scrubAll(value: unknown, left: { length: number }, depth: number): unknown {

@@ -73,7 +73,9 @@ describe('a server', () => {
   ])('that fails is no answer: %s', async (reason, answer) => {
     const { url } = await server(answer)
     const reasons: string[] = []
-    expect(await makeModelInterpreter({ url, key: undefined, model: 'a' }, (why) => void reasons.push(why)).interpret(pageForModel(PAGE), never)).toBeUndefined()
+    expect(
+      await makeModelInterpreter({ url, key: undefined, model: 'a' }, (why) => void reasons.push(why)).interpret(pageForModel(PAGE), never),
+    ).toBeUndefined()
     expect(reasons).toEqual([reason])
   })
 
