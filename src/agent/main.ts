@@ -100,7 +100,7 @@ const [
   import('./telemetry/capture/targets.ts'),
   import('./telemetry/crashes.ts'),
   import('./telemetry/event-buffer.ts'),
-  import('./telemetry/redact.ts'),
+  import('../base/redact/redact.ts'),
   import('./serve.ts'),
   import('./session/sockets.ts'),
   import('./session/inside.ts'),

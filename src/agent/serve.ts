@@ -54,7 +54,7 @@ import { tellCalls } from './telemetry/calls.ts'
 import { crashTeller, tellChromiumCrashes } from './telemetry/crashes.ts'
 import { thumbnail } from './thumbnail/contract.ts'
 import { thumbnailHandlers } from './thumbnail/handlers.ts'
-import type { Secrets } from './telemetry/capture/secrets.ts'
+import type { Secrets } from '../base/redact/redact.ts'
 import type { EventBuffer } from './telemetry/event-buffer.ts'
 
 /** How the paths of links begin. */

@@ -48,3 +48,9 @@ test('a chain of causes is logged up to a limit, and any thrown value can be log
   expect(described(new AggregateError([new Error('a'), 'b'], 'all'))).toMatchObject({ message: 'all', causes: [{ message: 'a' }, { message: 'b' }] })
   expect(described('just text')).toEqual({ message: 'just text' })
 })
+
+test('an error is logged without the passwords and tokens in its text', () => {
+  const error = new Error('cannot reach postgres://cob:hunter22@db/cob?password=hunter22 with Bearer hunter22hunter22')
+  expect(JSON.stringify(described(error))).not.toContain('hunter22')
+  expect(described(error)).toMatchObject({ message: 'cannot reach postgres://[redacted]@db/cob?password=[redacted] with Bearer [redacted]' })
+})

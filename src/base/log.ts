@@ -1,4 +1,5 @@
-// One logger per program: JSON lines on standard output. Secrets never reach it: URLs are logged without their query.
+// One logger per program: JSON lines on standard output. Secrets never reach it: URLs are logged without their query, and texts of errors lose what they have.
+import { withoutSecrets } from './redact/find.ts'
 
 export interface Log {
   debug(fields: object, message: string): void
@@ -44,13 +45,13 @@ const MAX_CAUSES = 4
 
 /** The part of an error that is logged. Other properties are left out: they hold data of the failed library (raw bytes, queries with their values). */
 export function described(error: unknown, depth = 0): object {
-  if (!(error instanceof Error)) return { message: String(error).slice(0, MAX_MESSAGE) }
+  if (!(error instanceof Error)) return { message: withoutSecrets(String(error).slice(0, MAX_MESSAGE)) }
   const { code } = error as NodeJS.ErrnoException
   const causes = error instanceof AggregateError ? error.errors.slice(0, MAX_CAUSES) : error.cause === undefined ? [] : [error.cause]
   return {
     type: error.name,
-    message: error.message.slice(0, MAX_MESSAGE),
-    stack: error.stack?.slice(0, MAX_STACK),
+    message: withoutSecrets(error.message.slice(0, MAX_MESSAGE)),
+    stack: error.stack && withoutSecrets(error.stack.slice(0, MAX_STACK)),
     ...(code !== undefined && { code }),
     ...(causes.length > 0 && depth < MAX_CAUSES && { causes: causes.map((cause) => described(cause, depth + 1)) }),
   }

@@ -1,17 +1,12 @@
 // What logs may hold of a request's target and headers: no query, and no key or token wherever a caller has written it.
 import type { IncomingMessage } from 'node:http'
+import { withoutTokens } from '../base/redact/tokens.ts'
 import { bearer } from './bearer.ts'
-
-/**
- * Our own keys (org/keys.ts), JWTs, and tokens of live views (live/links.ts: an id, a letter, 192 bits). Anybody may send any path: each part takes time in proportion to the text. A JWT
- * is looked for from the beginning of a word only, which is hidden with it.
- */
-const SECRETS = /cob_[0-9a-f]{40}|(?<![\w-])(?=[\w-]*eyJ)[\w-]+\.[\w-]+\.[\w-]+|[a-z][a-z0-9]{23}[cw][\w-]{32}/g
 
 /** Whether a text is one of our keys or tokens, or holds one. */
 export const isSecret = (text: string): boolean => hidden(text, undefined) !== text
 
-const hidden = (text: string, shown: string | undefined): string => (shown === undefined ? text : text.replaceAll(shown, '…')).replaceAll(SECRETS, '…')
+const hidden = (text: string, shown: string | undefined): string => withoutTokens(shown === undefined ? text : text.replaceAll(shown, '…'), '…')
 
 /** `text` without the caller's own key and without others in our form, copied: a part of a longer text would keep all of it in memory. */
 export const clean = (request: Pick<IncomingMessage, 'headers'>, text: string, longest: number): string =>

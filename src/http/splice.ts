@@ -12,16 +12,28 @@ export interface CloseReason {
   reason: Record<string, string | boolean>
 }
 
+/** Hears what a {@link FrameBoundary} finds. */
+export interface FrameSink {
+  begins(header: readonly number[]): void
+  /** A piece of a payload: of this chunk, from one place to the other. */
+  payload(chunk: Uint8Array, from: number, to: number): void
+  ends(): void
+}
+
 /**
- * Tracks where frames end in a stream of unmasked (server to client) WebSocket frames. Costs one subtraction per chunk while a payload runs, and
- * a look at 2-10 header bytes per frame.
+ * Tracks where frames end in a stream of WebSocket frames. Costs one subtraction per chunk while a payload runs, and a look at 2-14 header bytes per frame.
  */
 export class FrameBoundary {
+  readonly #sink: FrameSink | undefined
   #payloadLeft = 0
   #header: number[] = []
   #closed = false
   /** Messages that have ended, or will with the present frame. Pings, pongs and closes are none. */
   messages = 0
+
+  constructor(sink?: FrameSink) {
+    this.#sink = sink
+  }
 
   /** Whether the next byte would begin a frame. */
   get isBetweenFrames(): boolean {
@@ -38,8 +50,10 @@ export class FrameBoundary {
     while (at < chunk.length) {
       if (this.#payloadLeft > 0) {
         const step = Math.min(this.#payloadLeft, chunk.length - at)
+        this.#sink?.payload(chunk, at, at + step)
         this.#payloadLeft -= step
         at += step
+        if (this.#payloadLeft === 0) this.#sink?.ends()
         continue
       }
       const header = this.#header
@@ -53,6 +67,8 @@ export class FrameBoundary {
       if (opcode < 8 && header[0]! >= 0x80) this.messages++
       this.#payloadLeft = short < 126 ? short : header.slice(2, short === 126 ? 4 : 10).reduce((sum, byte) => sum * 256 + byte, 0)
       this.#header = []
+      this.#sink?.begins(header)
+      if (this.#payloadLeft === 0) this.#sink?.ends()
     }
   }
 }

@@ -1,15 +1,12 @@
 // Which fields count as password-like, judged in a real page by the script that runs in every page of a session whose input is captured.
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { PACKAGE_DIR } from '../../src/base/paths.ts'
+import { inPage } from '../../src/agent/telemetry/capture/world.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-const sourceOf = (...names: string[]): string =>
-  names.map((name) => readFileSync(join(PACKAGE_DIR, `src/agent/telemetry/capture/in-page/${name}.js`), 'utf8')).join('')
+const sourceOf = (...names: string[]): string => names.map(inPage).join('')
 const SCRIPT = sourceOf('tell', 'password-like')
 const ALL = sourceOf('tell', 'password-like', 'passwords', 'interaction')
 

@@ -1,6 +1,6 @@
 // One target of a pretended Chromium for tests of telemetry's collectors, and what they tell of it.
 import type { Collector, Context } from '../../src/agent/telemetry/capture/collector.ts'
-import type { NewEvent, Telemetry } from '../../src/agent/telemetry/telemetry.ts'
+import type { NewEvent, Teller } from '../../src/agent/telemetry/telemetry.ts'
 import { fakeCdp, type FakeCdp } from './fake-cdp.ts'
 
 export interface Collecting {
@@ -32,13 +32,9 @@ export async function collecting(
   }
   const received: Collecting['received'] = []
   const session = await chromium.cdp.session('TARGET')
-  const telemetry: Telemetry = {
+  const telemetry: Teller = {
     captures: () => true,
-    excluded: new Set(),
-    floor: 0,
     emit: (event) => void received.push(structuredClone(event) as Collecting['received'][number]),
-    now: () => 0,
-    onChange: () => () => {},
   }
   const context: Context = { target_id: 'TARGET', target_type: type, session_id: 'session-1', nav_seq: 1, url: 'https://page.test/' }
   const target = { session, type, signal: session.detached, context: (more?: Partial<Context>) => ({ ...context, ...more }) }

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
-import type { Envelope } from '../../src/agent/telemetry/contract.ts'
+import { telemetryFeed, type Envelope } from '../../src/agent/telemetry/contract.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 
 const BEAT_MS = 50
@@ -31,12 +31,19 @@ export async function pretendFeed(dir: string): Promise<PretendFeed> {
   let asked = 0
   let last = 0
   const beat = () => `${JSON.stringify({ last })}\n`
+  let isEnded = false
   const server = createServer((request, response) => {
+    if (request.url === telemetryFeed.endTelemetry.path) {
+      isEnded = true
+      for (const reader of readers) reader.end()
+      return void response.writeHead(204).end()
+    }
     asked++
     const after = Number(new URL(request.url!, 'http://agent').searchParams.get('after'))
     response.writeHead(200, { 'content-type': 'application/x-ndjson' })
     response.write(beat())
     for (const one of feed.kept) if (one.seq > after) response.write(`${JSON.stringify(one)}\n`)
+    if (isEnded) return void response.end()
     readers.add(response)
     response.on('close', () => readers.delete(response))
   })

@@ -16,7 +16,10 @@ export type Category = (typeof CATEGORIES)[number]
 export const SettableCategory = z.enum(SETTABLE_CATEGORIES)
 export const Category = z.enum(CATEGORIES)
 
-/** The category of each type of event. `monitor_events_lost` is our own: events between two others are missing. */
+/**
+ * The category of each type of event. `monitor_events_lost` is our own: events between two others are missing. Their places are stored (control/sessions/telemetry/segments.ts):
+ * a new type comes last, and none goes.
+ */
 export const TYPES = {
   console_log: 'console',
   console_error: 'console',

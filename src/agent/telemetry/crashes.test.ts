@@ -5,6 +5,7 @@ import { assertEvent } from '../../../test/support/telemetry-schemas.ts'
 import type { KeeperEvents } from '../chromium/keeper.ts'
 import type { Envelope } from './contract.ts'
 import { crashTeller, tellChromiumCrashes } from './crashes.ts'
+import { EVENT_JSON } from '../../http/sse.ts'
 import { EventBuffer } from './event-buffer.ts'
 
 test('a Chromium that crashes, does not start again and is given up is told of each time', async () => {
@@ -17,7 +18,8 @@ test('a Chromium that crashes, does not start again and is given up is told of e
   browser.emit('given_up', 'too often')
   buffer.close()
   const received: Envelope[] = []
-  for await (const { json } of buffer.read(0, new AbortController().signal)) received.push(assertEvent(JSON.parse(json)))
+  for await (const frame of buffer.stream(0, undefined, new AbortController().signal))
+    received.push(assertEvent(JSON.parse((frame as unknown as { [EVENT_JSON]: string })[EVENT_JSON])))
   expect(received.map(({ event }) => event.data)).toEqual([
     { service_name: 'chromium', phase: 'running', pid: 42 },
     { service_name: 'chromium', phase: 'startup' },

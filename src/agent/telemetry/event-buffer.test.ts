@@ -13,11 +13,16 @@ const made = (options: EventBufferOptions = {}, categories: SettableCategory[] =
   return buffer
 }
 
+const parts = (frame: Envelope) => {
+  const { [EVENT_ID]: seq, [EVENT_JSON]: json } = frame as unknown as { [EVENT_ID]: number; [EVENT_JSON]: string }
+  return { seq, json }
+}
+
 /** All that a reader gets until the buffer is closed. */
 async function rest(buffer: EventBuffer, after = 0): Promise<Envelope[]> {
   buffer.close()
   const all: Envelope[] = []
-  for await (const { json } of buffer.read(after, AbortSignal.timeout(5_000))) all.push(JSON.parse(json) as Envelope)
+  for await (const frame of buffer.stream(after, undefined, AbortSignal.timeout(5_000))) all.push(JSON.parse(parts(frame).json) as Envelope)
   return all
 }
 const seqs = (all: readonly Envelope[]) => all.map(({ seq }) => seq)
@@ -27,8 +32,8 @@ async function frames(buffer: EventBuffer, after: number, types?: string[]): Pro
   buffer.close()
   const all: [number, string][] = []
   for await (const frame of buffer.stream(after, types && new Set(types), AbortSignal.timeout(5_000))) {
-    const { [EVENT_ID]: id, [EVENT_JSON]: json } = frame as unknown as { [EVENT_ID]: number; [EVENT_JSON]: string }
-    all.push([id, json === '' ? '' : (JSON.parse(json) as Envelope).event.type])
+    const { seq, json } = parts(frame)
+    all.push([seq, json === '' ? '' : (JSON.parse(json) as Envelope).event.type])
   }
   return all
 }
@@ -208,10 +213,12 @@ describe('what pages cannot make', () => {
     for (let n = 0; n < 100; n++) buffer.emit(line('a'))
     buffer.emit(call(6))
     for (let n = 0; n < 100; n++) buffer.emit(line('b'))
-    expect(JSON.parse(buffer.linesAfter(0, 1)!.text)).toMatchObject({ seq: 4 })
-    expect(buffer.linesAfter(5, 1_000_000)!.text.split('\n').slice(0, 3)).toEqual([
+    expect(buffer.linesAfter(0, 1)!.last).toBe(4)
+    expect(buffer.linesAfter(5, 1_000_000)!.text.split('\n').slice(0, 5)).toEqual([
       expect.stringContaining('call 5'),
+      expect.stringContaining('not_kept'),
       expect.stringContaining('call 6'),
+      expect.stringContaining('not_kept'),
       expect.stringContaining('"b"'),
     ])
     // The four last ones; the six others that fit are the last of all.
@@ -238,7 +245,7 @@ describe('a stream', () => {
     const buffer = made()
     const readers = [0, 1, 2].map(async () => {
       const seen: number[] = []
-      for await (const { seq } of buffer.read(0, AbortSignal.timeout(5_000))) if (seen.push(seq) === 50) break
+      for await (const frame of buffer.stream(0, undefined, AbortSignal.timeout(5_000))) if (seen.push(parts(frame).seq) === 50) break
       return seen
     })
     for (let n = 0; n < 50; n++) {
@@ -271,7 +278,7 @@ describe('a stream', () => {
   test('ends by its signal, also while it waits', async () => {
     const buffer = made()
     const stop = new AbortController()
-    const next = buffer.read(0, stop.signal).next()
+    const next = buffer.stream(0, undefined, stop.signal).next()
     stop.abort(new Error('enough'))
     await expect(next).rejects.toThrow('enough')
   })

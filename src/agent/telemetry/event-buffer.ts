@@ -14,25 +14,7 @@ import {
 } from './contract.ts'
 import { KeptEvents, type Kept, type KeptLimits } from './kept.ts'
 import type { NewEvent, Telemetry } from './telemetry.ts'
-
-/**
- * What is kept. The API promises 1,024 events; a service that comes back after a restart reads on from here. The session's memory limit includes it. Of what pages
- * cannot make as much stays as one second may have.
- */
-const KEPT: KeptLimits = {
-  events: 8_192,
-  length: 16 * 1024 * 1024,
-  picturesLength: 8 * 1024 * 1024,
-  ownEvents: 1_024,
-  ownLength: 1024 * 1024,
-}
-/** What a session may tell of in a second. A page decides how much happens in it; what is above this is dropped, and told of. */
-const A_SECOND: Rate = { events: 4_000, length: 8 * 1024 * 1024 }
-/** The same of what pages cannot make: calls, connections, crashes. They are told whatever a page does. */
-const OWN_A_SECOND: Rate = { events: 1_000, length: 1024 * 1024 }
-const WINDOW_MS = 1_000
-/** How often a stream is told the number of the last event that its filter has left out: as often as it would get a comment. */
-const SKIPPED_MS = 15_000
+import { A_SECOND, KEPT, SKIPPED_MS, WINDOW_MS } from './limits.ts'
 
 /** In characters of JSON. */
 interface Rate {
@@ -80,7 +62,7 @@ export class EventBuffer implements Telemetry {
     this.#kept = new KeptEvents({ ...KEPT, ...kept })
     this.#rates = {
       pages: { events: eventsASecond ?? A_SECOND.events, length: lengthASecond ?? A_SECOND.length },
-      own: { ...OWN_A_SECOND, events: ownEventsASecond ?? OWN_A_SECOND.events },
+      own: { events: ownEventsASecond ?? A_SECOND.ownEvents, length: A_SECOND.ownLength },
     }
     this.#left = this.#whole()
     this.#clock = now
@@ -207,27 +189,19 @@ export class EventBuffer implements Telemetry {
     })
   }
 
-  /** The kept events after `seq`, and each new one, until the buffer is closed or `signal` aborts. `idle` is called before each wait. */
-  async *read(seq: number, signal: AbortSignal): AsyncGenerator<Kept> {
-    while (!signal.aborted) {
-      const next = this.#kept.next(seq)
-      if (next) {
-        seq = next.seq
-        yield next
-      } else if (this.#isClosed) return
-      else await this.#notifier.next(signal)
-    }
-  }
-
-  /** The kept events after `seq` as lines of JSON, until they have about `length` characters, and the number of the last of them; undefined when there is none. */
+  /**
+   * The kept events after `seq` as lines of JSON, until they have about `length` characters, and the number of the last of them; undefined when there is none. An event in the
+   * place of the first one that was not kept for this reader says how many were not.
+   */
   linesAfter(seq: number, length: number): { text: string; last: number } | undefined {
     let text = ''
-    let last = 0
+    let last = seq
     for (let kept = this.#kept.next(seq); kept && text.length < length; kept = this.#kept.next(last)) {
+      if (kept.seq > last + 1 && this.#kept.forgotten > last) text += `${notKept(last + 1, kept)}\n`
       text += `${kept.json}\n`
       last = kept.seq
     }
-    return last === 0 ? undefined : { text, last }
+    return last === seq ? undefined : { text, last }
   }
 
   /** Resolves at the next event, when someone wakes its readers, or when the buffer is closed. @throws the signal's reason */
@@ -252,34 +226,30 @@ export class EventBuffer implements Telemetry {
     return Math.max(Math.min(lastId, this.#last), this.#floor)
   }
 
-  /** Frames of a stream: events of `types`, or all, and now and then the number of the last one that was left out. */
+  /**
+   * Frames of a stream: the kept events after one, and each new one, until the buffer is closed; of `types`, or all. Now and then the number of the last one that was left
+   * out.
+   */
   async *stream(after: number, types: ReadonlySet<string> | undefined, signal: AbortSignal): AsyncGenerator<Envelope> {
-    const reader = this.read(after, signal)
-    if (!types) {
-      for await (const kept of reader) yield frame(kept.seq, kept.json)
-      return
-    }
     let skipped = 0
     let sentAt = performance.now()
-    const timer = setInterval(() => this.#notifier.notify(), SKIPPED_MS).unref()
+    const timer = types && setInterval(() => this.#notifier.notify(), SKIPPED_MS).unref()
     try {
       for (let seq = after; !signal.aborted;) {
         const next = this.#kept.next(seq)
-        if (next) {
-          seq = next.seq
-          if (types.has(next.type)) {
-            skipped = 0
-            yield frame(seq, next.json)
-            continue
-          }
-          skipped = seq
+        seq = next?.seq ?? seq
+        if (next && (!types || types.has(next.type))) {
+          skipped = 0
+          yield frame(seq, next.json)
+          continue
         }
-        const isDue = skipped > 0 && performance.now() - sentAt >= SKIPPED_MS
-        if (isDue || (skipped > 0 && !next && this.#isClosed)) {
+        if (next) skipped = seq
+        const isOver = !next && this.#isClosed
+        if (skipped > 0 && (isOver || performance.now() - sentAt >= SKIPPED_MS)) {
           yield frame(skipped, '')
           skipped = 0
           sentAt = performance.now()
-        } else if (!next && this.#isClosed) return
+        } else if (isOver) return
         else if (!next) await this.#notifier.next(signal)
       }
     } finally {
@@ -294,6 +264,12 @@ export class EventBuffer implements Telemetry {
     this.#closing.abort()
     this.#notifier.notify()
   }
+}
+
+function notKept(first: number, next: Kept): string {
+  const { ts } = (JSON.parse(next.json) as Envelope).event
+  const data = { reason: 'not_kept', count: next.seq - first, first_seq: first, last_seq: next.seq - 1 }
+  return JSON.stringify({ seq: first, event: { type: 'monitor_events_lost', category: 'monitor', ts, source: { kind: 'local_process' }, data } })
 }
 
 /** A frame of an event stream that has its JSON already; without one, only the number. */

@@ -3,8 +3,9 @@ import type { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { until } from '../../base/wait.ts'
 import type { FeedLine } from './contract.ts'
-import { FEED_BEAT_MS, telemetryFeedHandlers } from './handlers.ts'
-import { EventBuffer } from './event-buffer.ts'
+import { telemetryFeedHandlers } from './handlers.ts'
+import { FEED_BEAT_MS } from './limits.ts'
+import { EventBuffer, type EventBufferOptions } from './event-buffer.ts'
 
 const SEEN_MS = 5_000
 
@@ -27,8 +28,8 @@ function fed(after = 0, buffer = capturing()) {
   return { buffer, lines, numbers, hasEnded: () => ended, [Symbol.dispose]: () => stop.abort() }
 }
 
-function capturing(): EventBuffer {
-  const buffer = new EventBuffer()
+function capturing(options: EventBufferOptions = {}): EventBuffer {
+  const buffer = new EventBuffer(options)
   void buffer.capture({ categories: ['system'], excluded_methods: [] })
   return buffer
 }
@@ -68,4 +69,20 @@ test('when the buffer is closed it ends, after its last events', async () => {
   feed.buffer.close()
   await until('its end', SEEN_MS, feed.hasEnded)
   expect(feed.numbers()).toEqual(upTo(51))
+})
+
+test('what was not kept for its reader is told where it is missing, with how much that is', async () => {
+  const buffer = capturing({ events: 20 })
+  crash(buffer, 40)
+  using feed = fed(10, buffer)
+  await until('the last event', SEEN_MS, () => feed.numbers().at(-1) === 40)
+  expect(feed.numbers()).toEqual([11, ...upTo(20, 21)])
+  const lost = feed.lines().find((line) => 'seq' in line && line.seq === 11)
+  expect(lost).toMatchObject({ event: { type: 'monitor_events_lost', data: { reason: 'not_kept', count: 10, first_seq: 11, last_seq: 20 } } })
+  using current = fed(40, buffer)
+  crash(buffer, 30)
+  await until('the newest events', SEEN_MS, () => current.numbers().at(-1) === 70)
+  expect(current.lines().flatMap((line) => ('event' in line && line.event.type === 'monitor_events_lost' ? [line.event.data] : []))).toEqual([
+    { reason: 'not_kept', count: 10, first_seq: 41, last_seq: 50 },
+  ])
 })

@@ -5,9 +5,7 @@ import { fault } from '../../http/fault.ts'
 import type { Handlers } from '../../http/route.ts'
 import type { FeedLine, telemetry, telemetryFeed } from './contract.ts'
 import type { EventBuffer } from './event-buffer.ts'
-
-/** A follower that hears nothing for some times this long takes the agent for dead. */
-export const FEED_BEAT_MS = 1_000
+import { FEED_BEAT_MS, FEED_GATHER_MS, FEED_LENGTH } from './limits.ts'
 
 /** @throws 400 */
 function numberOf(header: string | string[] | undefined): number | undefined {
@@ -35,11 +33,6 @@ export function telemetryFeedHandlers(buffer: EventBuffer): Handlers<typeof tele
   }
 }
 
-/** After some lines the next ones are gathered: each write wakes the service, and a client of CDP may make a thousand events a second. */
-const GATHER_MS = 20
-/** Characters at once; the longest event has a million. */
-const LINES_LENGTH = 256 * 1024
-
 /** The lines of the feed. An event that comes alone is told at once. */
 async function* feed(buffer: EventBuffer, after: number, signal: AbortSignal): AsyncGenerator<string> {
   const line = (value: FeedLine) => `${JSON.stringify(value)}\n`
@@ -48,11 +41,11 @@ async function* feed(buffer: EventBuffer, after: number, signal: AbortSignal): A
   const beat = setInterval(() => buffer.wake(), FEED_BEAT_MS).unref()
   try {
     for (let seq = after; !signal.aborted;) {
-      const lines = buffer.linesAfter(seq, LINES_LENGTH)
+      const lines = buffer.linesAfter(seq, FEED_LENGTH)
       if (lines) {
         seq = lines.last
         yield lines.text
-        if (lines.text.length < LINES_LENGTH) await delay(GATHER_MS, undefined, { signal: buffer.closed, ref: false }).catch(() => {})
+        if (lines.text.length < FEED_LENGTH) await delay(FEED_GATHER_MS, undefined, { signal: buffer.closed, ref: false }).catch(() => {})
       } else if (buffer.closed.aborted) return
       // Another reader may have woken this one.
       else if (performance.now() - sentAt >= FEED_BEAT_MS / 2) {

@@ -1,5 +1,8 @@
 // The last events of the session, for readers. What pages make, in any amount, does not push out the last of what they cannot make.
 import type { TelemetryEvent } from './contract.ts'
+import type { KEPT } from './limits.ts'
+
+export type KeptLimits = typeof KEPT
 
 /** An event as it is sent. `type` is for filters. */
 export interface Kept {
@@ -9,20 +12,6 @@ export interface Kept {
   json: string
   /** The same without its picture, if it has one. */
   brief?: string
-}
-
-export interface KeptLimits {
-  events: number
-  /** In characters of JSON. */
-  length: number
-  /**
-   * What pictures have of that. Above it the oldest ones are left out of their events, which are truncated then: some twenty pictures would else be all that is
-   * kept of a session.
-   */
-  picturesLength: number
-  /** Events that pages cannot make: the last so many, with at most so many characters, stay however many events pages make. */
-  ownEvents: number
-  ownLength: number
 }
 
 /** Events in the order of their numbers; the oldest are forgotten first. */
@@ -57,15 +46,6 @@ class Queue {
     return first
   }
 
-  /** Puts another text in the place of one. */
-  replace(seq: number, change: (kept: Kept) => Kept): void {
-    const at = this.#after(seq - 1)
-    const before = this.#all[at]!
-    const kept = change(before)
-    this.#all[at] = kept
-    this.length += kept.json.length - before.json.length
-  }
-
   /** The first event after `seq`. */
   next(seq: number): Kept | undefined {
     return this.#all[this.#after(seq)]
@@ -87,9 +67,11 @@ export class KeptEvents {
   /** What pages may have made, and what they cannot make. */
   readonly #pages = new Queue()
   readonly #own = new Queue()
-  /** The numbers of the kept events that have their picture, and what those take. */
-  readonly #pictures: number[] = []
+  /** The kept events that have their picture, oldest first, and what those take. */
+  readonly #pictures: Kept[] = []
   #picturesLength = 0
+  /** The number of the last event that was forgotten; 0: none was. */
+  forgotten = 0
 
   constructor(limits: KeptLimits) {
     this.#limits = limits
@@ -116,19 +98,23 @@ export class KeptEvents {
     const [pages, own] = [this.#pages, this.#own]
     const mayForgetOwn = own.count > ownEvents || own.length > ownLength
     const isOwn = pages.count === 0 || (mayForgetOwn && own.oldest!.seq < pages.oldest!.seq)
-    const { brief, json } = (isOwn ? own : pages).forget()
+    const { seq, brief, json } = (isOwn ? own : pages).forget()
+    this.forgotten = Math.max(this.forgotten, seq)
     if (brief === undefined) return
     this.#pictures.shift()
     this.#picturesLength -= json.length
   }
 
-  #addPicture({ seq, json }: Kept): void {
-    this.#pictures.push(seq)
-    this.#picturesLength += json.length
-    while (this.#picturesLength > this.#limits.picturesLength && this.#pictures.length > 1)
-      this.#pages.replace(this.#pictures.shift()!, ({ seq: oldest, type, json: whole, brief = '' }) => {
-        this.#picturesLength -= whole.length
-        return { seq: oldest, type, json: brief }
-      })
+  #addPicture(kept: Kept): void {
+    this.#pictures.push(kept)
+    this.#picturesLength += kept.json.length
+    while (this.#picturesLength > this.#limits.picturesLength && this.#pictures.length > 1) {
+      const oldest = this.#pictures.shift()!
+      const { json, brief = '' } = oldest
+      oldest.json = brief
+      delete oldest.brief
+      this.#picturesLength -= json.length
+      this.#pages.length -= json.length - brief.length
+    }
   }
 }

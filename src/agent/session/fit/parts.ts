@@ -8,7 +8,7 @@ import type { PageWindow } from '../../chromium/window.ts'
 import type { InputQueue } from '../../computer/input-queue.ts'
 import type { Screen } from '../../display/screen.ts'
 import type { BrowserProxy } from '../../egress/proxy.ts'
-import type { Secrets } from '../../telemetry/capture/secrets.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
 import type { EventBuffer } from '../../telemetry/event-buffer.ts'
 
 /** What the steps work on. */

@@ -3,27 +3,13 @@ import type { Log } from '../../../base/log.ts'
 import { resultWithin } from '../../../base/wait.ts'
 import { CdpGone, type Cdp, type CdpChannel, type CdpSession } from '../../chromium/cdp.ts'
 import type { EventParams } from '../../chromium/cdp-protocol.ts'
-import type { Telemetry } from '../telemetry.ts'
+import type { Teller } from '../telemetry.ts'
 import type { Collector, Context } from './collector.ts'
-import { Losses } from './losses.ts'
 import { tabOpened } from './page.ts'
-import type { Secrets } from './secrets.ts'
-import { isInternal, MAX_RAW_URL, stepOf, text, Watched } from './watched.ts'
-
-/**
- * A new target waits at most this long for the collectors: it stands still meanwhile. They need some milliseconds; what they have sent by then is done before the target
- * goes on, also when it is answered later.
- */
-const HELD_MS = 100
-/** The same for targets that exist when the capture begins, and go on meanwhile. */
-const BEGUN_MS = 1_000
-/** The answer that a target goes on. Without one it is asked again. */
-const RESUME_MS = 5_000
-const RESUME_AGAIN_MS = 1_000
-/** An answer about attaching. */
-const ATTACH_MS = 10_000
-/** Targets that are watched at once. Others go on unwatched. */
-const MAX_TARGETS = 200
+import type { Secrets } from '../../../base/redact/redact.ts'
+import { Share } from './share.ts'
+import { isInternal, stepOf, text, Watched } from './watched.ts'
+import { ATTACH_MS, BEGUN_MS, HELD_MS, MAX_RAW_URL, MAX_TARGETS, RESUME_AGAIN_MS, RESUME_MS } from '../limits.ts'
 
 /** The types that Chromium attaches to from the browser, and those that it attaches to from a page, a frame or a worker. */
 const FROM_BROWSER = ['page', 'service_worker', 'shared_worker'] as const
@@ -31,7 +17,7 @@ const FROM_PARENT = ['iframe', 'worker'] as const
 type Type = (typeof FROM_BROWSER)[number] | (typeof FROM_PARENT)[number]
 
 export interface AttachmentParts {
-  telemetry: Telemetry
+  telemetry: Teller
   secrets: Secrets
   log: Log
 }
@@ -89,8 +75,8 @@ export class Attachment {
   async #open(): Promise<CdpSession> {
     const { sessionId } = await this.cdp.send('Target.attachToBrowserTarget', {}, { limitMs: ATTACH_MS })
     const browser = this.cdp.adopt(sessionId, 'browser')
-    const losses = new Losses('too_large', { signal: browser.detached }, this.#parts.telemetry)
-    const unsubscribe = this.cdp.onLostEvent(() => losses.add())
+    const losses = new Share('too_large', { signal: browser.detached }, this.#parts.telemetry)
+    const unsubscribe = this.cdp.onLostEvent(() => losses.lose())
     browser.detached.addEventListener('abort', unsubscribe, { once: true })
     browser.on('Target.attachedToTarget', (event) => this.#take(event, browser))
     return browser

@@ -1,7 +1,7 @@
 // What a collector is: it turns what Chromium says of one target into events. Targets come and go by targets.ts.
 import type { CdpSession } from '../../chromium/cdp.ts'
-import type { SettableCategory } from '../contract.ts'
-import type { Telemetry } from '../telemetry.ts'
+import type { SettableCategory, Source } from '../contract.ts'
+import type { Teller } from '../telemetry.ts'
 
 /** Where an event happened, as its data says it. Fields that are not known are absent. */
 export interface Context {
@@ -14,6 +14,13 @@ export interface Context {
   nav_seq?: number
   url?: string
 }
+
+/** Where an event of a target comes from: the event of CDP, with the ids of its target and session. */
+export const cdpSource = (event: string, { target_id, session_id }: Context): Source => ({
+  kind: 'cdp',
+  event,
+  metadata: { target_id, ...(session_id !== undefined && { session_id }) },
+})
 
 /** A target that telemetry watches, in one session of the agent's CDP client that all collectors share. */
 export interface WatchedTarget {
@@ -38,5 +45,5 @@ export interface Collector {
    * what was enabled, unless the target has gone. Called for targets that exist, and for each new one before its first script runs.
    * @throws as CdpSession.send; the target is then reported by `monitor_init_failed`, unless it has gone
    */
-  watch(target: WatchedTarget, telemetry: Telemetry): Promise<() => Promise<void>>
+  watch(target: WatchedTarget, telemetry: Teller): Promise<() => Promise<void>>
 }

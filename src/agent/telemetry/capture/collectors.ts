@@ -1,6 +1,6 @@
 // The collectors: what is captured in Chromium.
 import type { Log } from '../../../base/log.ts'
-import type { Redaction } from '../redact.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
 import type { Collector } from './collector.ts'
 import { consoleCollector } from './console.ts'
 import { interaction } from './interaction.ts'
@@ -10,7 +10,7 @@ import { passwords } from './passwords.ts'
 import { screenshot } from './screenshot.ts'
 
 export interface CollectorParts {
-  secrets: Redaction
+  secrets: Secrets
   log: Log
 }
 

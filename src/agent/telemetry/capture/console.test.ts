@@ -1,7 +1,7 @@
 // What is told of the console, over a pretended Chromium: limits, floods, and texts. With a real one: test/e2e/telemetry-network.test.ts.
 import { expect, test, vi } from 'vitest'
 import { collecting, type Collecting } from '../../../../test/support/collecting.ts'
-import { makeSecrets } from '../redact.ts'
+import { makeSecrets } from '../../../base/redact/redact.ts'
 import { consoleCollector } from './console.ts'
 import { exceptionText, textOf } from './console/text.ts'
 

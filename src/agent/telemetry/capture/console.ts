@@ -6,23 +6,17 @@
 import { sleep } from '../../../base/wait.ts'
 import { CdpGone } from '../../chromium/cdp.ts'
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
-import type { Redaction } from '../redact.ts'
-import type { Telemetry } from '../telemetry.ts'
-import type { Collector, WatchedTarget } from './collector.ts'
-import { Budget } from './console/budget.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
+import type { Teller } from '../telemetry.ts'
+import { cdpSource, type Collector, type WatchedTarget } from './collector.ts'
 import { exceptionText, lengthOf, Lines, stackOf } from './console/text.ts'
-import { Losses } from './losses.ts'
-import { cdpSource } from './source.ts'
+import { Share } from './share.ts'
+import { CONSOLE_AGAIN_MS, CONSOLE_ANSWER_MS, CONSOLE_A_SECOND, RELEASE_MS } from '../limits.ts'
 
 /** The group of the objects that Chromium keeps for readers of the console. They would stay until the page is left. */
 const OBJECTS = 'console'
-const RELEASE_MS = 1_000
-/** A page that hangs answers nothing. */
-const ANSWER_MS = 30_000
-/** A page that did not answer is asked again after this. */
-const AGAIN_MS = 1_000
 
-export function consoleCollector(secrets: Redaction): Collector {
+export function consoleCollector(secrets: Secrets): Collector {
   return {
     categories: ['console'],
     types: ['page', 'iframe', 'worker', 'service_worker', 'shared_worker'],
@@ -46,13 +40,12 @@ export function consoleCollector(secrets: Redaction): Collector {
 /** What is told of one target. */
 class ConsoleWatch {
   readonly #target: WatchedTarget
-  readonly #telemetry: Telemetry
-  readonly #secrets: Redaction
+  readonly #telemetry: Teller
+  readonly #secrets: Secrets
   readonly #lines: Lines
-  readonly #losses: Losses
+  readonly #share: Share<keyof typeof CONSOLE_A_SECOND>
   readonly #listeners: (() => void)[]
   readonly #end = new AbortController()
-  readonly #budget = new Budget()
   /** When the domain is enabled, Chromium first sends again what was written before. */
   #isReplay = true
   /** The time of the last line that was counted, on Chromium's clock, in milliseconds. */
@@ -60,12 +53,12 @@ class ConsoleWatch {
   #isPaused = false
   #release: NodeJS.Timeout | undefined
 
-  constructor(target: WatchedTarget, telemetry: Telemetry, secrets: Redaction) {
+  constructor(target: WatchedTarget, telemetry: Teller, secrets: Secrets) {
     this.#target = target
     this.#telemetry = telemetry
     this.#secrets = secrets
     this.#lines = new Lines(secrets)
-    this.#losses = new Losses('console', target, telemetry)
+    this.#share = new Share('console', target, telemetry, CONSOLE_A_SECOND)
     const { session } = target
     this.#listeners = [
       session.on('Runtime.consoleAPICalled', (event) => this.#called(event)),
@@ -76,7 +69,7 @@ class ConsoleWatch {
   async begin(): Promise<void> {
     const { session, signal } = this.#target
     this.#isReplay = true
-    await session.send('Runtime.enable', {}, { limitMs: ANSWER_MS, signal })
+    await session.send('Runtime.enable', {}, { limitMs: CONSOLE_ANSWER_MS, signal })
     this.#isReplay = false
   }
 
@@ -84,20 +77,18 @@ class ConsoleWatch {
     this.#end.abort(new CdpGone('the console is not read any more'))
     for (const off of this.#listeners.splice(0)) off()
     clearTimeout(this.#release)
-    this.#losses.tell()
+    this.#share.tell()
   }
 
   /** `length`: what it has in characters. */
   #mayTell(isError: boolean, timestamp: number, length: number): boolean {
     if (this.#isReplay && timestamp <= this.#last) return false
     this.#last = timestamp
-    if (this.#isPaused || !this.#budget.allows(isError, length)) {
-      this.#losses.add()
-      this.#pause()
-      return false
-    }
-    this.#pause()
-    return true
+    const [isFew, isShort] = [this.#share.fits('all'), this.#share.fits('length', length)]
+    const mayTell = !this.#isPaused && isShort && this.#share.fits(isError ? 'errors' : 'lines')
+    if (!mayTell) this.#share.lose()
+    if (!isFew || !isShort) this.#pause()
+    return mayTell
   }
 
   /**
@@ -105,8 +96,8 @@ class ConsoleWatch {
    * heard again, so the number of lost lines is the least that it can be.
    */
   #pause(): void {
-    const ms = this.#budget.floodedMs
-    if (ms === undefined || this.#isPaused || this.#end.signal.aborted) return
+    if (this.#isPaused || this.#end.signal.aborted) return
+    const ms = this.#share.leftMs
     this.#isPaused = true
     const { session, signal: gone } = this.#target
     const signal = AbortSignal.any([gone, this.#end.signal])
@@ -118,9 +109,9 @@ class ConsoleWatch {
     }
     const pause = async () => {
       // A page that does not answer is left when it can, and is to be heard again all the same.
-      await session.send('Runtime.disable', {}, { limitMs: ANSWER_MS, signal }).catch(failed('Runtime.disable'))
+      await session.send('Runtime.disable', {}, { limitMs: CONSOLE_ANSWER_MS, signal }).catch(failed('Runtime.disable'))
       await sleep(ms, signal)
-      while (!(await this.#beginsAgain(failed('Runtime.enable')))) await sleep(AGAIN_MS, signal)
+      while (!(await this.#beginsAgain(failed('Runtime.enable')))) await sleep(CONSOLE_AGAIN_MS, signal)
     }
     pause()
       .catch(failed('Runtime.enable'))

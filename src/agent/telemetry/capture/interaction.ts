@@ -1,23 +1,17 @@
 // Clicks, keys and scrolling of users and of programs that act as one. What is found in pages, and what is left out there: in-page/interaction.js.
 import type { NewEvent } from '../telemetry.ts'
 import type { Collector } from './collector.ts'
-import { Losses } from './losses.ts'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
+import { Share } from './share.ts'
 import { text } from './watched.ts'
 import { worldOf, type Said } from './world.ts'
-
-const MAX_TEXT = 200
-const MAX_SELECTOR = 512
-const MAX_TAG = 64
-const MAX_KEY = 32
-/** Texts are longer than what is told of them, so that secrets are found at their end (in-page/interaction.js). */
-const MAX_TOLD = 1024
+import { CLICK_TEXT, MAX_KEY, MAX_SELECTOR, MAX_TAG, MAX_TOLD } from '../limits.ts'
 
 export const interaction = (secrets: Secrets): Collector => ({
   categories: ['interaction'],
   types: ['page', 'iframe'],
   watch(target, telemetry) {
-    const losses = new Losses('interaction', target, telemetry)
+    const losses = new Share('interaction', target, telemetry)
     const hear = (said: Said, frameId: string) => {
       if (!telemetry.captures('interaction')) return
       const event = eventOf(said, secrets)
@@ -26,7 +20,7 @@ export const interaction = (secrets: Secrets): Collector => ({
       const context = target.context(frameId === target.session.targetId ? {} : { frame_id: frameId, loader_id: undefined })
       telemetry.emit({ ...event, data: { ...context, ...event.data } })
     }
-    return worldOf(target).use('interaction', hear, () => losses.add())
+    return worldOf(target).use('interaction', hear, () => losses.lose())
   },
 })
 
@@ -37,7 +31,7 @@ function eventOf(said: Said, secrets: Secrets): NewEvent | undefined {
   switch (said.type) {
     case 'click': {
       const { x, y, tag, selector, text: shown } = said
-      const data = { x: pixel(x), y: pixel(y), tag: clean(tag, MAX_TAG) ?? '', selector: clean(selector, MAX_SELECTOR), text: clean(shown, MAX_TEXT) }
+      const data = { x: pixel(x), y: pixel(y), tag: clean(tag, MAX_TAG) ?? '', selector: clean(selector, MAX_SELECTOR), text: clean(shown, CLICK_TEXT) }
       return { type: 'interaction_click', source, data }
     }
     case 'key':

@@ -1,7 +1,7 @@
 // What is told of requests, over a pretended Chromium: limits, and what Chromium does in an order of its own. With a real one: test/e2e/telemetry-network.test.ts.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { collecting, type Collecting } from '../../../../test/support/collecting.ts'
-import { makeSecrets } from '../redact.ts'
+import { makeSecrets } from '../../../base/redact/redact.ts'
 import { networkCollector } from './network.ts'
 import { proxyErrorOf, proxyErrorOfFailure } from './network/proxy-errors.ts'
 

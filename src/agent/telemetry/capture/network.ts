@@ -1,37 +1,23 @@
 // Tells of requests, their answers, and why they failed, as Chromium's Network domain sees them: of pages, frames in other processes, and workers.
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
-import { scrubHeaders, scrubHeadersAgain } from '../redact/headers.ts'
-import type { CutText, Redaction } from '../redact.ts'
-import type { Telemetry } from '../telemetry.ts'
-import type { Collector, Context, WatchedTarget } from './collector.ts'
-import { Losses } from './losses.ts'
+import { scrubHeaders, scrubHeadersAgain } from '../../../base/redact/headers.ts'
+import type { CutText, Secrets } from '../../../base/redact/redact.ts'
+import type { Teller } from '../telemetry.ts'
+import { cdpSource, type Collector, type Context, type WatchedTarget } from './collector.ts'
 import { Bodies, BodyGate } from './network/bodies.ts'
-import { Budget } from './network/budget.ts'
-import { bodyBytes, isBinary, isEndless, POST_BYTES, usesNetwork } from './network/content.ts'
+import { bodyBytes, isBinary, isEndless, usesNetwork } from './network/content.ts'
 import { Flights, type Flight, type Head, type Held } from './network/flights.ts'
 import { proxyErrorOf, proxyErrorOfFailure, type ProxyError } from './network/proxy-errors.ts'
-import { cdpSource } from './source.ts'
+import { Share } from './share.ts'
+import { KEPT_BODIES, MAX_BODY, MAX_MOVING, MAX_POST, MAX_RAW_TEXT, MAX_URL, NETWORK_A_SECOND, SHORT_TEXT, STRUCTURED_BYTES } from '../limits.ts'
 
-const MAX_URL_BYTES = 4096
-/** What Chromium keeps of bodies in the memory of each page, in bytes; without a limit 100 MB or more. */
-const KEPT_BODIES = 8 * 1024 * 1024
-/** A longer body is not fetched: it would go through the agent as a whole. */
-const MAX_BODY = 1024 * 1024
-/** Post data up to this length comes with its request; of longer ones nothing is told but that there is some. */
-const MAX_POST = 64 * 1024
-const SHORT = 64
-/** So much of a text is looked at before it is cut. */
-const MAX_RAW = 4096
-
-const cut = (value: unknown, max = SHORT): string => (typeof value === 'string' ? value.slice(0, max) : '')
+const cut = (value: unknown, max = SHORT_TEXT): string => (typeof value === 'string' ? value.slice(0, max) : '')
 
 /**
  * Documents of frames and scripts of workers, with the requests among which they are. They are asked for in the page, and come in a process of their own, so what becomes of
  * them is told in another session, or, when that was too late, nowhere.
  */
 type Moving = Map<string, { flight: Flight; flights: Flights }>
-/** How many are remembered, of all targets. */
-const MAX_MOVING = 200
 
 /** How many bytes the body of an answer has that is complete; {@link Infinity} when it cannot be had, or that is not known. */
 function sizeOf({ bytes, isFromMemory }: Flight, { headers }: Head): number {
@@ -48,7 +34,7 @@ const isToken = (requestId: string): boolean => !requestId.includes('.')
 
 const hasNoBody = ({ method, head }: Flight): boolean => method === 'HEAD' || (head !== undefined && [204, 205, 304].includes(head.status))
 
-export function networkCollector(secrets: Redaction): Collector {
+export function networkCollector(secrets: Secrets): Collector {
   const held: Held = { length: 0 }
   const moving: Moving = new Map()
   const gate = new BodyGate()
@@ -82,23 +68,22 @@ interface Shared {
 /** What is told of one target. */
 class NetworkWatch {
   readonly #target: WatchedTarget
-  readonly #telemetry: Telemetry
-  readonly #secrets: Redaction
+  readonly #telemetry: Teller
+  readonly #secrets: Secrets
   readonly #moving: Moving
   readonly #flights: Flights
   readonly #bodies: Bodies
-  readonly #losses: Losses
-  readonly #budget = new Budget()
+  readonly #share: Share<'requests'>
   readonly #listeners: (() => void)[]
 
-  constructor(target: WatchedTarget, telemetry: Telemetry, secrets: Redaction, { held, moving, gate }: Shared) {
+  constructor(target: WatchedTarget, telemetry: Teller, secrets: Secrets, { held, moving, gate }: Shared) {
     this.#target = target
     this.#telemetry = telemetry
     this.#secrets = secrets
     this.#moving = moving
     this.#flights = new Flights(held, () => this.#idle())
     this.#bodies = new Bodies(target, gate)
-    this.#losses = new Losses('network', target, telemetry)
+    this.#share = new Share('network', target, telemetry, NETWORK_A_SECOND)
     const { session } = target
     if (target.type === 'iframe') for (const [id, { flight }] of moving) if (flight.frameId === session.targetId) this.#arrived(id)
     this.#listeners = [
@@ -120,14 +105,14 @@ class NetworkWatch {
     for (const off of this.#listeners.splice(0)) off()
     for (const [id, { flights }] of this.#moving) if (flights === this.#flights) this.#moving.delete(id)
     this.#flights.clear()
-    this.#losses.tell()
+    this.#share.tell()
   }
 
   #sent({ requestId, loaderId, documentURL, request, initiator, redirectResponse, type, frameId }: Protocol.Network.RequestWillBeSentEvent): void {
     if (!usesNetwork(request.url)) return
-    if (!this.#budget.allows()) {
+    if (!this.#share.fits('requests')) {
       this.#flights.take(requestId)
-      return this.#losses.add()
+      return this.#share.lose()
     }
     const redirected = redirectResponse && (this.#flights.take(requestId) ?? this.#unknown(redirectResponse.url, type, frameId, loaderId))
     if (redirected) {
@@ -150,7 +135,7 @@ class NetworkWatch {
       isFromMemory: false,
       isEndless: false,
     }
-    if (!this.#flights.add(requestId, flight)) this.#losses.add()
+    if (!this.#flights.add(requestId, flight)) this.#share.lose()
     if (!isMain && isToken(requestId)) this.#mayMove(requestId, flight)
     const post = this.#post(request)
     const headers = scrubHeaders(request.headers, this.#secrets)
@@ -177,12 +162,12 @@ class NetworkWatch {
     let flight = this.#flights.get(requestId)
     if (!flight) {
       // One that was one too many is counted already.
-      if (!this.#moving.has(requestId) && !this.#budget.allows()) return
+      if (!this.#moving.has(requestId) && !this.#share.fits('requests')) return
       flight = this.#arrived(requestId) ?? this.#unknown(response.url, type, frameId, loaderId)
-      if (!this.#flights.get(requestId) && !this.#flights.add(requestId, flight)) return this.#losses.add()
+      if (!this.#flights.get(requestId) && !this.#flights.add(requestId, flight)) return this.#share.lose()
     }
     flight.resourceType = cut(type)
-    if (!this.#flights.answered(requestId, this.#head(response))) return this.#losses.add()
+    if (!this.#flights.answered(requestId, this.#head(response))) return this.#share.lose()
     this.#proxySaid(requestId, flight, response)
     if (type !== 'EventSource' && !isEndless(response.mimeType)) return
     this.#flights.endless(flight)
@@ -272,10 +257,10 @@ class NetworkWatch {
   }
 
   #socketMade({ requestId, url }: Protocol.Network.WebSocketCreatedEvent): void {
-    if (!this.#budget.allows()) return this.#losses.add()
+    if (!this.#share.fits('requests')) return this.#share.lose()
     const shown = this.#url(url)
     const flight: Flight = { ...this.#unknown('', 'WebSocket', undefined, undefined), url: shown.text, isUrlCut: shown.isCut, method: 'GET', isEndless: false }
-    if (!this.#flights.add(requestId, flight)) return this.#losses.add()
+    if (!this.#flights.add(requestId, flight)) return this.#share.lose()
     // An open socket is no request that the page waits for.
     this.#flights.endless(flight)
   }
@@ -352,10 +337,10 @@ class NetworkWatch {
   #post({ postData, hasPostData }: Protocol.Network.Request): { text: string | undefined; isCut: boolean } {
     if (postData === undefined) return { text: undefined, isCut: hasPostData ?? false }
     // The bytes of a file are no text.
-    return isBinary(postData) ? { text: undefined, isCut: false } : this.#secrets.scrubCut(postData, POST_BYTES)
+    return isBinary(postData) ? { text: undefined, isCut: false } : this.#secrets.scrubCut(postData, STRUCTURED_BYTES)
   }
 
-  #clean = (text: unknown, max = SHORT): string => this.#secrets.scrubCut(cut(text, MAX_RAW), max).text
+  #clean = (text: unknown, max = SHORT_TEXT): string => this.#secrets.scrubCut(cut(text, MAX_RAW_TEXT), max).text
 
   /** Takes out of what is kept of a request what has been learned since. */
   #refresh(flight: Flight): void {
@@ -369,7 +354,7 @@ class NetworkWatch {
     head.status_text = this.#secrets.scrub(head.status_text)
   }
 
-  #url = (url: string): CutText => this.#secrets.scrubCut(url, MAX_URL_BYTES)
+  #url = (url: string): CutText => this.#secrets.scrubCut(url, MAX_URL)
 
   #emit(
     type: 'network_request' | 'network_response' | 'network_loading_failed' | 'proxy_error',

@@ -1,7 +1,7 @@
 // What is told of the life of a page, over a pretended Chromium: limits. With a real one: test/e2e/telemetry-pages.test.ts.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { collecting } from '../../../../test/support/collecting.ts'
-import { makeSecrets } from '../redact.ts'
+import { makeSecrets } from '../../../base/redact/redact.ts'
 import { page } from './page.ts'
 
 const secrets = makeSecrets()

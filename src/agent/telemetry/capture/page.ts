@@ -1,19 +1,13 @@
 // The life of pages: navigations, loading, what moves while it loads and when it comes to rest, tabs that are opened, pages that crash.
 import type { CdpSession } from '../../chromium/cdp.ts'
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
-import type { NewEvent, Telemetry } from '../telemetry.ts'
+import type { NewEvent, Teller } from '../telemetry.ts'
 import type { Collector, WatchedTarget } from './collector.ts'
-import { Losses } from './losses.ts'
-import { Budget } from './page/budget.ts'
-import type { Secrets } from './secrets.ts'
-import { addressOf, isInternal, MAX_RAW_URL, text } from './watched.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
+import { Share } from './share.ts'
+import { addressOf, isInternal, text } from './watched.ts'
 import { withhold } from './withheld.ts'
-
-/** A page has come to rest when nothing in it has moved for so long after it has loaded. */
-const SETTLED_MS = 1_000
-const MAX_ID = 64
-const MAX_TITLE = 512
-const MAX_URL = 4096
+import { MAX_ID, MAX_RAW_URL, MAX_TITLE, MAX_URL, PAGE_A_SECOND, SETTLED_MS } from '../limits.ts'
 
 const cdp = (event: string) => ({ kind: 'cdp', event }) as const
 
@@ -21,8 +15,9 @@ export const page = (secrets: Secrets): Collector => ({
   categories: ['page'],
   types: ['page', 'iframe'],
   async watch(target, telemetry) {
-    const { emit, end } = limited(target, telemetry)
-    const ends = [end, watchNavigations(target, { telemetry, emit }, secrets)]
+    const share = new Share('page', target, telemetry, PAGE_A_SECOND)
+    const emit: Emit = (event, isOfFrame) => (share.fits(isOfFrame ? 'frames' : 'document') ? telemetry.emit(event) : share.lose())
+    const ends = [() => share.tell(), watchNavigations(target, { telemetry, emit }, secrets)]
     if (target.type === 'page') ends.push(watchLoading(target, emit))
     ends.push(watchTimeline(target, { telemetry, emit }, secrets))
     const { session } = target
@@ -57,23 +52,10 @@ export const page = (secrets: Secrets): Collector => ({
 /** Tells of an event. `isOfFrame`: it is of a frame inside the page, or one of many of its document. */
 type Emit = (event: NewEvent, isOfFrame: boolean) => void
 
-/** Tells of as much of one target as a second may have, and counts the rest. */
-function limited(target: WatchedTarget, telemetry: Telemetry): { emit: Emit; end: () => void } {
-  const budget = new Budget()
-  const losses = new Losses('page', target, telemetry)
-  return {
-    emit(event, isOfFrame) {
-      if (budget.allows(isOfFrame)) telemetry.emit(event)
-      else losses.add()
-    },
-    end: () => losses.tell(),
-  }
-}
-
 /** Tells of a tab that has just been opened. */
 export function tabOpened(
   { targetId, openerId, title, url }: Protocol.Target.TargetInfo,
-  { telemetry, secrets }: { telemetry: Telemetry; secrets: Secrets },
+  { telemetry, secrets }: { telemetry: Teller; secrets: Secrets },
 ): void {
   // A person's new tab is one of Chromium's pages.
   const isTab = !isInternal(url) || /^chrome:\/\/(?:newtab|new-tab-page)\b/.test(url)
@@ -89,7 +71,7 @@ export function tabOpened(
   telemetry.emit(withhold({ type: 'page_tab_opened', source: cdp('Target.attachedToTarget'), data }))
 }
 
-function watchNavigations({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Telemetry; emit: Emit }, secrets: Secrets): () => void {
+function watchNavigations({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Teller; emit: Emit }, secrets: Secrets): () => void {
   return session.on('Page.frameNavigated', ({ frame }) => {
     if (!telemetry.captures('page')) return
     const { target_id, target_type, session_id } = context()
@@ -156,7 +138,7 @@ const onShift = (session: CdpSession, listener: () => void): (() => void) =>
   })
 
 /** Tells of entries of the performance timeline, which Chromium reports without a script in the page. */
-function watchTimeline({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Telemetry; emit: Emit }, secrets: Secrets): () => void {
+function watchTimeline({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Teller; emit: Emit }, secrets: Secrets): () => void {
   return session.on('PerformanceTimeline.timelineEventAdded', ({ event }) => {
     if (!telemetry.captures('page')) return
     const common = { ...context(), source_frame_id: text(event.frameId, MAX_ID), time: milliseconds(event.time) }

@@ -1,10 +1,9 @@
 // Learns what is typed into password-like fields, or is filled in there, so that it is kept out of all events. It works whatever is captured in Chromium.
 import { CDP_CATEGORIES } from '../contract.ts'
 import type { Collector } from './collector.ts'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
 import { worldOf } from './world.ts'
-
-const MAX_LENGTH = 256
+import { MAX_PASSWORD } from '../limits.ts'
 
 export const passwords = (secrets: Pick<Secrets, 'learn'>): Collector => ({
   categories: CDP_CATEGORIES,
@@ -21,4 +20,4 @@ export const passwords = (secrets: Pick<Secrets, 'learn'>): Collector => ({
     }),
 })
 
-const isValue = (value: unknown): value is string => typeof value === 'string' && value.length <= MAX_LENGTH
+const isValue = (value: unknown): value is string => typeof value === 'string' && value.length <= MAX_PASSWORD

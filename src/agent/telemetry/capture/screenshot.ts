@@ -3,29 +3,19 @@
 import type { Log } from '../../../base/log.ts'
 import { within } from '../../../base/wait.ts'
 import { CdpGone, type CdpSession } from '../../chromium/cdp.ts'
-import type { Telemetry } from '../telemetry.ts'
+import type { Teller } from '../telemetry.ts'
 import type { Collector, WatchedTarget } from './collector.ts'
-import { MAX_ASKED, worldOf } from './world.ts'
-
-/** At most one picture in this time, for all pages. */
-const EVERY_MS = 2_000
-/** What a click or a load changes is on the screen by then. */
-const SOON_MS = 300
-/** A page that is not on the screen has no frames. */
-const FRAME_MS = 2_000
-/** The longest side in pixels: a picture of the first size that is too large is made again in the next. */
-const SIDES = [960, 480] as const
-/** In characters of base64, 700 KB of PNG. */
-const MAX_PICTURE = 933_000
+import { worldOf } from './world.ts'
+import { FRAME_MS, MAX_ASKED, MAX_PICTURE, PICTURE_EVERY_MS, PICTURE_SIDES, PICTURE_SOON_MS } from '../limits.ts'
 
 export function screenshot(log: Log): Collector {
   /** All frames with a process of their own: a picture of a page can show them. */
   const frames = new Set<WatchedTarget>()
   let nextAt = 0
   let waiting: NodeJS.Timeout | undefined
-  let last: { target: WatchedTarget; telemetry: Telemetry } | undefined
+  let last: { target: WatchedTarget; telemetry: Teller } | undefined
 
-  async function take(target: WatchedTarget, telemetry: Telemetry): Promise<void> {
+  async function take(target: WatchedTarget, telemetry: Teller): Promise<void> {
     const showsSecret = async () => {
       const worlds = [target, ...frames].map(worldOf)
       if (worlds.reduce((sum, { size }) => sum + size, 0) > MAX_ASKED) return true
@@ -35,7 +25,7 @@ export function screenshot(log: Log): Collector {
     if (await showsSecret()) return
     const { target_id, session_id = '' } = target.context()
     const source = { kind: 'cdp', event: 'Page.screencastFrame', metadata: { target_id, session_id } } as const
-    for (const side of SIDES) {
+    for (const side of PICTURE_SIDES) {
       const png = await frameOf(target.session, side)
       // A frame that came before the secret, or after it.
       if (png === undefined || (await showsSecret())) return
@@ -45,17 +35,17 @@ export function screenshot(log: Log): Collector {
   }
 
   /** The page of the last cause is in the picture. */
-  function soon(target: WatchedTarget, telemetry: Telemetry): void {
+  function soon(target: WatchedTarget, telemetry: Teller): void {
     last = { target, telemetry }
     waiting ??= setTimeout(
       () => {
         waiting = undefined
-        nextAt = performance.now() + EVERY_MS
+        nextAt = performance.now() + PICTURE_EVERY_MS
         take(last!.target, last!.telemetry).catch((err: unknown) => {
           if (!(err instanceof CdpGone)) log.debug({ err }, 'telemetry got no picture of a page')
         })
       },
-      Math.max(SOON_MS, nextAt - performance.now()),
+      Math.max(PICTURE_SOON_MS, nextAt - performance.now()),
     )
   }
 

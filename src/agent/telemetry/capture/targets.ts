@@ -8,13 +8,9 @@ import { CDP_CATEGORIES } from '../contract.ts'
 import type { Telemetry } from '../telemetry.ts'
 import { Attachment } from './attachment.ts'
 import type { Collector } from './collector.ts'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
 import { stepOf } from './watched.ts'
-
-/** How long a change of what is captured, or a restart of Chromium, waits for the capture. On an idle machine it needs some ten milliseconds. */
-const CHANGE_MS = 5_000
-/** After a failure it is tried again. */
-const AGAIN_MS = 5_000
+import { CHANGE_MS, FOLLOW_AGAIN_MS } from '../limits.ts'
 
 export interface CaptureParts {
   browser: Pick<Browser, 'run' | 'onRestart' | 'isFinished' | 'on'>
@@ -84,7 +80,7 @@ export function openCapture({ browser, telemetry, collectors, secrets, log, sign
     } catch (err) {
       if (signal.aborted || err instanceof CdpGone) return
       clearTimeout(again)
-      again = setTimeout(() => void change(), AGAIN_MS).unref()
+      again = setTimeout(() => void change(), FOLLOW_AGAIN_MS).unref()
       if (hasReportedFailure) return
       hasReportedFailure = true
       const step = stepOf(err)

@@ -4,23 +4,13 @@ import type { Log } from '../../../base/log.ts'
 import { resultWithin, within, WaitTimeout } from '../../../base/wait.ts'
 import { CdpGone, CdpRefusal, type CdpSession } from '../../chromium/cdp.ts'
 import type { EventName, Protocol } from '../../chromium/cdp-protocol.ts'
-import type { Telemetry } from '../telemetry.ts'
+import type { Teller } from '../telemetry.ts'
 import type { Collector, Context, WatchedTarget } from './collector.ts'
-import { Losses } from './losses.ts'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from '../../../base/redact/redact.ts'
+import { Share } from './share.ts'
 import { withhold } from './withheld.ts'
 import { worldOf } from './world.ts'
-
-/** A collector begins with some commands that Chromium answers in milliseconds; a page that hangs answers none. */
-const START_MS = 10_000
-/** A collector ends with some commands. After this its target is left without waiting for them. */
-const STOP_MS = 2_000
-/** A collector that could not begin is begun again after this, or with the next document. */
-const AGAIN_MS = 5_000
-/** The longest address in an event, in characters. */
-const MAX_URL = 4096
-/** So much of it is looked at: it is cut when it has no secrets any more. */
-export const MAX_RAW_URL = 16 * 1024
+import { BEGIN_AGAIN_MS, MAX_RAW_URL, MAX_URL, START_MS, STOP_MS } from '../limits.ts'
 
 /** Pages of Chromium itself and of extensions. Nothing of them is told. */
 const INTERNAL = /^(?:chrome|chrome-extension|chrome-search|chrome-untrusted|chrome-error|devtools|edge):/i
@@ -35,7 +25,7 @@ export interface WatchedParts {
   url: string
   /** Whether it had loaded something before it was watched. */
   isOld: boolean
-  telemetry: Telemetry
+  telemetry: Teller
   secrets: Secrets
   log: Log
 }
@@ -50,7 +40,7 @@ export class Watched {
   readonly type: Context['target_type']
   readonly session: CdpSession
   readonly #parts: WatchedParts
-  readonly #telemetry: Telemetry
+  readonly #telemetry: Teller
   #collectors: readonly Collector[] = []
   readonly #working = new Map<Collector, Work>()
   /** Those of them that have begun. */
@@ -79,25 +69,17 @@ export class Watched {
     // What it tells of Chromium's own pages is left out.
     this.#telemetry = {
       captures: (category) => !this.#internal && telemetry.captures(category),
-      get excluded() {
-        return telemetry.excluded
-      },
       emit: (event) => {
         if (!this.#internal) telemetry.emit(this.#mayMissPasswords ? withhold(event) : event)
       },
-      get floor() {
-        return telemetry.floor
-      },
-      now: () => telemetry.now(),
-      onChange: (listener) => telemetry.onChange(listener),
     }
-    this.#losses = new Losses('unreadable', { context: () => this.#context, signal: this.#end.signal }, telemetry)
+    this.#losses = new Share('unreadable', { context: () => this.#context, signal: this.#end.signal }, telemetry)
     session.detached.addEventListener('abort', () => this.#abort(), { once: true })
     if (session.detached.aborted) this.#abort()
     if (type === 'page' || type === 'iframe') this.#followPage(isOld)
   }
 
-  readonly #losses: Losses
+  readonly #losses: Share
 
   /** The session, with listeners that may fail: what Chromium says of a page may be odd, because pages can take over their renderer. That is counted as lost. */
   #carefully({ session, log }: WatchedParts): CdpSession {
@@ -109,7 +91,7 @@ export class Watched {
           listener(params)
         } catch (err) {
           log.debug({ err, event }, 'telemetry could not read an event')
-          this.#losses.add()
+          this.#losses.lose()
         }
       }
       careful.set(listener, wrapped)
@@ -239,7 +221,7 @@ export class Watched {
     }
     if (this.isGone) return
     clearTimeout(this.#again)
-    this.#again = setTimeout(() => this.#beginMissing(), AGAIN_MS).unref()
+    this.#again = setTimeout(() => this.#beginMissing(), BEGIN_AGAIN_MS).unref()
   }
 
   async #finish(collector: Collector): Promise<void> {

@@ -4,8 +4,10 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { resultWithin } from '../../../base/wait.ts'
+import { FIELD_PARTS, FIELD_WORDS } from '../../../base/redact/names.ts'
 import { CdpGone, CdpRefusal, type CdpSession } from '../../chromium/cdp.ts'
 import type { WatchedTarget } from './collector.ts'
+import { DOCUMENT_AGAIN_MS, DOCUMENT_MS, MAX_ASKED, MAX_FRAMES, MAX_SAID, PREPARED_AT_ONCE, SHOWN_MS, WORLD_STOP_MS } from '../limits.ts'
 
 /** The scripts that can be asked for. */
 export type Part = 'passwords' | 'interaction'
@@ -16,22 +18,13 @@ export type Hear = (said: Said, frameId: string) => void
 /** The function that the scripts call, and a part of the names of their own. A page cannot guess it, so no element of a page can have it as its id. */
 const BINDING = `cob${randomBytes(12).toString('hex')}`
 const WORLD = 'cob-telemetry'
-/** Clicks with a selector and a text are the longest. */
-const MAX_SAID = 8 * 1024
-/** Frames of one target. Above it the scripts of new frames are not heard. */
-const MAX_FRAMES = 500
-/** Documents that are prepared at once: a page can make thousands of frames in a moment, and each is some commands. */
-const MAX_AT_ONCE = 8
-/** Documents that are asked at once whether they show a secret. */
-export const MAX_ASKED = 100
-/** An answer of a document; one that hangs is asked again. */
-const ANSWER_MS = 10_000
-const AGAIN_MS = 1_000
-const STOP_MS = 1_000
-/** The answer whether a secret can be read on the screen. */
-const SHOWN_MS = 500
 
-const script = (name: string): string => readFileSync(join(import.meta.dirname, 'in-page', `${name}.js`), 'utf8').replaceAll('BINDING', BINDING)
+/** A script with the names of secret fields in it. */
+export const inPage = (name: string): string =>
+  readFileSync(join(import.meta.dirname, 'in-page', `${name}.js`), 'utf8')
+    .replaceAll('FIELD_PARTS', FIELD_PARTS.replaceAll(' ', '|'))
+    .replaceAll('FIELD_WORDS', FIELD_WORDS)
+const script = (name: string): string => inPage(name).replaceAll('BINDING', BINDING)
 const BASE = script('tell') + script('password-like')
 const SOURCES: Record<Part, string> = { passwords: BASE + script('passwords'), interaction: BASE + script('interaction') }
 
@@ -84,14 +77,14 @@ function makeWorld(session: CdpSession): World {
 
   /** Puts the function into the world of a frame's document. */
   async function arm(frameId: string): Promise<void> {
-    const { executionContextId } = await session.send('Page.createIsolatedWorld', { frameId, worldName: WORLD }, { limitMs: ANSWER_MS })
+    const { executionContextId } = await session.send('Page.createIsolatedWorld', { frameId, worldName: WORLD }, { limitMs: DOCUMENT_MS })
     if (frames.has(executionContextId) || users.size === 0) return
     forget(frameId)
     if (frames.size >= MAX_FRAMES) return lose()
     frames.set(executionContextId, frameId)
     try {
-      await session.send('Runtime.addBinding', { name: BINDING, executionContextId }, { limitMs: ANSWER_MS })
-      await evaluate(executionContextId, `globalThis.${BINDING}Parts?.ready()`, ANSWER_MS)
+      await session.send('Runtime.addBinding', { name: BINDING, executionContextId }, { limitMs: DOCUMENT_MS })
+      await evaluate(executionContextId, `globalThis.${BINDING}Parts?.ready()`, DOCUMENT_MS)
     } catch (error) {
       frames.delete(executionContextId)
       throw error
@@ -124,7 +117,7 @@ function makeWorld(session: CdpSession): World {
 
   function armNext(): void {
     for (const frameId of waiting) {
-      if (busy >= MAX_AT_ONCE) return
+      if (busy >= PREPARED_AT_ONCE) return
       waiting.delete(frameId)
       busy++
       void armOne(frameId).finally(() => {
@@ -152,7 +145,7 @@ function makeWorld(session: CdpSession): World {
         waiting.add(frameId)
         armNext()
       }
-      late.set(frameId, setTimeout(again, AGAIN_MS).unref())
+      late.set(frameId, setTimeout(again, DOCUMENT_AGAIN_MS).unref())
     }
   }
 
@@ -185,7 +178,7 @@ function makeWorld(session: CdpSession): World {
   async function readTree(listeners: object): Promise<void> {
     while (unlisten === listeners) {
       try {
-        const { frameTree } = await session.send('Page.getFrameTree', {}, { limitMs: ANSWER_MS })
+        const { frameTree } = await session.send('Page.getFrameTree', {}, { limitMs: DOCUMENT_MS })
         if (unlisten === listeners) for (const frameId of framesOf(frameTree)) armSoon(frameId)
         isTreeLate = false
         return
@@ -193,7 +186,7 @@ function makeWorld(session: CdpSession): World {
         if (unlisten !== listeners || error instanceof CdpGone) return
         if (error instanceof CdpRefusal) return armSoon(session.targetId)
         isTreeLate = true
-        await resultWithin(AGAIN_MS, new Promise(() => {}), session.detached)
+        await resultWithin(DOCUMENT_AGAIN_MS, new Promise(() => {}), session.detached)
       }
     }
   }
@@ -208,16 +201,16 @@ function makeWorld(session: CdpSession): World {
 
   async function begin(part: Part): Promise<string> {
     const options = { source: SOURCES[part], worldName: WORLD, runImmediately: true }
-    const { identifier } = await session.send('Page.addScriptToEvaluateOnNewDocument', options, { limitMs: ANSWER_MS })
+    const { identifier } = await session.send('Page.addScriptToEvaluateOnNewDocument', options, { limitMs: DOCUMENT_MS })
     return identifier
   }
 
   async function end(part: Part, identifier: string): Promise<void> {
     const contexts = [...frames.keys()]
     if (users.size === 0) stopListening()
-    const ends = contexts.map((context) => evaluate(context, `globalThis.${BINDING}Parts?.end('${part}')`, STOP_MS))
-    await Promise.allSettled([session.send('Page.removeScriptToEvaluateOnNewDocument', { identifier }, { limitMs: STOP_MS }), ...ends])
-    if (users.size === 0) await Promise.allSettled([session.send('Runtime.removeBinding', { name: BINDING }, { limitMs: STOP_MS })])
+    const ends = contexts.map((context) => evaluate(context, `globalThis.${BINDING}Parts?.end('${part}')`, WORLD_STOP_MS))
+    await Promise.allSettled([session.send('Page.removeScriptToEvaluateOnNewDocument', { identifier }, { limitMs: WORLD_STOP_MS }), ...ends])
+    if (users.size === 0) await Promise.allSettled([session.send('Runtime.removeBinding', { name: BINDING }, { limitMs: WORLD_STOP_MS })])
   }
 
   return {

@@ -309,12 +309,6 @@ test('a client that is connected already is told of from the next message on tha
   expect(received.end).toMatchObject({ message_count: 4, telemetry_dropped: 1 })
 })
 
-test('after bytes that are no frame it reads on from where one begins', async () => {
-  const received = await receivedBy([text(insert(1)), Buffer.from('no frame at all'), text(insert(2)), text(insert(3))])
-  expect(received.commands).toEqual([1, 2, 3])
-  expect(received.end.telemetry_dropped).toBeGreaterThan(0)
-})
-
 test('only one of the two categories: commands without the connection, and the connection without commands', async () => {
   const control = await receivedBy([text(insert(1))], new Received('control'))
   expect(control.events.map(({ type }) => type)).toEqual(['cdp_command'])

@@ -2,10 +2,12 @@
 // passed on anyway: what it does comes after they have been passed, changes nothing of them, and is nothing while neither is captured.
 import { newId } from '../../../base/ids.ts'
 import type { FrameBoundary, Witness } from '../../../http/splice.ts'
+import { Window } from '../capture/share.ts'
 import type { Source } from '../contract.ts'
 import type { Telemetry } from '../telemetry.ts'
 import { commandData, isReported, type Said } from './commands.ts'
 import { Messages } from './messages.ts'
+import { COMMAND_BYTES_A_SECOND } from '../limits.ts'
 
 /** Why a connection ended, as the API has it: the browser is a new one now; the browser's side broke; the service ended it. */
 export type Ending = 'client_close' | 'upstream_changed' | 'upstream_error' | 'context_cancelled'
@@ -13,9 +15,6 @@ export type Ending = 'client_close' | 'upstream_changed' | 'upstream_error' | 'c
 const SOURCE: Source = { kind: 'kernel_api' }
 
 const METHOD = /"method"\s*:\s*"([A-Za-z]+\.[A-Za-z]+)"/g
-/** What is read of one connection's commands in a second, in bytes. It takes the agent's time; the bytes themselves are passed on before. */
-const READ_A_SECOND = 8 * 1024 * 1024
-const WINDOW_MS = 1_000
 /** Of a message without this, the method comes after what is looked at. */
 const HAS_METHOD = /"method"\s*:/
 
@@ -33,16 +32,15 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
   const { floor } = telemetry
   let isWatching = false
   let isTelling = false
-  let hasPassed = false
   let hasClosed = false
   /** Messages of the client while it watched, and those of the browser: less what there were when it began to watch. */
   let asked = 0
   let answered = 0
   let dropped = 0
   let excluded = 0
-  let messages: Messages | undefined
+  const window = new Window({ bytes: COMMAND_BYTES_A_SECOND })
+  const messages = new Messages()
   let waiting: Uint8Array[] = []
-  let window = { until: 0, bytes: 0 }
 
   const lose = () => {
     if (isTelling) dropped++
@@ -60,15 +58,13 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
 
   /** Whether there is time to read one more in this second; else it is lost. */
   function hasTime(): boolean {
-    const now = performance.now()
-    if (now >= window.until) window = { until: now + WINDOW_MS, bytes: 0 }
-    if (window.bytes < READ_A_SECOND) return true
-    lose()
-    return false
+    const hasSome = window.fits('bytes', 0)
+    if (!hasSome) lose()
+    return hasSome
   }
 
   function got(text: Buffer): void {
-    window.bytes += text.length
+    window.fits('bytes', text.length)
     const said = parsed(text)
     if (said === undefined) return lose()
     const { method } = said
@@ -85,7 +81,7 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
   function work(): void {
     const chunks = waiting
     waiting = []
-    for (const chunk of chunks) messages?.push(chunk)
+    for (const chunk of chunks) messages.push(chunk)
   }
 
   function follow(): void {
@@ -95,7 +91,7 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
     isWatching = watches
     work()
     answered += watches ? -answers.messages : answers.messages
-    messages = watches ? new Messages(!hasPassed, reader) : undefined
+    messages.reader = watches ? reader : undefined
   }
   const stop = telemetry.onChange(follow)
   follow()
@@ -104,8 +100,7 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
   return {
     /** Only notes the piece: it is to be passed on first. */
     sent(chunk) {
-      hasPassed = true
-      if (messages && waiting.push(chunk) === 1) queueMicrotask(work)
+      if (waiting.push(chunk) === 1) queueMicrotask(work)
     },
     get hasClosed() {
       return hasClosed
@@ -115,7 +110,6 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
       const duration = performance.now() - began
       const captured = telemetry.captures('connection')
       stop()
-      messages = undefined
       if (!captured) return
       const data = {
         connection_id: id,

@@ -1,9 +1,7 @@
 // What a `cdp_command` event says of a command: only the arguments that cannot hold a secret. Of texts it has the number of characters, of lists the number of
 // entries, of URLs the scheme. What is not named here is left out.
 import type { CdpCommand } from '../contract.ts'
-
-/** Identifiers are cut to this; Chromium's have 32 characters. */
-const MAX_ID = 128
+import { COMMAND_ID, DRAG_ITEMS } from '../limits.ts'
 
 type Values = Record<string, unknown>
 /** Takes something of the arguments into the data. */
@@ -38,7 +36,7 @@ const numbers = taken((value) => Number.isFinite(value))
 const integers = taken((value) => Number.isSafeInteger(value))
 const flags = taken((value) => typeof value === 'boolean')
 
-const clipped = (id: string): string => id.slice(0, MAX_ID).toWellFormed()
+const clipped = (id: string): string => id.slice(0, COMMAND_ID).toWellFormed()
 
 /** Opaque identifiers. */
 const ids = (...names: string[]): Reader => {
@@ -97,7 +95,7 @@ const SCHEMES = new Set(
   ),
 )
 const scheme: Reader = ({ url }, data) => {
-  const found = typeof url === 'string' ? /^\s*([a-z][a-z0-9+.-]*):/i.exec(url.slice(0, MAX_ID))?.[1]?.toLowerCase() : undefined
+  const found = typeof url === 'string' ? /^\s*([a-z][a-z0-9+.-]*):/i.exec(url.slice(0, COMMAND_ID))?.[1]?.toLowerCase() : undefined
   if (found !== undefined) data.url_scheme = SCHEMES.has(found) ? found : 'other'
 }
 
@@ -126,8 +124,6 @@ const touches: Reader = ({ touchPoints }, data) => {
 const TOUCH = [numbers('x', 'y', 'radiusX', 'radiusY', 'rotationAngle', 'force', 'tangentialPressure', 'tiltX', 'tiltY'), integers('twist')]
 
 const MIME_CATEGORIES = new Set('text image audio video application font model multipart message'.split(' '))
-/** Limit on the entries of a drag that are looked at: there are ten kinds. */
-const MAX_ITEMS = 1000
 const drag: Reader = ({ data: dragged }, data) => {
   if (!isObject(dragged)) return
   const { items } = dragged
@@ -135,8 +131,8 @@ const drag: Reader = ({ data: dragged }, data) => {
   count('items', 'drag_item_count')(dragged, data)
   if (Number.isSafeInteger(dragged.dragOperationsMask)) data.drag_operations_mask = dragged.dragOperationsMask
   if (!Array.isArray(items)) return
-  const kinds = items.slice(0, MAX_ITEMS).map((item: unknown) => {
-    const kind = isObject(item) && typeof item.mimeType === 'string' ? item.mimeType.slice(0, MAX_ID).split('/', 1)[0]!.trim().toLowerCase() : ''
+  const kinds = items.slice(0, DRAG_ITEMS).map((item: unknown) => {
+    const kind = isObject(item) && typeof item.mimeType === 'string' ? item.mimeType.slice(0, COMMAND_ID).split('/', 1)[0]!.trim().toLowerCase() : ''
     return MIME_CATEGORIES.has(kind) ? kind : 'other'
   })
   if (kinds.length > 0) data.drag_mime_categories = [...new Set(kinds)]

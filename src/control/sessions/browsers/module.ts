@@ -94,7 +94,7 @@ export const browsers = defineModule<BrowsersPart>({
       lookUp: lookUpOf(house),
       profiles: house.of(profiles),
       sessionProxies,
-      telemetry: house.of(telemetry).archive,
+      telemetry: house.of(telemetry).followers,
       place: placeOf(config.region, config.instanceMemoryMb),
       maxBrowsers: config.maxBrowsers,
       log,
@@ -176,7 +176,7 @@ interface FleetParts {
 function makeFleet(house: House, { openSockets, calls, sessionProxies }: FleetParts): Fleet {
   const { db, scope, replica, leases, config, metrics } = house
   const { registry, standby } = house.of(watched)
-  const { archive } = house.of(telemetry)
+  const { followers } = house.of(telemetry)
   const pools = house.ask(pooling)
   const mostReady = mostWarm(config)
   const tellClosing = (id: string, reason: EndReason) => leases.tell('closing', closingText(id, reason))
@@ -205,7 +205,7 @@ function makeFleet(house: House, { openSockets, calls, sessionProxies }: FleetPa
     ],
     onTaken({ id, agent }) {
       sessionProxies.restore(id, agent)
-      archive.lookSoon()
+      followers.lookSoon()
     },
     hasRoom: () => house.disk.room.problem === undefined,
     apiPorts: () => portsOf(house.serving.bound().port, config.publicUrl),

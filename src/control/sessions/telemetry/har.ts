@@ -1,6 +1,7 @@
 // Network events as an HTTP Archive (HAR 1.2), entry by entry. Everything in an event comes from a session, so nothing of its form is trusted.
 import type { Envelope, EventType, TelemetryEvent } from '../../../agent/telemetry/contract.ts'
 import { VERSION } from '../../../base/version.ts'
+import { HAR_KEY, HAR_PAGES, HAR_TITLE, HAR_WAITING, HAR_WAITING_LENGTH } from './limits.ts'
 
 /** The events that it is made of. */
 export const HAR_TYPES: ReadonlySet<EventType> = new Set<EventType>([
@@ -10,15 +11,6 @@ export const HAR_TYPES: ReadonlySet<EventType> = new Set<EventType>([
   'page_dom_content_loaded',
   'page_load',
 ])
-
-/** Entries that wait for an answer, or behind one that does: entries are in the order of their requests. The first of more is written without its answer. */
-const MAX_WAITING = 2_000
-const MAX_WAITING_LENGTH = 32 * 1024 * 1024
-/** Pages are written last, so all are held. Requests of further ones belong to none. */
-const MAX_PAGES = 5_000
-/** Characters of an address that is the title of a page, and of the names of requests and targets, which are held for as long as these may be answered. */
-const MAX_TITLE = 2_048
-const MAX_KEY = 200
 
 type Data = Record<string, unknown>
 interface Pair {
@@ -48,7 +40,7 @@ interface Waiting {
 }
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
-const keyOf = (value: unknown): string => held(text(value).slice(0, MAX_KEY))
+const keyOf = (value: unknown): string => held(text(value).slice(0, HAR_KEY))
 /** A text of its own: a slice keeps the whole text in memory that it was cut from. */
 const held = (value: string): string => Buffer.from(value, 'utf16le').toString('utf16le')
 const number = (value: unknown): number => (typeof value === 'number' && Number.isFinite(value) ? value : 0)
@@ -113,8 +105,7 @@ function entryOf({ startedAt, request, pageref, resourceType, initiator, isCut, 
 
 class Har {
   /** In the order of their requests. */
-  readonly #waiting: (Waiting | undefined)[] = []
-  #head = 0
+  readonly #waiting = new Set<Waiting>()
   #length = 0
   readonly #open = new Map<string, Waiting>()
   /** The present page of each target. */
@@ -159,7 +150,7 @@ class Har {
   }
 
   #add(waiting: Waiting): void {
-    this.#waiting.push(waiting)
+    this.#waiting.add(waiting)
     this.#length += waiting.length
     this.#open.set(waiting.key, waiting)
   }
@@ -180,11 +171,11 @@ class Har {
   }
 
   #beginPage(target: string, ts: number, url: string): void {
-    if (this.pages.length >= MAX_PAGES) return void this.#present.delete(target)
+    if (this.pages.length >= HAR_PAGES) return void this.#present.delete(target)
     const page: HarPage = {
       startedDateTime: iso(ts),
       id: `page_${this.pages.length + 1}`,
-      title: held(url.slice(0, MAX_TITLE)),
+      title: held(url.slice(0, HAR_TITLE)),
       pageTimings: { onContentLoad: null, onLoad: null },
     }
     this.pages.push(page)
@@ -200,19 +191,13 @@ class Har {
   }
 
   *#complete(isLast: boolean): Generator<object> {
-    for (; this.#head < this.#waiting.length; this.#head++) {
-      const first = this.#waiting[this.#head]!
-      const isTooMuch = this.#waiting.length - this.#head > MAX_WAITING || this.#length > MAX_WAITING_LENGTH
+    for (const first of this.#waiting) {
+      const isTooMuch = this.#waiting.size > HAR_WAITING || this.#length > HAR_WAITING_LENGTH
       if (!first.end && !isLast && !isTooMuch) break
+      this.#waiting.delete(first)
       this.#length -= first.length
       if (this.#open.get(first.key) === first) this.#open.delete(first.key)
-      // It may have megabytes, and the place in the list is used until the list is cut.
-      this.#waiting[this.#head] = undefined
       yield entryOf(first)
-    }
-    if (this.#head > MAX_WAITING) {
-      this.#waiting.splice(0, this.#head)
-      this.#head = 0
     }
   }
 }

@@ -12,7 +12,7 @@ import { until } from '../../../base/wait.ts'
 import { openDb, type Db } from '../../../store/db.ts'
 import { alone } from '../../../store/leases.ts'
 import { fileObjects } from '../../../store/objects-files.ts'
-import { makeArchive, type TelemetryArchive } from './archive.ts'
+import { makeFollowers, type Followers } from './followers.ts'
 import { readEvents } from './read.ts'
 import { removeSegments } from './rows.ts'
 
@@ -52,9 +52,8 @@ afterEach(async () => {
 })
 
 interface Service {
-  archive: TelemetryArchive
+  archive: Followers
   lost: () => number
-  ended: string[]
   /** From now on it stores nothing any more. */
   kill(): Promise<void>
 }
@@ -66,9 +65,8 @@ async function service(
   const { isAdopting = true, maxBytes = 1024 * 1024, fullDisk = () => undefined, isAsleep = () => false, hasAgent = () => true } = options
   let isAlive = true
   let lost = 0
-  const endedIds: string[] = []
   const endpoint = () => (hasAgent() ? feed.endpoint : undefined)
-  const archive = makeArchive({
+  const archive = makeFollowers({
     db,
     scope: 'elsewhere',
     leases: {
@@ -85,7 +83,6 @@ async function service(
     fullDisk,
     maxBytes,
     meter: { stored() {}, lost: (count) => void (lost += count) },
-    onEnded: (ended) => void endedIds.push(ended),
     log: silentLog,
   })
   const kill = async () => {
@@ -94,7 +91,7 @@ async function service(
   }
   cleanup.defer(kill)
   if (isAdopting) await archive.adopt()
-  return { archive, lost: () => lost, ended: endedIds, kill }
+  return { archive, lost: () => lost, kill }
 }
 
 const read = async (isForwards = true): Promise<Envelope[]> => {
@@ -133,46 +130,6 @@ test('a session that several look for at once is read once', async () => {
   feed.push(...lines(3))
   await reaches(3)
   expect([feed.asked(), archive.followed, await seqs()]).toEqual([1, 1, upTo(3)])
-})
-
-test('a session that captures nothing any more is read to its end, and no longer', async () => {
-  const one = await service()
-  feed.push(...lines(3))
-  await reaches(3)
-  one.archive.noted({ id, isOn: false })
-  for (let seq = 4; seq <= 6; seq++) feed.push(line(seq))
-  await reaches(6)
-  await until('nothing is read', STORED_MS, () => one.archive.followed === 0)
-  feed.push(line(7))
-  one.archive.noted({ id, isOn: true })
-  await reaches(7)
-  one.archive.noted({ id, isOn: false })
-  await until('nothing is read', STORED_MS, () => one.archive.followed === 0)
-  feed.push(line(8))
-  await end(one)
-  expect([await seqs(), await losses()]).toEqual([upTo(8), []])
-})
-
-test('what is said of a session while it is begun holds', async () => {
-  const one = await service({ isAdopting: false })
-  one.archive.noted({ id, isOn: true })
-  one.archive.noted({ id, isOn: false })
-  await until('a connection', STORED_MS, () => feed.asked() > 0)
-  await until('nothing is read', STORED_MS, () => one.archive.followed === 0)
-})
-
-test('what the agent has forgotten meanwhile is told where it is missing', async () => {
-  const first = await service()
-  feed.push(...lines(10))
-  await reaches(10)
-  await first.kill()
-  feed.push(...lines(40, 11))
-  feed.kept = feed.kept.filter(({ seq }) => seq > 25)
-  const second = await service()
-  await reaches(40)
-  expect(await losses()).toEqual([{ seq: 11, reason: 'not_kept', count: 15, first_seq: 11, last_seq: 25 }])
-  expect(await seqs()).toEqual([...upTo(11), ...upTo(40, 26)])
-  expect(second.lost()).toBe(15)
 })
 
 test('what the agent itself has dropped is told once, by it', async () => {
@@ -277,7 +234,7 @@ test('the end of a session whose instance is gone says once that something may b
   feed.cut()
   await end(first)
   expect(await losses()).toEqual([{ seq: 4, reason: 'instance_ended' }])
-  expect(first.ended).toEqual([id])
+  expect(first.archive.followed).toBe(0)
   await first.kill()
   await end(await service({ hasAgent: () => false }))
   expect(await losses()).toEqual([{ seq: 4, reason: 'instance_ended' }])

@@ -3,78 +3,51 @@ import { setInterval } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import type { Envelope } from '../../../agent/telemetry/contract.ts'
 import type { Log } from '../../../base/log.ts'
-import { Mutex } from '../../../base/mutex.ts'
+import { MANY_RUNS, MAX_OBJECT_BYTES, MERGE_FAILED_MS, MERGE_MS, MERGE_RUNS_AT_ONCE, MERGE_SESSIONS_AT_ONCE, MERGED_BYTES, OBJECT_BYTES } from './limits.ts'
 import type { Archive } from './read.ts'
 import { freshKey, freshSegments, isIn, mergeable, passingTimes, replaceSegments, type Passing, type StoredSegment } from './rows.ts'
-import { allBits, compressed, MERGED_BYTES, unpack } from './segments.ts'
-
-/** A live session with more runs than this has them merged. */
-export const MANY_RUNS = 256
-/** A merged run with fewer bytes stays in its row: an object of its own costs more than that. */
-const OBJECT_BYTES = 32 * 1024
-/** Limit on what the store takes for one; a merged run has 2 MiB before it is compressed. */
-const MAX_OBJECT_BYTES = 16 * 1024 * 1024
-/** Runs per query. */
-const AT_ONCE = 32
-const SESSIONS_AT_ONCE = 100
-/** How often it is looked for what a killed service has left, and for live sessions with many runs. */
-const LOOK_MS = 60_000
-/** One that could not be merged is tried again after this time. */
-const FAILED_MS = 3600_000
+import { allBits, compressed, unpack } from './segments.ts'
 
 interface MergerSettings extends Archive {
   scope: string
-  /** Whether this replica merges what others have left. */
+  /** Whether this replica merges. */
   isOurs: () => boolean
   log: Log
 }
 
-export interface Merger extends AsyncDisposable {
-  /** Merges what there is of a session that has ended, without a wait for it. */
-  ended(sessionId: string): void
-}
-
-/** Merges until it is disposed, which waits for the run under way. */
-export function keepMerging(settings: MergerSettings): Merger {
+/** Merges what there is of sessions that have ended, and of live ones with many runs, until it is disposed, which waits for the one under way. */
+export function keepMerging(settings: MergerSettings): AsyncDisposable {
   const { db, scope, isOurs, log } = settings
   const stop = new AbortController()
-  const turn = new Mutex()
-  const underWay = new Set<Promise<void>>()
-  const merge = (id: string) =>
-    turn
-      .run(() => mergeSession(settings, id, stop.signal), stop.signal)
-      .then(() => true)
-      .catch((err: unknown) => {
-        if (!stop.signal.aborted) log.error({ err, browser: id }, 'the telemetry of a session could not be merged; it is tried again')
-        return false
-      })
+  const { signal } = stop
   /** Those that could not be merged, and until when they are left: they must not keep others from their turn. */
   const failed = new Map<string, number>()
-  const round = async () => {
-    const now = performance.now()
-    for (const [id, until] of failed) if (until < now) failed.delete(id)
+  async function round(): Promise<void> {
+    for (const [id, until] of failed) if (until < performance.now()) failed.delete(id)
     for (const done = new Set<string>(); isOurs();) {
-      const ids = await mergeable(db, scope, MANY_RUNS, [...failed.keys(), ...done], SESSIONS_AT_ONCE)
+      const ids = await mergeable(db, scope, MANY_RUNS, [...failed.keys(), ...done], MERGE_SESSIONS_AT_ONCE)
       for (const id of ids) {
-        if (!(await merge(id))) failed.set(id, now + FAILED_MS)
         done.add(id)
+        try {
+          await mergeSession(settings, id, signal)
+        } catch (err) {
+          signal.throwIfAborted()
+          log.error({ err, browser: id }, 'the telemetry of a session could not be merged; it is tried again')
+          failed.set(id, performance.now() + MERGE_FAILED_MS)
+        }
       }
-      if (ids.length < SESSIONS_AT_ONCE) return
+      if (ids.length < MERGE_SESSIONS_AT_ONCE) return
     }
   }
   const run = async () => {
-    for await (const _ of setInterval(LOOK_MS, undefined, { signal: stop.signal }))
-      await round().catch((err: unknown) => stop.signal.aborted || log.warn({ err }, 'looking for telemetry to merge failed'))
+    for await (const _ of setInterval(MERGE_MS, undefined, { signal }))
+      await round().catch((err: unknown) => signal.aborted || log.warn({ err }, 'looking for telemetry to merge failed'))
   }
   const running = run().catch(() => {}) // ends only by its signal
   return {
-    ended(sessionId) {
-      const work: Promise<void> = merge(sessionId).then(() => void underWay.delete(work))
-      underWay.add(work)
-    },
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
-      await Promise.all([running, ...underWay])
+      await running
     },
   }
 }
@@ -83,80 +56,70 @@ export function keepMerging(settings: MergerSettings): Merger {
 export async function mergeSession(settings: Pick<MergerSettings, 'db' | 'objects' | 'scope'>, sessionId: string, signal: AbortSignal): Promise<void> {
   const passing = await passingTimes(settings.db, sessionId)
   let parts: StoredSegment[] = []
-  let lines: string[] = []
+  let wholes: Whole[] = []
   let bytes = 0
   let last = 0
-  /** Of which such times the runs are that are being put together. */
-  let times = ''
   const write = async () => {
-    const isDone = parts.length === 0 || (await replace(settings, parts, lines.length > 0 ? [{ ...parts[0]!, ...spanOf(parts), lines }] : [], signal))
-    parts = []
-    lines = []
-    bytes = 0
+    const isDone = parts.length === 0 || (await replace(settings, parts, wholes, signal))
+    ;[parts, wholes, bytes] = [[], [], 0]
     return isDone
   }
   for (let from = 0; ;) {
     signal.throwIfAborted()
-    const runs = await freshSegments(settings.db, sessionId, from, AT_ONCE)
+    const runs = await freshSegments(settings.db, sessionId, from, MERGE_RUNS_AT_ONCE)
     for (const { data, ...run } of runs) {
       // Runs of two replicas may overlap.
-      const added = (await unpack(data!)).filter(({ seq }) => seq > last)
+      const lines = (await unpack(data!)).filter(({ seq }) => seq > last)
       last = Math.max(last, run.last_seq)
-      const part = { ...run, data: null }
-      if (isOfSeveral(run, passing)) {
-        // Another replica merges it, or it was deleted.
-        if (!(await write()) || !(await replace(settings, [part], pieces(part, added, passing), signal))) return
-        continue
-      }
-      const more = added.reduce((sum, { json }) => sum + Buffer.byteLength(json) + 1, 0)
-      const runTimes = timesAt(run.first_ts, passing)
-      const isFull = bytes + more > MERGED_BYTES && lines.length > 0
-      if ((isFull || runTimes !== times) && !(await write())) return
-      times = runTimes
-      parts.push(part)
-      lines.push(...added.map(({ json }) => json))
+      const more = lines.reduce((sum, { json }) => sum + Buffer.byteLength(json) + 1, 0)
+      // Another replica merges them, or they were deleted.
+      if (bytes + more > MERGED_BYTES && !(await write())) return
+      parts.push({ ...run, data: null })
       bytes += more
+      for (const piece of piecesOf(run, lines, passing)) {
+        const whole = wholes.at(-1)
+        if (whole?.times !== piece.times) wholes.push(piece)
+        else {
+          whole.lines.push(...piece.lines)
+          whole.last_seq = Math.max(whole.last_seq, piece.last_seq)
+          whole.last_ts = Math.max(whole.last_ts, piece.last_ts)
+          whole.types = allBits([whole.types, piece.types])
+        }
+      }
     }
-    if (runs.length < AT_ONCE) break
+    if (runs.length < MERGE_RUNS_AT_ONCE) break
     from = runs.at(-1)!.first_seq + 1
   }
   await write()
 }
 
-/** The ids of the times that an event of `ts` is of. */
+/** A run that is to be stored: of these lines. `times`: the ids of the passing times that it is of. */
+type Whole = Omit<StoredSegment, 'bytes' | 'data' | 'object' | 'events'> & { lines: string[]; times: string }
+
 const timesAt = (ts: number, passing: readonly Passing[]): string =>
   passing
     .filter((time) => isIn(ts, time))
     .map(({ id }) => id)
     .join()
 
-/** Whether such a time begins or ends within a run. */
-const isOfSeveral = ({ first_ts: first, last_ts: last }: Pick<StoredSegment, 'first_ts' | 'last_ts'>, passing: readonly Passing[]): boolean =>
-  passing.some(({ from_ts: from, until_ts: until }) => (from > first && from <= last) || (until !== null && until > first && until <= last))
-
-/** A run that is to be stored: of these lines. */
-type Whole = Omit<StoredSegment, 'bytes' | 'data' | 'object' | 'events'> & { lines: readonly string[] }
-
-/** Cuts a run where such times begin and end. */
-function pieces(run: StoredSegment, lines: readonly { seq: number; json: string }[], passing: readonly Passing[]): Whole[] {
-  const made: (Whole & { lines: string[]; times: string })[] = []
+/** Cuts a run where passing times begin and end. */
+function piecesOf(run: Omit<StoredSegment, 'data'>, lines: readonly { seq: number; json: string }[], passing: readonly Passing[]): Whole[] {
+  const { session_id, first_seq, last_seq, first_ts: first, last_ts, types } = run
+  const whole = { session_id, first_seq, last_seq, first_ts: first, last_ts, types }
+  if (lines.length === 0) return []
+  if (!passing.some(({ from_ts: from, until_ts: until }) => (from > first && from <= last_ts) || (until !== null && until > first && until <= last_ts)))
+    return [{ ...whole, times: timesAt(first, passing), lines: lines.map(({ json }) => json) }]
+  const made: Whole[] = []
   for (const { seq, json } of lines) {
     const { ts } = (JSON.parse(json) as Envelope).event
     const times = timesAt(ts, passing)
-    if (made.at(-1)?.times !== times) made.push({ ...run, first_seq: seq, first_ts: ts, last_seq: seq, last_ts: ts, times, lines: [] })
+    if (made.at(-1)?.times !== times) made.push({ ...whole, first_seq: seq, first_ts: ts, times, lines: [] })
     const piece = made.at(-1)!
     piece.lines.push(json)
-    piece.last_seq = seq
-    piece.last_ts = ts
+    ;[piece.last_seq, piece.last_ts] = [seq, ts]
   }
-  return made.map(({ times: _, ...piece }) => piece)
+  return made
 }
-
-const spanOf = (parts: readonly StoredSegment[]) => ({
-  last_seq: Math.max(...parts.map(({ last_seq: seq }) => seq)),
-  last_ts: Math.max(...parts.map(({ last_ts: ts }) => ts)),
-  types: allBits(parts.map(({ types }) => types)),
-})
 
 /** Stores runs in the place of those that they are from. False when these have changed. */
 async function replace(
@@ -166,7 +129,7 @@ async function replace(
   signal: AbortSignal,
 ): Promise<boolean> {
   const made: StoredSegment[] = []
-  for (const { lines, ...whole } of wholes) {
+  for (const { lines, times: _, ...whole } of wholes) {
     const data = await compressed(lines, true)
     const object = data.length < OBJECT_BYTES ? null : freshKey(whole.session_id)
     if (object !== null) await objects.put(object, Readable.from([data]), { maxBytes: MAX_OBJECT_BYTES }, signal)

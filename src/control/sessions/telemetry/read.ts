@@ -3,11 +3,9 @@ import { buffer } from 'node:stream/consumers'
 import type { Envelope, EventType } from '../../../agent/telemetry/contract.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Objects } from '../../../store/objects.ts'
+import { READ_RUNS_AT_ONCE } from './limits.ts'
 import { isIn, isStored, nextSegments, passingTimes, type StoredSegment, type Window } from './rows.ts'
 import { bitsOf, unpack } from './segments.ts'
-
-/** Runs per query. Those that are in their rows have at most some 250 KB each as a rule, and 1 MB with a screenshot. */
-const AT_ONCE = 4
 
 export interface Archive {
   db: Db
@@ -44,7 +42,7 @@ export async function* readLines(
   for (;;) {
     signal.throwIfAborted()
     const where = { ...window, isKept: window.isKept ?? true, after, ...(before < Infinity && { before }), types: types && bitsOf(types) }
-    const runs = await nextSegments(archive.db, sessionId, where, isForwards, AT_ONCE)
+    const runs = await nextSegments(archive.db, sessionId, where, isForwards, READ_RUNS_AT_ONCE)
     if (runs.length === 0) return
     // After the runs: such a time is noted before its first event comes.
     const passing = where.isKept ? await passingTimes(archive.db, sessionId) : []

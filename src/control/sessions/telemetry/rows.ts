@@ -63,14 +63,6 @@ export async function positionsOf(db: Db, ids: readonly string[]): Promise<Map<s
   return new Map(rows.map(({ session_id: id, seq, ts, bytes }) => [id, { seq, ts, bytes }]))
 }
 
-/** A session of which telemetry is to be read. */
-export interface Watched {
-  id: string
-  state: string
-  /** Whether something is captured, as far as its row says. */
-  isOn: boolean
-}
-
 /** Not those that wait, which capture nothing; one that a caller gives back captures until it has let go of the caller's things. */
 const IS_ON = sql<boolean>`(state <> 'warm' and jsonb_exists(options, 'telemetry'))`
 
@@ -78,12 +70,16 @@ const IS_ON = sql<boolean>`(state <> 'warm' and jsonb_exists(options, 'telemetry
  * Sessions that this replica watches and that capture something. `withRest`: also those that have captured something before; the last of it may not have been
  * read when a service was killed.
  */
-export async function watchedTelemetry(db: Db, { scope, replica }: { scope: string; replica: string }, withRest: boolean): Promise<Watched[]> {
+export async function watchedTelemetry(
+  db: Db,
+  { scope, replica }: { scope: string; replica: string },
+  withRest: boolean,
+): Promise<{ id: string; state: string }[]> {
   const rest = sql<SqlBool>`exists (select from telemetry_segments s where s.session_id = browsers.id)`
   return (
     db
       .selectFrom('browsers')
-      .select(['id', 'state', (withRest ? IS_ON : sql<boolean>`true`).as('isOn')])
+      .select(['id', 'state'])
       .where('scope', '=', scope)
       .where('replica', '=', replica)
       // As the index browsers_telemetry has it, which is all that is read then: `options` may have megabytes.
@@ -93,14 +89,10 @@ export async function watchedTelemetry(db: Db, { scope, replica }: { scope: stri
   )
 }
 
-/** The same of one session, whoever watches it. */
-export async function watchedOne(db: Db, id: string): Promise<Watched | undefined> {
-  return db
-    .selectFrom('browsers')
-    .select(['id', 'state', IS_ON.as('isOn')])
-    .where('id', '=', id)
-    .where('state', '<>', 'deleted')
-    .executeTakeFirst()
+/** Whether a session captures something, whoever watches it. */
+export async function isCapturing(db: Db, id: string): Promise<boolean> {
+  const row = await db.selectFrom('browsers').select(IS_ON.as('isOn')).where('id', '=', id).where('state', '<>', 'deleted').executeTakeFirst()
+  return row?.isOn === true
 }
 
 /** What a reader looks for. Times are in microseconds; `until` and `before` are exclusive. */
@@ -258,25 +250,12 @@ const OLD = (before: number, scope: string) => sql<SqlBool>`
     select from browsers b where b.id = telemetry_segments.session_id and (b.scope <> ${scope} or (b.state <> 'deleted' and not exists (
       select from telemetry_segments later where later.session_id = telemetry_segments.session_id and later.last_seq > telemetry_segments.last_seq))))`
 
-/** Runs whose last event is older than a time, and that are in objects. */
-export const oldObjects = (db: Db, scope: string, before: number, limit: number): Promise<{ session_id: string; first_seq: number; object: string }[]> =>
-  db
-    .selectFrom('telemetry_segments')
-    .select(['session_id', 'first_seq', 'object'])
-    .where('object', 'is not', null)
-    .where(OLD(before, scope))
-    .limit(limit)
-    .execute() as Promise<{ session_id: string; first_seq: number; object: string }[]>
-
-export const removeObjectRow = async (db: Db, sessionId: string, firstSeq: number, object: string): Promise<void> =>
-  void (await db.deleteFrom('telemetry_segments').where('session_id', '=', sessionId).where('first_seq', '=', firstSeq).where('object', '=', object).execute())
-
-/** Removes runs whose last event is older than a time, and that are in their rows. Returns how many there were. */
-export async function removeOldRows(db: Db, scope: string, before: number, limit: number): Promise<number> {
-  const { numAffectedRows } = await sql`
+/** Removes runs whose last event is older than a time. Returns where each one's bytes were; null: in its row. */
+export async function removeOld(db: Db, scope: string, before: number, limit: number): Promise<(string | null)[]> {
+  const { rows } = await sql<{ object: string | null }>`
     delete from telemetry_segments where (session_id, first_seq) in (
-      select session_id, first_seq from telemetry_segments where object is null and ${OLD(before, scope)} limit ${limit})`.execute(db)
-  return Number(numAffectedRows ?? 0)
+      select session_id, first_seq from telemetry_segments where ${OLD(before, scope)} limit ${limit}) returning object`.execute(db)
+  return rows.map(({ object }) => object)
 }
 
 /** The objects of telemetry, for the removal of those that no row names. */

@@ -1,63 +1,14 @@
 // Runs of events as they are kept: JSON lines, compressed.
 import { promisify } from 'node:util'
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
-import { TYPES, type Category, type Envelope, type EventType } from '../../../agent/telemetry/contract.ts'
+import { EVENT_TYPES, TYPES, type Category, type Envelope, type EventType } from '../../../agent/telemetry/contract.ts'
+import { FAST_LEVEL, MAX_RUN_BYTES, SMALL_LEVEL } from './limits.ts'
 
-/** A run of this many bytes, before they are compressed, is stored by itself. */
-export const SEGMENT_BYTES = 256 * 1024
-/** The same for one that is merged of several. A reader has one of them in memory. */
-export const MERGED_BYTES = 2 * 1024 * 1024
-/** Limit on what a stored run may become in memory: the last event of one may be a long one. */
-const MAX_RAW = 8 * 1024 * 1024
-/** What is written for good is compressed more; that takes 25 ms for a merged run. */
-const [FAST, SMALL] = [3, 9]
-
-/**
- * The bit of each type in the column `types`, by which runs are passed over that have nothing of what is looked for. A number never changes and is never used
- * again.
- */
-const BITS: Record<EventType, number> = {
-  console_log: 0,
-  console_error: 1,
-  network_request: 2,
-  network_response: 3,
-  network_loading_failed: 4,
-  network_idle: 5,
-  proxy_error: 6,
-  page_navigation: 7,
-  page_dom_content_loaded: 8,
-  page_load: 9,
-  page_tab_opened: 10,
-  page_layout_shift: 11,
-  page_lcp: 12,
-  page_layout_settled: 13,
-  page_navigation_settled: 14,
-  page_crashed: 15,
-  interaction_click: 16,
-  interaction_key: 17,
-  interaction_scroll_settled: 18,
-  monitor_screenshot: 19,
-  api_call: 20,
-  cdp_command: 21,
-  platform_api_call: 22,
-  cdp_connect: 23,
-  cdp_disconnect: 24,
-  live_view_connect: 25,
-  live_view_disconnect: 26,
-  captcha_solve_started: 27,
-  captcha_solve_result: 28,
-  captcha_challenge_result: 29,
-  system_oom_kill: 30,
-  service_crashed: 31,
-  monitor_disconnected: 32,
-  monitor_reconnected: 33,
-  monitor_reconnect_failed: 34,
-  monitor_init_failed: 35,
-  monitor_events_lost: 36,
-}
+/** The bit of each type in the column `types`, by which runs are passed over that have nothing of what is looked for: its place in the contract. */
+const BITS = new Map(EVENT_TYPES.map((type, bit) => [type, bit]))
 
 /** The bits of types together. There are more than 32, so no operator of integers serves. */
-export const bitsOf = (types: Iterable<EventType>): number => [...new Set(types)].reduce((sum, type) => sum + 2 ** BITS[type], 0)
+export const bitsOf = (types: Iterable<EventType>): number => [...new Set(types)].reduce((sum, type) => sum + 2 ** BITS.get(type)!, 0)
 
 /** What is in any of several. */
 export const allBits = (all: readonly number[]): number => Number(all.reduce((sum, bits) => sum | BigInt(bits), 0n))
@@ -107,7 +58,7 @@ const decompress = promisify(zstdDecompress)
 
 /** Lines as bytes. `isFinal`: they are not going to be merged with others. */
 export const compressed = (lines: readonly string[], isFinal: boolean): Promise<Buffer> =>
-  compress(lines.map((json) => `${json}\n`).join(''), { params: { [constants.ZSTD_c_compressionLevel]: isFinal ? SMALL : FAST } })
+  compress(lines.map((json) => `${json}\n`).join(''), { params: { [constants.ZSTD_c_compressionLevel]: isFinal ? SMALL_LEVEL : FAST_LEVEL } })
 
 /** Makes a run of lines, of which there is at least one. */
 export async function pack(sessionId: string, lines: readonly Line[]): Promise<Segment> {
@@ -131,7 +82,7 @@ export async function pack(sessionId: string, lines: readonly Line[]): Promise<S
 
 /** The lines of a run, each with its number. */
 export async function unpack(data: Buffer): Promise<{ seq: number; json: string }[]> {
-  const text = (await decompress(data, { maxOutputLength: MAX_RAW })).toString()
+  const text = (await decompress(data, { maxOutputLength: MAX_RUN_BYTES })).toString()
   return text
     .split('\n')
     .filter(Boolean)

@@ -8,29 +8,19 @@ import { TIME_FORM, timeOf } from '../../../base/times.ts'
 import { resultWithin } from '../../../base/wait.ts'
 import { fault } from '../../../http/fault.ts'
 import type { Bytes, Page } from '../../../http/route.ts'
-import type { TelemetryArchive } from './archive.ts'
 import type { telemetryArchive } from './contract.ts'
+import type { Followers } from './followers.ts'
 import { harOf, HAR_TYPES } from './har.ts'
+import { DELETED_AT_ONCE, FLUSH_MS, HAR_WAIT_MS, HARS_AT_ONCE, LOOKBACK_MS, PAGE_LENGTH } from './limits.ts'
 import { readEvents, readLines, type Archive } from './read.ts'
 import { endedWithTelemetry, removeSegments } from './rows.ts'
 import { typesOf } from './segments.ts'
-
-/** How far a reader looks back that says nothing. */
-const LOOKBACK_MS = 5 * 60_000
-/** How long a reader waits for what has just come. */
-const FLUSH_MS = 2_000
-const DELETED_AT_ONCE = 100
-/** Characters of one page: a hundred screenshots would be a hundred megabytes. */
-const PAGE_LENGTH = 4 * 1024 * 1024
-/** HAR files that are made at once: each may hold some tens of megabytes. And how long another one waits for its turn. */
-const HARS_AT_ONCE = 4
-const HAR_WAIT_MS = 30_000
 
 type Query<Name extends keyof typeof telemetryArchive> = z.output<(typeof telemetryArchive)[Name]['query']>
 
 interface TelemetrySettings extends Archive {
   scope: string
-  archive: Pick<TelemetryArchive, 'flush' | 'deleted'>
+  followers: Pick<Followers, 'flush' | 'deleted'>
   /** Counts events that their destinations do not get. */
   exportDropped: (events: number) => void
   /** A session of a project by id or name, also after its end. */
@@ -57,7 +47,7 @@ function microseconds(name: string, text: string | undefined): number | undefine
   return Math.round(at * 1000)
 }
 
-export function makeTelemetry({ db, objects, scope, archive, exportDropped, findSession, log }: TelemetrySettings): Telemetry {
+export function makeTelemetry({ db, objects, scope, followers, exportDropped, findSession, log }: TelemetrySettings): Telemetry {
   const stored: Archive = { db, objects }
   const hars = new Slots(HARS_AT_ONCE)
 
@@ -66,7 +56,7 @@ export function makeTelemetry({ db, objects, scope, archive, exportDropped, find
     const row = await findSession(project, idOrName)
     if (!row) throw fault.notFound('browser', idOrName)
     // A reader gets what is stored when the rest cannot be stored just now; the log says why.
-    if (row.state !== 'deleted') await resultWithin(FLUSH_MS, archive.flush(row.id), signal).catch(() => {})
+    if (row.state !== 'deleted') await resultWithin(FLUSH_MS, followers.flush(row.id), signal).catch(() => {})
     return row
   }
 
@@ -74,7 +64,7 @@ export function makeTelemetry({ db, objects, scope, archive, exportDropped, find
     // The rows first: a row whose object is gone could not be read. An object that is left is removed by the sweep.
     const { objects: left, undelivered } = await removeSegments(db, id, state !== 'deleted')
     if (undelivered > 0) exportDropped(undelivered)
-    archive.deleted(id)
+    followers.deleted(id)
     for (const key of left) await objects.delete(key, signal)
   }
 

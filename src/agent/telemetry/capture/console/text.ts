@@ -1,18 +1,9 @@
 // Console calls as texts: what a person would read, bounded, without secrets.
 import type { Protocol } from '../../../chromium/cdp-protocol.ts'
-import { secretKind } from '../../redact/names.ts'
-import { REDACTED } from '../../redact/ranges.ts'
-import { announcedPlaces, announcesSecret, type CutText, type Redaction } from '../../redact.ts'
-
-const MAX_TEXT_BYTES = 4096
-/** All arguments of a call, in bytes. */
-const MAX_ARGS_BYTES = 8192
-const MAX_ARGS = 32
-/** Of a stack with those that have led to it. */
-const MAX_FRAMES = 20
-const MAX_PARENTS = 4
-const MAX_NAME = 256
-const MAX_URL_BYTES = 1024
+import { secretKind } from '../../../../base/redact/names.ts'
+import { REDACTED } from '../../../../base/redact/ranges.ts'
+import { announcedPlaces, announcesSecret, type CutText, type Secrets } from '../../../../base/redact/redact.ts'
+import { CONSOLE_ARGS, CONSOLE_ARGS_BYTES, CONSOLE_TEXT_BYTES, STACK_FRAMES, STACK_NAME, STACK_PARENTS, STACK_URL_BYTES } from '../../limits.ts'
 
 type RemoteObject = Protocol.Runtime.RemoteObject
 
@@ -24,26 +15,26 @@ export interface Call {
 }
 
 export class Lines {
-  readonly #secrets: Redaction
+  readonly #secrets: Secrets
 
-  constructor(secrets: Redaction) {
+  constructor(secrets: Secrets) {
     this.#secrets = secrets
   }
 
   cut(text: string): CutText {
-    return this.#secrets.scrubCut(text, MAX_TEXT_BYTES)
+    return this.#secrets.scrubCut(text, CONSOLE_TEXT_BYTES)
   }
 
   of(args: readonly RemoteObject[]): Call {
     const all: string[] = []
-    let left = MAX_ARGS_BYTES
-    let isCut = args.length > MAX_ARGS
+    let left = CONSOLE_ARGS_BYTES
+    let isCut = args.length > CONSOLE_ARGS
     let before = ''
     const places = args[0]?.type === 'string' ? announcedPlaces(textOf(args[0])) : new Set()
-    for (const [place, arg] of args.slice(0, MAX_ARGS).entries()) {
+    for (const [place, arg] of args.slice(0, CONSOLE_ARGS).entries()) {
       const given = textOf(arg)
       const shown =
-        announcesSecret(before) || places.has(place - 1) ? { text: REDACTED, isCut: false } : this.#secrets.scrubCut(given, Math.min(MAX_TEXT_BYTES, left))
+        announcesSecret(before) || places.has(place - 1) ? { text: REDACTED, isCut: false } : this.#secrets.scrubCut(given, Math.min(CONSOLE_TEXT_BYTES, left))
       before = given
       all.push(shown.text)
       isCut ||= shown.isCut
@@ -97,24 +88,24 @@ export function exceptionText({ text, exception }: Protocol.Runtime.ExceptionDet
 }
 
 /** A stack as events hold it: not longer than a person reads. */
-export function stackOf(stack: Protocol.Runtime.StackTrace | undefined, secrets: Redaction, left = MAX_FRAMES, depth = 0): object | undefined {
+export function stackOf(stack: Protocol.Runtime.StackTrace | undefined, secrets: Secrets, left = STACK_FRAMES, depth = 0): object | undefined {
   if (!stack || left <= 0 || (stack.callFrames.length === 0 && !stack.parent)) return undefined
   // Frames of one stack are mostly of the same few files.
   const urls = new Map<string, string>()
   const urlOf = (url: string) => {
-    if (!urls.has(url)) urls.set(url, secrets.scrubCut(url, MAX_URL_BYTES).text)
+    if (!urls.has(url)) urls.set(url, secrets.scrubCut(url, STACK_URL_BYTES).text)
     return urls.get(url)!
   }
   const frames = stack.callFrames.slice(0, left)
   return {
-    description: stack.description === undefined ? undefined : secrets.scrubCut(stack.description, MAX_NAME).text,
+    description: stack.description === undefined ? undefined : secrets.scrubCut(stack.description, STACK_NAME).text,
     callFrames: frames.map(({ functionName, scriptId, url, lineNumber, columnNumber }) => ({
-      functionName: secrets.scrubCut(functionName, MAX_NAME).text,
+      functionName: secrets.scrubCut(functionName, STACK_NAME).text,
       scriptId: scriptId.slice(0, 64),
       url: urlOf(url),
       lineNumber,
       columnNumber,
     })),
-    parent: depth < MAX_PARENTS ? stackOf(stack.parent, secrets, left - frames.length, depth + 1) : undefined,
+    parent: depth < STACK_PARENTS ? stackOf(stack.parent, secrets, left - frames.length, depth + 1) : undefined,
   }
 }

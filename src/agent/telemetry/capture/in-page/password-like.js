@@ -15,33 +15,9 @@
   const attr = (element, name) => getAttribute.call(element, name) ?? ''
   const tagOf = (element) => String(tagNameOf.call(element)).toUpperCase()
 
-  /** Parts of names, wherever they are in one. */
-  const LONG =
-    /password|passwd|passwort|passcode|passphrase|passkey|kennwort|geheim|contrase|senha|motdepasse|parola|wachtwoord|haslo|пароль|密码|密碼|パスワード|비밀번호|secret|token|credential|apikey|privatekey|accesskey|securitycode|verificationcode|twofactorcode|smscode|otpcode|authcode|onetimecode|onetimepass|recoverycode|backupcode|seedphrase|mnemonic|cardnumber|creditcard|ccnumber|ccnum|socialsecurity/
-  /** Whole words of names: they are in others, as `pin` in `shipping`. */
-  const SHORT = new Set([
-    'pass',
-    'pwd',
-    'psw',
-    'pw',
-    'pword',
-    'pin',
-    'otp',
-    'totp',
-    'hotp',
-    'mfa',
-    '2fa',
-    'tfa',
-    'tan',
-    'cvv',
-    'cvv2',
-    'cvc',
-    'cvc2',
-    'csc',
-    'ssn',
-    'iban',
-    'code2fa',
-  ])
+  /** Parts of names, wherever they are in one; and whole words, as `pin`, which is also in `shipping`. The lists are those of base/redact/names.ts. */
+  const PARTS = /FIELD_PARTS/
+  const WORDS = new Set('FIELD_WORDS'.split(' '))
   const AUTOCOMPLETE = /(?:^|\s)(?:current-password|new-password|one-time-code|cc-[a-z-]+)(?:\s|$)/i
   /** Types of input elements that nobody types into. */
   const NOT_TYPED = new Set(['button', 'submit', 'reset', 'image', 'checkbox', 'radio', 'range', 'color', 'file', 'hidden'])
@@ -52,12 +28,12 @@
     if (!given) return false
     const name = given.slice(0, MAX_NAME)
     const lower = name.toLowerCase()
-    if (LONG.test(lower.replaceAll(/[\s_.:-]+/g, ''))) return true
+    if (PARTS.test(lower.replaceAll(/[\s_.:-]+/g, ''))) return true
     return name
       .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
       .toLowerCase()
       .split(/[^\p{L}\d]+/u)
-      .some((word) => SHORT.has(word) || SHORT.has(word.replace(/\d+$/, '')))
+      .some((word) => WORDS.has(word) || WORDS.has(word.replace(/\d+$/, '')))
   }
 
   /** Fields that have been of type password, and their names: some pages show a password in another element. */

@@ -1,9 +1,5 @@
 // Which bodies events hold, and how much of them, by their media type.
-
-/** Of JSON, XML and forms, in bytes. */
-const STRUCTURED_BYTES = 8 * 1024
-/** Of other text, in bytes. */
-const TEXT_BYTES = 4 * 1024
+import { STRUCTURED_BYTES, TEXT_BYTES } from '../../limits.ts'
 
 const STRUCTURED =
   /^(?:application|text)\/(?:[\w.+-]*\+)?(?:json|xml|x-ndjson|ndjson|json5|jsonl|json-seq|x-www-form-urlencoded|graphql)$|^multipart\/form-data$|^[\w-]+\/[\w.-]+\+(?:json|xml)$/
@@ -18,8 +14,6 @@ export function bodyBytes(mimeType: string): number {
   if (STRUCTURED.test(plain)) return STRUCTURED_BYTES
   return TEXT.test(plain) && !ENDLESS.test(plain) ? TEXT_BYTES : 0
 }
-
-export const POST_BYTES = STRUCTURED_BYTES
 
 export const isEndless = (mimeType: string): boolean => ENDLESS.test(mimeType.toLowerCase())
 

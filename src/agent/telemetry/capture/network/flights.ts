@@ -1,13 +1,5 @@
 // Requests of one target that have not ended, bounded, and when there have been none for a while.
-
-/** Requests of one target that have not ended. More are told, but not what comes of them. */
-const MAX_FLIGHTS = 2_000
-/** What is kept of the requests of all targets, in characters. */
-const MAX_HELD = 16 * 1024 * 1024
-/** Roughly what a request takes besides its texts. */
-const WEIGHT = 500
-/** The API's definition of an idle network. */
-const IDLE_MS = 500
+import { FLIGHT_WEIGHT, IDLE_MS, MAX_FLIGHTS, MAX_HELD } from '../../limits.ts'
 
 /** What was told of an answer's head, until its body is in. */
 export interface Head {
@@ -67,7 +59,7 @@ export class Flights {
   /** Remembers a request. False: there are too many. */
   add(requestId: string, flight: Flight): boolean {
     this.take(requestId)
-    const weight = WEIGHT + flight.url.length
+    const weight = FLIGHT_WEIGHT + flight.url.length
     if (this.#all.size >= MAX_FLIGHTS || this.#held.length + weight > MAX_HELD) return false
     this.#held.length += weight
     this.#all.set(requestId, { flight, weight })

@@ -1,5 +1,6 @@
 // What `proxy_error` events say: why the session's proxy did not reach a site.
 import { PROXY_ERROR_HEADER } from '../../../../base/proxy-probe.ts'
+import { PROXY_CODE } from '../../limits.ts'
 
 const CODES = new Set([
   'destination_blocked',
@@ -18,7 +19,6 @@ const CODES = new Set([
 ])
 /** The words of our own proxy (egress/upstream-error.ts, agent/egress/listener.ts). */
 const OWN: Record<string, string> = { unreachable: 'provider_unreachable', credentials: 'provider_rejected', refused: 'upstream_connect_failed' }
-const MAX_RAW = 64
 
 const HEADER = PROXY_ERROR_HEADER.toLowerCase()
 /** What the proxy answers instead of a site. */
@@ -53,7 +53,7 @@ function named(value: string): Pick<ProxyError, 'code' | 'raw_code'> {
     .trim()
     .toLowerCase()
     .replaceAll(/[^a-z\d_]/g, '_')
-    .slice(0, MAX_RAW)
+    .slice(0, PROXY_CODE)
   const code = OWN[raw] ?? raw
   return CODES.has(code) ? { code } : { code: 'unknown', raw_code: raw }
 }

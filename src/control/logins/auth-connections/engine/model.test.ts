@@ -4,7 +4,8 @@ import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { button, context, input, link, page, password, savedPage } from '../../../../../test/support/page-models.ts'
 import { interpretByModel, makeModelInterpreter, ModelAnswer, type ModelInterpreter } from './model.ts'
-import { redactPage, redactText } from './redact.ts'
+import { withoutPersonal } from '../../../../base/redact/texts.ts'
+import { pageForModel } from './page-for-model.ts'
 
 interface Asked {
   path: string | undefined
@@ -59,7 +60,7 @@ describe('a server', () => {
       ['1.0.1', 'password', 'example.test'],
     ])
     expect(asked.map(({ path, authorization, body }) => [path, authorization, body.model])).toEqual([['/v1/chat/completions', 'Bearer k-1', 'small']])
-    expect(JSON.parse(asked[0]!.body.messages[1]!.content)).toEqual(redactPage(PAGE))
+    expect(JSON.parse(asked[0]!.body.messages[1]!.content)).toEqual(pageForModel(PAGE))
   })
 
   test.each([
@@ -72,14 +73,16 @@ describe('a server', () => {
   ])('that fails is no answer: %s', async (reason, answer) => {
     const { url } = await server(answer)
     const reasons: string[] = []
-    expect(await makeModelInterpreter({ url, key: undefined, model: 'a' }, (why) => void reasons.push(why)).interpret(redactPage(PAGE), never)).toBeUndefined()
+    expect(
+      await makeModelInterpreter({ url, key: undefined, model: 'a' }, (why) => void reasons.push(why)).interpret(pageForModel(PAGE), never),
+    ).toBeUndefined()
     expect(reasons).toEqual([reason])
   })
 
   test('that never answers is left with its caller', async () => {
     const { asked, url } = await server({ never: true })
     const stop = new AbortController()
-    const answer = makeModelInterpreter({ url, key: undefined, model: 'a' }, () => {}).interpret(redactPage(PAGE), stop.signal)
+    const answer = makeModelInterpreter({ url, key: undefined, model: 'a' }, () => {}).interpret(pageForModel(PAGE), stop.signal)
     await expect.poll(() => asked.length).toBe(1)
     stop.abort(new Error('the flow was canceled'))
     await expect(answer).rejects.toThrow('the flow was canceled')
@@ -127,20 +130,20 @@ describe('a page that is shown to a model', () => {
         title: 'Account 5550123',
       },
     )
-    const text = JSON.stringify(redactPage(model))
+    const text = JSON.stringify(pageForModel(model))
     expect(text.replaceAll('CANARY', '')).not.toMatch(/canary|5550123|9f8e7d6c|xpath|0123/)
     expect(text).toContain('[address]')
     expect(text).toContain('[number]')
   })
   test('keeps words that are needed to understand it', () => {
-    expect(redactText('Enter the 6-digit code. Step 2 of 3. We value your privacy')).toBe('Enter the 6-digit code. Step 2 of 3. We value your privacy')
-    expect(redactPage(savedPage('django-login')).controls.map(({ label }) => label)).toContain('Username:')
+    expect(withoutPersonal('Enter the 6-digit code. Step 2 of 3. We value your privacy')).toBe('Enter the 6-digit code. Step 2 of 3. We value your privacy')
+    expect(pageForModel(savedPage('django-login')).controls.map(({ label }) => label)).toContain('Username:')
   })
   test('has masks taken out of any length, in a time that grows with the text', () => {
-    expect(redactText('Sent to •••• 92 and ** - 7')).toBe('Sent to [number] and [number]')
+    expect(withoutPersonal('Sent to •••• 92 and ** - 7')).toBe('Sent to [number] and [number]')
     const began = performance.now()
     // A tenth of this is all that an agent tells of a page. Trying each length of a mask at each place would take half a minute.
-    expect(redactText(`${'*'.repeat(100_000)}-`)).toHaveLength(100_001)
+    expect(withoutPersonal(`${'*'.repeat(100_000)}-`)).toHaveLength(100_001)
     expect(performance.now() - began).toBeLessThan(3_000)
   })
 })

@@ -4,7 +4,7 @@ import { Ref, type Control, type PageModel } from '../../../../agent/login/contr
 import type { LoginModelSettings } from '../../../../base/config.ts'
 import { PAGE_KINDS, type FieldRole, type Interpretation, type PageChoice, type PageContext, type PageField } from './interpretation.ts'
 import { interpret } from './interpret.ts'
-import { redactPage, type RedactedPage } from './redact.ts'
+import { pageForModel, type PageForModel } from './page-for-model.ts'
 import { signatureOf } from './signature.ts'
 
 /** Limit on one question with its answer. */
@@ -52,7 +52,7 @@ export type ModelAnswer = z.infer<typeof ModelAnswer>
 /** Says what a page is, from its structure. Undefined: it does not know, or could not be asked. */
 export interface ModelInterpreter {
   /** @throws the signal's reason only */
-  interpret(page: RedactedPage, signal: AbortSignal): Promise<ModelAnswer | undefined>
+  interpret(page: PageForModel, signal: AbortSignal): Promise<ModelAnswer | undefined>
 }
 
 const QUESTION = `You are given the structure of a web page that was reached while signing in. Say what it is and what each control is for.
@@ -148,7 +148,7 @@ export async function interpretByModel(
   context: PageContext,
   signal: AbortSignal,
 ): Promise<Interpretation | undefined> {
-  const answer = await interpreter.interpret(redactPage(page), signal)
+  const answer = await interpreter.interpret(pageForModel(page), signal)
   if (answer === undefined) return undefined
   const rules = interpret(page, context)
   const controls = new Map(page.controls.filter(({ visible }) => visible).map((control) => [control.ref, control]))

@@ -1,7 +1,8 @@
 // Values of a flow are found in texts and addresses in whatever way these are written, and nothing else is.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { REDACTED, Scrubber } from './scrub.ts'
+import { REDACTED } from '../../../../base/redact/ranges.ts'
+import { Scrubber } from './scrub.ts'
 
 const R = REDACTED
 const knowing = (...values: [value: string, kind?: 'password' | 'once' | 'identifier' | 'other'][]): Scrubber => {

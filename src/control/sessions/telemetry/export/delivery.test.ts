@@ -34,9 +34,9 @@ function made(answers: { logs?: (count: number) => Outcome; traces?: (count: num
     [Symbol.dispose]() {},
   }
   const meter = { refusedSpans: (count: number) => (counted.refused += count), skippedSpans: (count: number) => (counted.skipped += count) }
-  const delivery = makeDelivery({ sender, meter, log: silentLog })
+  const send = makeDelivery({ sender, meter, log: silentLog })
   const deliver = (items: Encoded[], more: Partial<Batch> = {}) =>
-    delivery.deliver(
+    send(
       {
         id: 1,
         destination: 'd',
@@ -47,7 +47,7 @@ function made(answers: { logs?: (count: number) => Outcome; traces?: (count: num
       },
       signal,
     )
-  return { sent, counted, delivery, deliver, of: (what: Sent['what']) => sent.filter((one) => one.what === what).map(({ count }) => count) }
+  return { sent, counted, deliver, of: (what: Sent['what']) => sent.filter((one) => one.what === what).map(({ count }) => count) }
 }
 
 const encode = makeEncoder({ session: 's' })
@@ -64,13 +64,13 @@ test.each(['http_401', 'http_403'])('a key that is not for traces (%s) keeps no 
 
 test('a key that has just become wrong loses no spans: they are sent again with the next one', async () => {
   let answer = failed('http_503')
-  const { counted, deliver, of } = made({ traces: () => answer })
+  const { counted, deliver, of } = made({ traces: () => answer, logs: () => answer })
   expect(await deliver(calls(1, 3))).toMatchObject({ kind: 'failed' })
   answer = failed('http_401')
   expect(await deliver(calls(1, 3))).toMatchObject({ kind: 'failed' })
   answer = TAKEN
   expect(await deliver(calls(1, 3))).toEqual(TAKEN)
-  expect([of('logs'), of('traces'), counted]).toEqual([[3], [3, 3, 3], { refused: 0, skipped: 0 }])
+  expect([of('logs').at(-1), of('traces'), counted]).toEqual([3, [3, 3, 3], { refused: 0, skipped: 0 }])
 })
 
 test('traces that fail for two minutes are given up and counted; log records go on without them, and spans again when the traces are well', async () => {
@@ -111,38 +111,26 @@ test('a destination without traces is not asked for ten minutes, and the spans t
   expect([of('traces'), counted]).toEqual([[1, 1], { refused: 0, skipped: 4 }])
 })
 
-test('spans of a request that is too large are sent in halves; one that is too large alone is counted', async () => {
+test('a request with too many spans is to be sent in halves; one span that is too large alone is counted', async () => {
   const { counted, deliver, of } = made({ traces: (count) => (count > 2 ? { kind: 'too_large', error: 'http_413' } : TAKEN) })
-  expect(await deliver(calls(1, 8))).toEqual(TAKEN)
-  expect([of('logs'), of('traces'), counted.refused]).toEqual([[8], [8, 4, 2, 2, 4, 2, 2], 0])
+  expect(await deliver(calls(1, 4))).toMatchObject({ kind: 'too_large' })
+  expect(await deliver(calls(1, 2))).toEqual(TAKEN)
+  expect([of('logs'), of('traces'), counted.refused]).toEqual([[2], [4, 2], 0])
   const other = made({ traces: () => ({ kind: 'too_large', error: 'http_413' }) })
-  expect(await other.deliver(calls(1, 4))).toMatchObject({ kind: 'delivered', spansError: 'http_413' })
-  expect(other.counted.refused).toBe(4)
+  expect(await other.deliver(calls(1, 1))).toMatchObject({ kind: 'delivered', spansError: 'http_413' })
+  expect(other.counted.refused).toBe(1)
 })
 
-test('of halves only the one that failed is sent again, with neither its log records nor the other half', async () => {
-  let requests = 0
-  const { counted, deliver, of } = made({
-    traces: (count) => (count > 2 ? { kind: 'too_large', error: 'http_413' } : ++requests === 2 ? failed('http_503') : TAKEN),
-  })
-  expect(await deliver(calls(1, 4))).toMatchObject({ kind: 'failed' })
-  expect(await deliver([...calls(1, 4), one(5)])).toMatchObject({ kind: 'delivered' })
-  expect([of('logs'), of('traces'), counted.refused]).toEqual([[4, 1], [4, 2, 2, 3, 2, 1], 0])
-})
-
-test('log records that were rejected in part are told once, also when their spans had to be sent again', async () => {
+test('spans that have arrived are not sent again when their log records fail, but to another address they are', async () => {
   let answer = failed('http_503')
-  const { deliver } = made({ logs: () => ({ kind: 'delivered', rejected: 2 }), traces: () => answer })
+  const { deliver, of } = made({ logs: () => answer })
   expect(await deliver(calls(1, 3))).toMatchObject({ kind: 'failed' })
+  expect(await deliver(calls(1, 4))).toMatchObject({ kind: 'failed' })
+  expect(await deliver(calls(1, 4), { target: { endpoint: 'http://b', headers: {} } })).toMatchObject({ kind: 'failed' })
   answer = TAKEN
-  expect(await deliver(calls(1, 3))).toEqual({ kind: 'delivered', rejected: 2 })
-})
-
-test('a batch that has arrived in part is remembered until its export is over', async () => {
-  const { delivery, deliver } = made({ traces: () => failed('http_503') })
-  await deliver(calls(1, 3))
-  await deliver(calls(1, 3), { id: 2 })
-  expect(delivery.halfway).toEqual([1, 2])
-  delivery.forget([1])
-  expect(delivery.halfway).toEqual([2])
+  expect(await deliver(calls(1, 4), { target: { endpoint: 'http://b', headers: {} } })).toEqual(TAKEN)
+  expect([of('logs'), of('traces')]).toEqual([
+    [3, 4, 4, 4],
+    [3, 1, 4],
+  ])
 })

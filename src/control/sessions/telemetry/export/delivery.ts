@@ -1,19 +1,11 @@
-// Delivers one batch of a session: its log records, then its spans. What becomes of spans that are not taken, so that they keep no log records back.
+// Delivers one batch of a session: its spans, then its log records. What becomes of spans that are not taken, so that they keep no log records back.
 import type { Log } from '../../../../base/log.ts'
 import type { Headers } from '../destinations/headers.ts'
-import { logsOf, tracesOf, type Encoded, type Source } from './otlp.ts'
+import { MOST_REMEMBERED, NO_TRACES_MS, SPANS_FORGET_MS, SPANS_WAIT_MS } from '../limits.ts'
+import { logsOf, tracesOf, type Encoded, type Source, type Span } from './otlp.ts'
 import type { Outcome, Sender } from './sender.ts'
 
-/** An address that takes no traces is asked again after this time. */
-const NO_TRACES_MS = 10 * 60_000
-/**
- * How long an address that takes log records may fail to take spans. After this time its spans are given up, and the log records go on without them. A restart of
- * its traces pipeline is shorter.
- */
-const SPANS_WAIT_MS = 2 * 60_000
-/** After this time without another one, a failure is forgotten. Longer than an address may ask us to wait. */
-const FORGET_MS = 30 * 60_000
-/** Answers to spans that mean that the key is not for them, if it was good for log records just now. */
+/** Answers to spans that mean that the key is not for them, if it is good for log records. */
 const DENIED = new Set(['http_401', 'http_403'])
 
 export interface SpanMeter {
@@ -36,110 +28,88 @@ export interface Batch {
 /** `spansError`: log records have arrived, and spans were given up. */
 export type Delivered = Exclude<Outcome, { kind: 'not_taken' | 'delivered' }> | { kind: 'delivered'; rejected: number; spansError?: string }
 
-type Failure = Extract<Outcome, { kind: 'failed' }>
+/** @throws the signal's reason only */
+export type Deliver = (batch: Batch, signal: AbortSignal) => Promise<Delivered>
 
-/** How far a batch has arrived of which spans failed: the numbers of the last log record and of the last span, and how many log records were rejected. */
-interface Halfway {
-  endpoint: string
-  logs: number
-  rejected: number
-  spans: number
-  spansError?: string
-}
+/** What became of spans: they are not to be sent again, `error` when they were not taken; their batch is to be sent again; or their key is not for them, or for nothing. */
+type Sent = { kind: 'over'; error?: string } | { kind: 'again'; outcome: Exclude<Delivered, { kind: 'delivered' }> } | { kind: 'denied'; error: string }
 
-export interface Delivery {
-  /** What the answer to the spans means is for both only if they are to be sent again. @throws the signal's reason only */
-  deliver(batch: Batch, signal: AbortSignal): Promise<Delivered>
-  /** Exports of which batches have arrived in part. */
-  readonly halfway: readonly number[]
-  /** Forgets exports that are over. */
-  forget(ids: readonly number[]): void
-}
-
-export function makeDelivery({ sender, meter, log }: { sender: Sender; meter: SpanMeter; log: Log }): Delivery {
-  const halfway = new Map<number, Halfway>()
+export function makeDelivery({ sender, meter, log }: { sender: Sender; meter: SpanMeter; log: Log }): Deliver {
+  /** Up to which event an export's spans are over, so that they are not sent again when its log records fail. */
+  const over = new Latest<number, { endpoint: string; seq: number }>()
   /** Addresses that do not take spans, by performance.now(): since when they fail, when they did last, and until when they are not asked. */
-  const traces = new Map<string, { since: number; last: number; until: number }>()
+  const troubles = new Latest<string, { since: number; last: number; until: number }>()
 
-  /** Undefined when they have arrived or were given up. `isAllowed`: log records were taken just now. */
-  async function sendSpans(batch: Batch, done: Halfway, isAllowed: boolean, signal: AbortSignal): Promise<Failure | undefined> {
-    const { destination, source, target, items } = batch
-    const spans = items.flatMap(({ span }) => span ?? [])
-    if (spans.length === 0) return undefined
-    const { endpoint } = target
+  function pause(endpoint: string, ms: number): number {
     const now = performance.now()
-    const trouble = traces.get(endpoint)
-    if (trouble && trouble.until > now) {
-      meter.skippedSpans(spans.length)
-      return undefined
-    }
-    const outcome = await sender.send(target, 'traces', tracesOf(source, spans), signal)
-    if (outcome.kind === 'delivered') {
-      traces.delete(endpoint)
-      meter.refusedSpans(Math.min(outcome.rejected, spans.length))
-      return undefined
-    }
-    const { error } = outcome
-    if (outcome.kind === 'too_large' && spans.length > 1) {
-      const half = Math.ceil(items.length / 2)
-      for (const part of [items.slice(0, half), items.slice(half)]) {
-        const failure = await sendSpans({ ...batch, items: part }, done, isAllowed, signal)
-        if (failure) return failure
-        done.spans = part.at(-1)!.seq
-      }
-      return undefined
-    }
-    const isRecent = trouble !== undefined && now - trouble.last < FORGET_MS
-    const since = isRecent ? trouble.since : now
-    const isDenied = outcome.kind === 'failed' && isAllowed && DENIED.has(error)
-    if (outcome.kind === 'failed' && !isDenied && now - since < SPANS_WAIT_MS) {
-      traces.set(endpoint, { since, last: now, until: 0 })
-      return outcome
-    }
-    if (outcome.kind === 'not_taken' || outcome.kind === 'failed') traces.set(endpoint, { since, last: now, until: now + NO_TRACES_MS })
-    if (outcome.kind === 'not_taken') {
-      meter.skippedSpans(spans.length)
-      return undefined
-    }
-    meter.refusedSpans(spans.length)
-    done.spansError = error
-    log.warn({ destination, error, spans: spans.length }, 'a destination does not take spans of telemetry; they are not sent again')
-    return undefined
+    const before = troubles.get(endpoint)
+    const since = before && now - before.last < SPANS_FORGET_MS ? before.since : now
+    troubles.set(endpoint, { since, last: now, until: now + ms })
+    return now - since
   }
 
-  return {
-    async deliver(batch, signal) {
-      const { id, source, target, items } = batch
-      const { endpoint } = target
-      const known = halfway.get(id)
-      // An address that the destination has only now has got nothing yet.
-      const done: Halfway = known?.endpoint === endpoint ? known : { endpoint, logs: 0, rejected: 0, spans: 0 }
-      const last = items.at(-1)!.seq
-      const records = items.flatMap(({ seq, record }) => (seq > done.logs ? record : []))
-      if (records.length > 0) {
-        const logs = await sender.send(target, 'logs', logsOf(source, records), signal)
-        if (logs.kind !== 'delivered') return logs.kind === 'not_taken' ? { kind: 'refused', error: logs.error } : logs
-        done.logs = last
-        done.rejected += logs.rejected
-      }
-      halfway.set(id, done)
-      const failure = await sendSpans({ ...batch, items: items.filter(({ seq }) => seq > done.spans) }, done, records.length > 0, signal)
-      if (failure) return failure
-      const { rejected, spansError } = done
-      done.spans = Math.max(done.spans, last)
-      done.rejected = 0
-      delete done.spansError
-      // More of it has arrived already when a batch is delivered in halves.
-      if (done.logs <= last) halfway.delete(id)
-      return { kind: 'delivered', rejected, ...(spansError && { spansError }) }
-    },
-    get halfway() {
-      return [...halfway.keys()]
-    },
-    forget(ids) {
-      for (const id of ids) halfway.delete(id)
-      const now = performance.now()
-      for (const [endpoint, { last, until }] of traces) if (until < now && now - last > FORGET_MS) traces.delete(endpoint)
-    },
+  function giveUp({ destination, target }: Batch, spans: number, error: string): void {
+    pause(target.endpoint, NO_TRACES_MS)
+    meter.refusedSpans(spans)
+    log.warn({ destination, error, spans }, 'a destination does not take spans of telemetry; they are not sent again')
+  }
+
+  async function sendSpans(batch: Batch, spans: Span[], signal: AbortSignal): Promise<Sent> {
+    const { endpoint } = batch.target
+    if (spans.length === 0) return { kind: 'over' }
+    if ((troubles.get(endpoint)?.until ?? 0) > performance.now()) {
+      meter.skippedSpans(spans.length)
+      return { kind: 'over' }
+    }
+    const outcome = await sender.send(batch.target, 'traces', tracesOf(batch.source, spans), signal)
+    switch (outcome.kind) {
+      case 'delivered':
+        troubles.delete(endpoint)
+        meter.refusedSpans(Math.min(outcome.rejected, spans.length))
+        return { kind: 'over' }
+      case 'not_taken':
+        pause(endpoint, NO_TRACES_MS)
+        meter.skippedSpans(spans.length)
+        return { kind: 'over' }
+      case 'too_large':
+        if (batch.items.length > 1) return { kind: 'again', outcome }
+        break
+      case 'failed':
+        if (DENIED.has(outcome.error)) return { kind: 'denied', error: outcome.error }
+        if (pause(endpoint, 0) < SPANS_WAIT_MS) return { kind: 'again', outcome }
+        giveUp(batch, spans.length, outcome.error)
+        return { kind: 'over', error: outcome.error }
+    }
+    meter.refusedSpans(spans.length)
+    return { kind: 'over', error: outcome.error }
+  }
+
+  return async (batch, signal) => {
+    const { id, source, target, items } = batch
+    const before = over.get(id)
+    // An address that the destination has only now has got nothing yet.
+    const from = before?.endpoint === target.endpoint ? before.seq : 0
+    const spans = items.flatMap(({ seq, span }) => (seq > from && span ? [span] : []))
+    const sent = await sendSpans(batch, spans, signal)
+    if (sent.kind === 'again') return sent.outcome
+    if (sent.kind === 'over') over.set(id, { endpoint: target.endpoint, seq: items.at(-1)!.seq })
+    const records = items.map(({ record }) => record)
+    const logs = await sender.send(target, 'logs', logsOf(source, records), signal)
+    if (logs.kind === 'not_taken') return { kind: 'refused', error: logs.error }
+    if (logs.kind !== 'delivered') return logs
+    // The key is good, and not for spans.
+    if (sent.kind === 'denied') giveUp(batch, spans.length, sent.error)
+    over.delete(id)
+    return { kind: 'delivered', rejected: logs.rejected, ...(sent.error !== undefined && { spansError: sent.error }) }
+  }
+}
+
+/** The entries that were set last. */
+class Latest<Key, Value> extends Map<Key, Value> {
+  override set(key: Key, value: Value): this {
+    this.delete(key)
+    super.set(key, value)
+    if (this.size > MOST_REMEMBERED) this.delete(this.keys().next().value!)
+    return this
   }
 }

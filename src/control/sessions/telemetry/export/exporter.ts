@@ -7,6 +7,19 @@ import { sleep } from '../../../../base/wait.ts'
 import type { Db } from '../../../../store/db.ts'
 import { headersOf } from '../destinations/destinations.ts'
 import type { Headers } from '../destinations/headers.ts'
+import {
+  BATCH_BYTES,
+  BATCH_RECORDS,
+  BATCHES_IN_TURN,
+  EXPORT_MS,
+  EXPORTS_AT_ONCE,
+  EXPORTS_AT_ONCE_EACH,
+  EXPORTS_FOUND,
+  MOST_BACKOFF_MS,
+  MOST_REMEMBERED,
+  OVER_MS,
+  UPKEEP_MS,
+} from '../limits.ts'
 import { makeDelivery, type SpanMeter } from './delivery.ts'
 import { makeEncoder, type Encoded } from './otlp.ts'
 import {
@@ -19,33 +32,11 @@ import {
   noteReached,
   noteRefused,
   oneDue,
-  openOf,
   removeArrived,
   type DueWork,
   type Work,
 } from './rows.ts'
 import type { Sender } from './sender.ts'
-
-/** One request. A record that is larger goes alone. */
-const MAX_RECORDS = 512
-const MAX_BYTES = 1024 * 1024
-/** Sessions that are exported at the same time: to all destinations, and to one. Each holds a batch, and a run of the archive. */
-const AT_ONCE = 32
-const AT_ONCE_EACH = 4
-/** Sessions of one destination that are found with one look. They have their turns one after the other, without another look. */
-const FOUND_AT_ONCE = 256
-/** Requests for one session before others have their turn. */
-const MOST_IN_TURN = 16
-/** Time between two looks for what is to be delivered, and after a first failure. */
-const EVERY_MS = 1_000
-/** Longest time between two attempts of a destination that fails. Short, so that it soon goes on when it is well. */
-const MOST_BACKOFF_MS = 60_000
-/** How often what is behind is given up, what is over is noted, and what has arrived is removed. */
-const UPKEEP_MS = 5_000
-/** After the end of a session, its last events may still be on their way into the archive. */
-const OVER_MS = 60_000
-/** Encoders of sessions that are remembered from one turn to the next. */
-const MOST_ENCODERS = 2_000
 
 /** Counts events, or requests. */
 export interface ExportMeter extends SpanMeter {
@@ -86,13 +77,11 @@ export interface Exporter extends AsyncDisposable {
 export function exportTelemetry({ db, scope, sealer, sender, read, removeObject, region, behind, isOurs, meter, log }: ExporterSettings): Exporter {
   const stop = new AbortController()
   const { signal } = stop
-  const slots = new Slots(AT_ONCE)
-  const delivery = makeDelivery({ sender, meter, log })
-  /** Exports that are worked on, and the workers of each destination. */
-  const working = new Set<number>()
-  const workers = new Map<string, Set<Promise<void>>>()
-  /** Exports of each destination that have something to deliver, as the last look found them; and whether another look may find others. */
-  const waiting = new Map<string, { found: DueWork[]; hasMore: boolean }>()
+  const slots = new Slots(EXPORTS_AT_ONCE)
+  const send = makeDelivery({ sender, meter, log })
+  /** The work for each destination that has some, and those that have failed in it. */
+  const working = new Map<string, Promise<void>>()
+  const unwell = new Set<string>()
   /** Aborts when the next look should be at once. */
   let lookNow = new AbortController()
   const encoders = new Map<number, ReturnType<typeof makeEncoder>>()
@@ -105,7 +94,7 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
     const encoder = encoders.get(id) ?? makeEncoder({ session })
     encoders.delete(id)
     encoders.set(id, encoder)
-    if (encoders.size > MOST_ENCODERS) encoders.delete(encoders.keys().next().value!)
+    if (encoders.size > MOST_REMEMBERED) encoders.delete(encoders.keys().next().value!)
     return encoder
   }
 
@@ -115,7 +104,7 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
     if (!first) return
     const encode = encoderOf(first)
     const { session_id: session, from_ts: from, until_ts: until, to } = first
-    let left = MOST_IN_TURN
+    let left = BATCHES_IN_TURN
     let batch: Encoded[] = []
     let bytes = 0
     const flush = async (): Promise<boolean> => {
@@ -127,7 +116,7 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
       const { ts } = envelope.event
       if (ts < from || (until !== null && ts >= until)) continue
       const one = encoded(encode, envelope)
-      if ((batch.length >= MAX_RECORDS || bytes + one.bytes > MAX_BYTES) && !(await flush())) return
+      if ((batch.length >= BATCH_RECORDS || bytes + one.bytes > BATCH_BYTES) && !(await flush())) return
       batch.push(one)
       bytes += one.bytes
     }
@@ -150,7 +139,7 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
     const last = batch.at(-1)!.seq
     const { destination_id: destination, endpoint, project_id: project } = now
     const source = { session: now.session_id, project: project ?? undefined, region }
-    const outcome = await delivery.deliver({ id, destination, source, target: { endpoint, headers }, items: batch }, signal)
+    const outcome = await send({ id, destination, source, target: { endpoint, headers }, items: batch }, signal)
     switch (outcome.kind) {
       case 'failed':
         return failed(now, outcome)
@@ -176,8 +165,8 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
 
   async function failed({ destination_id: id }: Work, { error, retryAfterMs }: { error: string; retryAfterMs: number }): Promise<false> {
     meter.failed()
-    waiting.delete(id)
-    const failures = await noteFailure(db, id, error, { firstMs: EVERY_MS, mostMs: MOST_BACKOFF_MS, leastMs: retryAfterMs })
+    unwell.add(id)
+    const failures = await noteFailure(db, id, error, { firstMs: EXPORT_MS, mostMs: MOST_BACKOFF_MS, leastMs: retryAfterMs })
     if (failures === 1) log.warn({ destination: id, error }, 'telemetry cannot be exported; it is tried again')
     return false
   }
@@ -200,7 +189,7 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
   function rest(id: number, hasWorked: boolean): void {
     if (hasWorked) return void resting.delete(id)
     const failures = (resting.get(id)?.failures ?? 0) + 1
-    resting.set(id, { failures, until: performance.now() + Math.min(EVERY_MS * 2 ** Math.min(failures, 30), MOST_BACKOFF_MS) })
+    resting.set(id, { failures, until: performance.now() + Math.min(EXPORT_MS * 2 ** Math.min(failures, 30), MOST_BACKOFF_MS) })
   }
 
   async function round(): Promise<void> {
@@ -212,46 +201,33 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
       troubled.delete(`export ${id}`)
     }
     const left = [...resting].filter(([, { until }]) => until > now).map(([id]) => id)
-    const due = Map.groupBy(await dueWork(db, scope, FOUND_AT_ONCE, left), ({ destination_id: destination }) => destination)
-    waiting.clear()
-    for (const [destination, found] of due) {
-      waiting.set(destination, { found, hasMore: found.length === FOUND_AT_ONCE })
-      // One session shows whether a destination is well again.
-      const most = found[0]!.consecutive_failures > 0 ? 1 : AT_ONCE_EACH
-      const mine = workers.get(destination) ?? new Set()
-      workers.set(destination, mine)
-      while (mine.size < Math.min(most, found.length)) {
-        const worker = workThrough(destination)
-        mine.add(worker)
-        void worker.then(() => {
-          mine.delete(worker)
-          if (mine.size === 0) workers.delete(destination)
-        })
+    const due = Map.groupBy(await dueWork(db, scope, EXPORTS_FOUND, left), ({ destination_id: destination }) => destination)
+    for (const [destination, found] of due)
+      if (!working.has(destination))
+        working.set(
+          destination,
+          workThrough(destination, found).finally(() => working.delete(destination)),
+        )
+  }
+
+  /** Works on exports of a destination, some at the same time, until all had their turn or it fails. */
+  async function workThrough(destination: string, found: readonly DueWork[]): Promise<void> {
+    unwell.delete(destination)
+    const left = found.map(({ id }) => id)
+    const worker = async () => {
+      while (!signal.aborted && !unwell.has(destination)) {
+        const id = left.shift()
+        if (id === undefined) return
+        rest(id, await attempt(`export ${id}`, () => slots.run(() => work(id), signal)))
       }
     }
-  }
-
-  /** Works on what waits for a destination until there is no more. */
-  async function workThrough(destination: string): Promise<void> {
-    for (let id = next(destination); id !== undefined; id = next(destination)) {
-      const one = id
-      working.add(one)
-      rest(one, await attempt(`export ${one}`, () => slots.run(() => work(one), signal)))
-      working.delete(one)
-    }
-  }
-
-  function next(destination: string): number | undefined {
-    const left = waiting.get(destination)
-    if (!left || signal.aborted) return undefined
-    for (let one = left.found.shift(); one; one = left.found.shift()) if (!working.has(one.id)) return one.id
-    waiting.delete(destination)
-    if (left.hasMore) lookNow.abort()
-    return undefined
+    // One session shows whether a destination is well again.
+    await Promise.all(Array.from({ length: found[0]!.consecutive_failures > 0 ? 1 : EXPORTS_AT_ONCE_EACH }, worker))
+    if (found.length === EXPORTS_FOUND && !unwell.has(destination)) lookNow.abort()
   }
 
   async function pause(): Promise<void> {
-    await sleep(EVERY_MS, AbortSignal.any([signal, lookNow.signal])).catch(() => signal.throwIfAborted())
+    await sleep(EXPORT_MS, AbortSignal.any([signal, lookNow.signal])).catch(() => signal.throwIfAborted())
     lookNow = new AbortController()
   }
 
@@ -263,9 +239,6 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
     }
     await finishOver(db, scope, OVER_MS)
     for (const object of await removeArrived(db, scope)) await removeObject(object)
-    const { halfway } = delivery
-    const open = new Set(halfway.length === 0 ? [] : await openOf(db, halfway))
-    delivery.forget(halfway.filter((id) => !open.has(id)))
     lag = await lagOf(db, scope)
   }
 
@@ -289,7 +262,7 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
       await running
-      await Promise.all([...workers.values()].flatMap((some) => [...some]))
+      await Promise.all(working.values())
     },
   }
 }

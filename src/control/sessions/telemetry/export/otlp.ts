@@ -2,14 +2,8 @@
 import { createHash } from 'node:crypto'
 import type { Envelope, EventType } from '../../../../agent/telemetry/contract.ts'
 import { VERSION } from '../../../../base/version.ts'
+import { MOST_NAVIGATIONS, RECORD_ATTRIBUTES, RECORD_BODY, RECORD_DEPTH, RECORD_ITEMS, RECORD_LENGTH, RECORD_TEXT } from '../limits.ts'
 
-/** Limits of one record. What is above them is left out, and counted in it. */
-const MAX_ATTRIBUTES = 128
-const MAX_TEXT = 8 * 1024
-const MAX_RECORD = 48 * 1024
-const MAX_BODY = 1024
-const MAX_ITEMS = 64
-const MAX_DEPTH = 5
 /** Pictures: no collector wants them as text. */
 const LEFT_OUT = new Set(['png'])
 
@@ -154,7 +148,7 @@ function bodyOf(type: EventType, data: Record<string, unknown>): string {
   const said = ['text', 'error_text', 'message', 'reason', 'operation_id', 'method', 'status', 'url', 'selector', 'process_name', 'service_name'].flatMap(
     (name) => (typeof data[name] === 'string' || typeof data[name] === 'number' ? [String(data[name])] : []),
   )
-  return cut([type, ...said].join(' '), MAX_BODY)
+  return cut([type, ...said].join(' '), RECORD_BODY)
 }
 
 const cut = (text: string, most: number): string => text.slice(0, most).toWellFormed()
@@ -164,10 +158,10 @@ function attributesOf(named: readonly (readonly [string, unknown])[]): { attribu
   const attributes: Attribute[] = []
   // Names of pages' own may meet, such as "a.b" and "b" in "a"; a collector may take each once.
   const keys = new Set<string>()
-  let [dropped, left] = [0, MAX_RECORD]
+  let [dropped, left] = [0, RECORD_LENGTH]
   const add = (key: string, value: unknown, depth: number): void => {
     if (value === undefined || value === null) return
-    if (typeof value === 'object' && !Array.isArray(value) && depth < MAX_DEPTH) {
+    if (typeof value === 'object' && !Array.isArray(value) && depth < RECORD_DEPTH) {
       for (const [name, inner] of Object.entries(value)) {
         if (LEFT_OUT.has(name)) dropped++
         else add(`${key}.${cut(name, 128)}`, inner, depth + 1)
@@ -176,7 +170,7 @@ function attributesOf(named: readonly (readonly [string, unknown])[]): { attribu
     }
     const made = valueOf(value)
     const size = key.length + sizeOf(made)
-    if (attributes.length >= MAX_ATTRIBUTES || size > left || keys.has(key)) {
+    if (attributes.length >= RECORD_ATTRIBUTES || size > left || keys.has(key)) {
       dropped++
       return
     }
@@ -189,12 +183,12 @@ function attributesOf(named: readonly (readonly [string, unknown])[]): { attribu
 }
 
 function valueOf(value: unknown): Value {
-  if (typeof value === 'string') return { stringValue: cut(value, MAX_TEXT) }
+  if (typeof value === 'string') return { stringValue: cut(value, RECORD_TEXT) }
   if (typeof value === 'boolean') return { boolValue: value }
   if (typeof value === 'number') return Number.isSafeInteger(value) ? { intValue: String(value) } : { doubleValue: value }
   if (Array.isArray(value) && value.every((item) => ['string', 'number', 'boolean'].includes(typeof item)))
-    return { arrayValue: { values: value.slice(0, MAX_ITEMS).map((item) => valueOf(typeof item === 'string' ? cut(item, MAX_BODY) : item)) } }
-  return { stringValue: cut(jsonOf(value), MAX_TEXT) }
+    return { arrayValue: { values: value.slice(0, RECORD_ITEMS).map((item) => valueOf(typeof item === 'string' ? cut(item, RECORD_BODY) : item)) } }
+  return { stringValue: cut(jsonOf(value), RECORD_TEXT) }
 }
 
 /** JSON of something of any form: it is parsed without a stack, and written with one. */
@@ -223,8 +217,6 @@ const LASTED: Partial<Record<EventType, string>> = {
   live_view_disconnect: 'live view',
   captcha_solve_result: 'captcha',
 }
-/** Navigations of which the load may still come, or be sent again. */
-const MOST_NAVIGATIONS = 64
 
 /** What should be a short text may be anything, also what cannot become one. */
 const nameOf = (value: unknown): string => (typeof value === 'string' ? cut(value, 256) : '')

@@ -45,14 +45,6 @@ export async function oneDue(db: Db, scope: string, id: number): Promise<(Work &
   return rows[0]
 }
 
-/** Those of these exports to which something may still be delivered. */
-export async function openOf(db: Db, ids: readonly number[]): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    select e.id from telemetry_exports e join telemetry_destinations d on d.id = e.destination_id
-    where e.id = any(${ids}::bigint[]) and e.finished_at is null and d.deleted_at is null`.execute(db)
-  return rows.map(({ id }) => id)
-}
-
 /** Notes that events up to this one are delivered or given up. */
 export const noteReached = async (db: Db, id: number, seq: number): Promise<void> =>
   void (await sql`update telemetry_exports set last_seq = greatest(last_seq, ${seq}) where id = ${id}`.execute(db))

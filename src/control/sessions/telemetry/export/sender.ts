@@ -8,13 +8,8 @@ import { abortable } from '../../../../base/wait.ts'
 import { VERSION } from '../../../../base/version.ts'
 import { reachable, Unreachable, type ReachSettings } from '../../../../egress/reachable.ts'
 import type { Headers } from '../destinations/headers.ts'
+import { MAX_ANSWER, MAX_RETRY_AFTER_MS, SEND_MS } from '../limits.ts'
 
-/** Limit on one request with its answer. */
-const SEND_MS = 10_000
-/** Of an answer; the rest is not read. */
-const MAX_ANSWER = 64 * 1024
-/** Longest wait that an answer may ask for. */
-const MAX_RETRY_AFTER_MS = 10 * 60_000
 const AGENT = { keepAlive: true, maxFreeSockets: 2, timeout: 60_000 }
 
 /** `error` is a kind of failure that callers may see: never words, addresses or headers of a destination. */

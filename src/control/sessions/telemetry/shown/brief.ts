@@ -1,5 +1,6 @@
 // What a link that shows events in brief leaves out of them. It names what stays, so that what nobody has thought of is left out.
 import type { EventType, TelemetryEvent } from '../../../../agent/telemetry/contract.ts'
+import { withoutParameters, withoutValues } from '../../../../base/redact/texts.ts'
 
 const CONTEXT = ['target_type', 'nav_seq', 'url']
 
@@ -46,23 +47,6 @@ const STAYS: Record<EventType, readonly string[]> = {
 
 /** Characters of a text that stay. A page decides how long its texts are, and each is searched for addresses. */
 const MAX_TEXT = 4_000
-/** A piece of a text that may be an address. */
-const PIECE = /[^\s"'<>]+/g
-/** The name and password in an address. */
-const LOGIN = /:\/\/[^\s/?#@"'<>]*@/g
-/** The value of a parameter, also in an address without a host, and in a fragment. A name ends where the next one begins, so a search is short however long one is. */
-const VALUE = /([?&;#][^\s=&;#"'<>?]*=)[^\s&;#"'<>]+/g
-/** What an address of this kind has is the document itself: all of a text that begins with one, or a piece of another text. */
-const DOCUMENT = /^\s*((?:data|blob|javascript):).+$|\b((?:data|blob|javascript):)[^\s"'<>]+/gis
-
-/** Of any address, as many are written without a host. */
-const withoutFragment = (piece: string): string => piece.replace(/#.*$/s, piece.startsWith('#') ? '#…' : '')
-
-/** A text whose addresses have lost what may be a secret: names of parameters stay, their values become an ellipsis, and fragments are left out. */
-export const withoutValues = (text: string): string => withoutParameters(text.replaceAll(PIECE, withoutFragment))
-
-const withoutParameters = (text: string): string => text.replaceAll(DOCUMENT, '$1$2…').replaceAll(LOGIN, '://').replaceAll(VALUE, '$1…')
-
 /** A key that is not a character: Enter, Tab, ArrowLeft. */
 const NAMED_KEY = /^[A-Z][A-Za-z0-9]{1,30}$/
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { envelope } from '../../../../../test/support/kept-events.ts'
 import { EVENT_TYPES, type EventType } from '../../../../agent/telemetry/contract.ts'
-import { withoutValues } from './brief.ts'
+import { withoutValues } from '../../../../base/redact/texts.ts'
 import { EventDetails, EventLine, MAX_NOTE, MAX_TEXT } from './contract.ts'
 import { detailsOf, lineOf } from './shown.ts'
 

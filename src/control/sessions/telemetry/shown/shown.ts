@@ -1,5 +1,6 @@
 // Makes of an event what pages show of it. Everything in it comes from a session, so nothing of its form is trusted, and every text has a limit.
 import type { Envelope, TelemetryEvent } from '../../../../agent/telemetry/contract.ts'
+import { isWithin } from '../follow.ts'
 import { brief } from './brief.ts'
 import { MAX_BLOCK, MAX_NOTE, MAX_TEXT, MAX_VALUE, type EventDetails, type EventLine, type EventsShown } from './contract.ts'
 
@@ -192,6 +193,3 @@ function written(value: unknown): string {
   // Deep ones take more room with each level that they are indented, and may be too deep to be written at all.
   return isWithin(value, MAX_DEPTH) ? JSON.stringify(value, undefined, 2) : '(nested too deeply to be shown)'
 }
-
-const isWithin = (value: unknown, depth: number): boolean =>
-  typeof value !== 'object' || value === null || (depth > 0 && Object.values(value).every((one) => isWithin(one, depth - 1)))

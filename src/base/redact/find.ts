@@ -1,7 +1,8 @@
 // Finds secrets in any text by what is beside them: names in URLs, forms, cookies, JSON, XML, HTML and plain words; also tokens by their own form. The text may be cut
 // anywhere. One pass: what is looked at ahead is passed over afterwards, or is bounded.
 import { secretKind, type SecretKind } from './names.ts'
-import type { Range } from './ranges.ts'
+import { without, type Range } from './ranges.ts'
+import { TOKENS } from './tokens.ts'
 import { unitsOf, type Units } from './units.ts'
 
 const code = (char: string): number => char.charCodeAt(0)
@@ -45,15 +46,16 @@ const MAX_JUDGED = 256
 
 /** What every secret has that is found by a name: a sign, a quote, an escape, a tag, a double slash, or a token's own beginning. Most headers and lines have none. */
 const MAYBE = /[:=<%\\"'`]|\/\/|eyJ|bearer|basic/i
-/** Tokens of services that have a form of their own. */
-const TOKENS =
-  /(?<![A-Za-z\d])(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|sk[-_](?=[\w-]{0,100}\d)[\w-]{20,}|xox[abprs]-[\w-]{8,}|AKIA[A-Z\d]{16}|AIza[\w-]{35}|glpat-[\w-]{10,})/g
 /** A number of tokens is no secret. */
 const NUMBER = /^[\d.]+$/
 
-export function findSecrets(text: string): Range[] {
+/** A text without the secrets that are found in it. */
+export const withoutSecrets = (text: string): string => without(text, findSecrets(text))
+
+/** `units`: of this text, if somebody has use for them as well. */
+export function findSecrets(text: string, units = () => unitsOf(text)): Range[] {
   const found: Range[] = [...text.matchAll(TOKENS)].map(({ 0: token, index }) => [index, index + token.length])
-  return MAYBE.test(text) ? [...found, ...new Finder(text).run()] : found
+  return MAYBE.test(text) ? [...found, ...new Finder(text, units()).run()] : found
 }
 
 class Finder {
@@ -70,9 +72,9 @@ class Finder {
   /** The last `value` of a field that was no secret then. */
   #lastValue: Range | undefined
 
-  constructor(text: string) {
+  constructor(text: string, units: Units) {
     this.#text = text
-    this.#units = unitsOf(text)
+    this.#units = units
     ;({ codes: this.#codes, levels: this.#levels, length: this.#length } = this.#units)
     this.#hasState = /state(?:=|%3D|["'\\\]]{0,4} ?:)/i.test(text)
   }

@@ -1,30 +1,51 @@
-// Keeps secrets out of events: by names of headers and fields, by the forms of tokens, and values that were typed into password fields.
-import type { CutText, Secrets } from './capture/secrets.ts'
-import { findSecrets } from './redact/find.ts'
-import { makeLearned } from './redact/learned.ts'
-import { secretKind } from './redact/names.ts'
-import { REDACTED, without } from './redact/ranges.ts'
+// Keeps secrets out of texts: by names of headers and fields, by the forms of tokens, and values that are known to be secrets.
+import { findSecrets } from './find.ts'
+import { makeLearned, type Origin } from './learned.ts'
+import { secretKind } from './names.ts'
+import { REDACTED, without } from './ranges.ts'
+import { unitsOf, type Units } from './units.ts'
 
-/** Texts of one event that are looked at, in characters. A longer event is not kept as a whole anyway (MAX_EVENT); what is beyond this is left out. */
-const MAX_EVENT_TEXT = 64 * 1024
+/** Texts of one object that are looked at, in characters. What is beyond this is left out. */
+const MAX_TEXT = 64 * 1024
 const MAX_DEPTH = 16
+/** A value at the cut of a text is looked for with so much after it. */
+const MAX_AHEAD = 1024
 
-export type { CutText } from './capture/secrets.ts'
-export type Redaction = Secrets
+/** A text that is shorter than what it was made of. */
+export interface CutText {
+  text: string
+  isCut: boolean
+}
+
+/** Secrets of a session, in memory only. None of these throws. */
+export interface Secrets {
+  /** A value that texts must not hold from now on, such as what was typed into a password field. A stage of it is forgotten after a while. */
+  learn(value: string, origin?: Origin): void
+  /** Forgets what was learned: a browser's next user must not find out by what is left out of their events what the one before has typed. */
+  forget(): void
+  /** Another number after each change of what was learned. */
+  readonly version: number
+  /** The text without learned values, and without what its form tells to be a secret. */
+  scrub(text: string): string
+  /** As {@link scrub}, then cut to so many bytes of UTF-8. No part of a secret that tells something is left at the cut. */
+  scrubCut(text: string, maxBytes: number): CutText
+  /** A clean text without what has been learned since. */
+  scrubAgain(clean: CutText): CutText
+  /** The same for all texts of an object; values whose key is the name of a secret are replaced. */
+  scrubData<T>(data: T): T
+}
 
 /** Secrets of one session. */
-export function makeSecrets(): Redaction {
+export function makeSecrets(): Secrets {
   const learned = makeLearned()
 
-  function scrub(given: string): string {
+  function scrub(given: string, wasCut = false): string {
     if (given.length < 2) return given
-    const text = given.length > MAX_EVENT_TEXT ? given.slice(0, MAX_EVENT_TEXT) : given
-    const clean = without(text, [...learned.find(text), ...findSecrets(text)])
-    return text.length === given.length ? clean : withoutEnd(clean)
+    const text = given.slice(0, MAX_TEXT)
+    let made: Units | undefined
+    const units = () => (made ??= unitsOf(text))
+    return without(text, [...learned.find(text, wasCut || given.length > MAX_TEXT, units), ...findSecrets(text, units)])
   }
-
-  /** A text that was cut may end with the beginning of a learned value, which is not found. */
-  const withoutEnd = (text: string): string => text.slice(0, Math.max(0, text.length - learned.longest))
 
   function scrubAll(value: unknown, left: { length: number }, depth: number): unknown {
     if (typeof value === 'string') {
@@ -43,18 +64,17 @@ export function makeSecrets(): Redaction {
     get version() {
       return learned.version
     },
-    scrubAgain({ text, isCut }) {
-      const clean = safely(() => scrub(text))
-      return { text: isCut ? withoutEnd(clean) : clean, isCut }
-    },
+    scrubAgain: ({ text, isCut }) => ({ text: safely(() => scrub(text, isCut)), isCut }),
     scrub: (text) => safely(() => scrub(text)),
-    scrubData: <T>(data: T) => safely(() => scrubAll(data, { length: MAX_EVENT_TEXT }, 0)) as T,
+    scrubData: <T>(data: T) => safely(() => scrubAll(data, { length: MAX_TEXT }, 0)) as T,
     scrubCut(given, maxBytes) {
       // What is redacted makes a text shorter, so more than the limit is looked at.
-      const most = Math.min(MAX_EVENT_TEXT, 2 * maxBytes + learned.longest)
+      const most = Math.min(MAX_TEXT, 2 * maxBytes + MAX_AHEAD)
       const isLong = given.length > most
-      const clean = safely(() => scrub(isLong ? given.slice(0, most) : given))
-      const { text, isCut } = cutText(isLong ? withoutEnd(clean) : clean, maxBytes)
+      const { text, isCut } = cutText(
+        safely(() => scrub(given.slice(0, most), isLong)),
+        maxBytes,
+      )
       return { text, isCut: isLong || isCut }
     },
   }
@@ -94,7 +114,7 @@ export function cutText(text: string, maxBytes: number): CutText {
 }
 
 /** Whether a field's value is left out by its name. */
-export function isSecret(name: string, value: unknown): boolean {
+function isSecret(name: string, value: unknown): boolean {
   const kind = secretKind(name)
   if (kind === undefined || value === null || typeof value === 'boolean') return false
   return typeof value === 'number' ? kind !== 'tokens' : typeof value === 'string' || Array.isArray(value) || kind !== 'value'

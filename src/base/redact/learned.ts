@@ -1,6 +1,7 @@
 // Values that were seen to be secrets, such as what was typed into a password field: found again in the forms in which pages pass them on.
-import { formsOf } from './forms.ts'
+import { folded, foldedText, lowered, loweredText, type Folded } from './folded.ts'
 import type { Range } from './ranges.ts'
+import { unitsOf, type Units } from './units.ts'
 import { WordTree } from './word-tree.ts'
 
 /** The values that are remembered, of all sources and of one: no frame can have those of others forgotten. Stages go first, then the one learned the longest ago. */
@@ -10,13 +11,16 @@ const MAX_OF_SOURCE = 64
 const MAX_FIELDS = 512
 /** Of what is typed into a field, so many values count until more is known of it. */
 const MAX_OF_FIELD = 2
-/** Shorter ones are in ordinary words. */
-export const MIN_LENGTH = 4
+/** Shorter ones are in ordinary words: they are found only where they stand alone, and only if they are known to be secrets. */
+const MIN_LENGTH = 4
+const MIN_WORD = 2
+/** The least of a value that has to be in a longer base64 text. */
+const MIN_BASE64 = 5
 /** Digits of a card's code: found only where they stand alone, and not for ever. */
 const CODE = /^\d{3}$/
 const CODE_MS = 300_000
 /** Of a longer value, this much of its beginning is looked for. */
-const MAX_LENGTH = 1024
+const MAX_LENGTH = 4096
 /** What is not looked for any more stays in the index for so long at most: to make it anew takes milliseconds. */
 const STALE_MS = 1_000
 
@@ -31,17 +35,17 @@ export interface Origin {
   source?: string
   /** The field, by a number of that document's. */
   field?: number | undefined
+  /** It is a secret however short it is, and for as long as anything is remembered. */
+  isKnown?: boolean
 }
 
 export interface Learned {
   /** Cheap: what is learned is made ready when a text is searched. */
   learn(value: string, origin?: Origin): void
-  /** Where the values are in the text. */
-  find(text: string): Range[]
+  /** Where the values are in the text. `isCut`: its end may be the beginning of one. `units`: of this text, if somebody has use for them as well. */
+  find(text: string, isCut: boolean, units?: () => Units): Range[]
   /** Forgets all values. */
   forget(): void
-  /** The length of the longest form of a value: so much of a value may be at the end of a text that was cut. */
-  readonly longest: number
   /** Another number after each change of what is looked for. */
   readonly version: number
 }
@@ -114,7 +118,7 @@ export function makeLearned(): Learned {
     }
     for (const value of pending) {
       const known = values.get(value)!
-      for (const form of (known.forms ??= CODE.test(value) ? [value] : formsOf(value, MIN_LENGTH))) index.add(form)
+      for (const form of (known.forms ??= formsOf(value))) index.add(form)
     }
     pending.clear()
   }
@@ -130,10 +134,11 @@ export function makeLearned(): Learned {
   }
 
   return {
-    learn(given, { stage, source = '', field } = {}) {
+    learn(given, { stage, source = '', field, isKnown = false } = {}) {
       const value = given.slice(0, MAX_LENGTH).toWellFormed()
       const isCode = CODE.test(value)
-      if (value.trim().length < MIN_LENGTH && !isCode) return
+      const { length } = value.trim()
+      if (isKnown ? length < MIN_WORD : length < MIN_LENGTH && !isCode) return
       const known = values.get(value)
       if (known) values.delete(value)
       else {
@@ -141,18 +146,22 @@ export function makeLearned(): Learned {
         pending.add(value)
         ofSource.set(source, (ofSource.get(source) ?? 0) + 1)
       }
-      const until = isCode ? performance.now() + CODE_MS : Infinity
+      const until = isCode && !isKnown ? performance.now() + CODE_MS : Infinity
       nextEnd = Math.min(nextEnd, until)
       const isStage = stage !== undefined && known?.isStage !== false
       values.set(value, { forms: known?.forms, source: known?.source ?? source, isStage, until })
       if (stage !== undefined && stage !== given) end(stage.slice(0, MAX_LENGTH).toWellFormed(), STAGE_MS)
       if (stage !== undefined && field !== undefined) follow(`${source} ${field}`, value)
+      if (isKnown) return
       if (ofSource.get(source)! > MAX_OF_SOURCE) removeOneOf(source)
       else if (values.size > MAX_VALUES) removeOneOf([...ofSource].reduce((most, one) => (one[1] > most[1] ? one : most))[0])
     },
-    find(text) {
+    find(text, isCut, units = () => unitsOf(text)) {
       prepare()
-      return index.find(text)
+      if (index.isEmpty) return []
+      const found = index.find(lowered(text), isCut)
+      // What is not escaped is found in the text as it is: a value may look like something that is escaped, or an escape may have begun before it.
+      return ESCAPES.test(text) ? [...found, ...index.find(folded(isCut ? withoutHalf(text, units()) : units()), isCut)] : found
     },
     forget() {
       for (const all of [values, ofField, ofSource, pending]) all.clear()
@@ -160,16 +169,65 @@ export function makeLearned(): Learned {
       staleSince = nextEnd = Infinity
       version++
     },
-    get longest() {
-      prepare()
-      return index.longest
-    },
     get version() {
       return version
     },
   }
 }
 
+const ESCAPES = /[%\\+]/
+/** What may be left of an escape, or of a character of several, at the end of a text that was cut. */
+const HALF = /(?:%(?:25)*[89a-f][\da-f]){0,3}(?:%(?:25)*[\da-f]?|%u[\da-f]{0,3}|\\u[\da-f]{0,3})?$/i
+const MAX_HALF = 64
+function withoutHalf(text: string, units: Units): Units {
+  const end = text.length - HALF.exec(text.slice(-MAX_HALF))![0].length
+  let { length } = units
+  while (length > 0 && units.starts[length - 1]! >= end) length--
+  return { ...units, length }
+}
+
 const makeIndex = () => new WordTree((text, from, to) => to - from >= MIN_LENGTH || standsAlone(text, from, to))
 
-const standsAlone = (text: string, from: number, to: number): boolean => !/[\p{L}\d.,]/u.test(text[from - 1] ?? '') && !/[\p{L}\d]/u.test(text[to] ?? '')
+/** Digits are also not to be a part of an amount. */
+function standsAlone({ codes, length }: Folded, from: number, to: number): boolean {
+  const [before, after] = [from > 0 ? String.fromCharCode(codes[from - 1]!) : '', to < length ? String.fromCharCode(codes[to]!) : '']
+  const isNumber = codes[from]! >= 0x30 && codes[from]! <= 0x39
+  return !(isNumber ? /[\p{L}\d.,]/u : /[\p{L}\p{N}]/u).test(before) && !/[\p{L}\p{N}]/u.test(after)
+}
+
+/** All that is looked for because of a value. */
+function formsOf(value: string): string[] {
+  const readings = [...readingsOf(value)]
+  const json = (text: string) => JSON.stringify(text).slice(1, -1)
+  const texts = readings.flatMap((text) => [text, json(text), html(text), ...base64Forms(text)]).flatMap((text) => [foldedText(text), loweredText(text)])
+  return [...new Set(texts)].filter((text) => text.length >= Math.min(MIN_LENGTH, value.trim().length))
+}
+
+/** What a program may make of the value before it passes it on. */
+function readingsOf(value: string): Set<string> {
+  const trimmed = value.trim()
+  const readings = new Set([value, trimmed, value.normalize('NFC'), value.normalize('NFD')])
+  if (/^\d[\d\s-]{2,}\d$/.test(trimmed)) {
+    const digits = trimmed.replaceAll(/[\s-]/g, '')
+    readings.add(digits)
+    // Numbers of cards are shown so.
+    if (digits.length >= 12 && digits.length <= 19) for (const space of [' ', '-']) readings.add(digits.match(/\d{1,4}/g)!.join(space))
+  }
+  return readings
+}
+
+const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
+const html = (text: string): string => text.replaceAll(/[&<>"']/g, (char) => ENTITIES[char]!)
+
+/**
+ * What of the value is in any base64 text of which it is a part, as in `Basic` with the user's name before it. Three bytes are four characters, so there are three ways
+ * in which it can lie; characters that its neighbours share are left out.
+ */
+function base64Forms(value: string): string[] {
+  const bytes = Buffer.from(value)
+  return [0, 1, 2].flatMap((before) => {
+    const text = Buffer.concat([Buffer.alloc(before), bytes, Buffer.alloc(2)]).toString('base64')
+    const part = text.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6))
+    return part.length >= MIN_BASE64 ? [part, part.replaceAll('+', '-').replaceAll('/', '_')] : []
+  })
+}

@@ -1,10 +1,13 @@
 // Finds many words in one pass over a text, however many they are and however much of their beginnings they share.
+import type { Folded } from './folded.ts'
 import type { Range } from './ranges.ts'
 
 /** How many of the first characters of a word tell where to look for it; no word is shorter. */
-const HEAD = 3
+const HEAD = 2
 const SLOTS = 1 << 16
-const slotOf = (text: string, at: number): number => (text.charCodeAt(at) * 7919 + text.charCodeAt(at + 1) * 131 + text.charCodeAt(at + 2)) & (SLOTS - 1)
+const slotOf = (first: number, second: number): number => (first * 7919 + second * 131) & (SLOTS - 1)
+/** So much of the beginning of a word counts at the end of a text that was cut. */
+const LEAST_BEGINNING = 4
 
 /**
  * The characters that are compared with words, for each of the text and at least. In texts that are not made for it, hardly one for each is: a text
@@ -29,20 +32,20 @@ export class WordTree {
   readonly #filled = new Uint8Array(SLOTS)
   readonly #root = branch('', 0, 0)
   /** Whether what was found in a text, from one place to the other, counts as this word. */
-  readonly #counts: (text: string, from: number, to: number) => boolean
-  #longest = 0
+  readonly #counts: (text: Folded, from: number, to: number) => boolean
+  #isEmpty = true
 
-  constructor(counts: (text: string, from: number, to: number) => boolean) {
+  constructor(counts: (text: Folded, from: number, to: number) => boolean) {
     this.#counts = counts
   }
 
-  get longest(): number {
-    return this.#longest
+  get isEmpty(): boolean {
+    return this.#isEmpty
   }
 
   add(word: string): void {
-    this.#filled[slotOf(word, 0)] = 1
-    this.#longest = Math.max(this.#longest, word.length)
+    this.#filled[slotOf(word.charCodeAt(0), word.charCodeAt(1))] = 1
+    this.#isEmpty = false
     let at = this.#root
     for (let length = 0; length < word.length; length = at.to) {
       const first = word.charCodeAt(length)
@@ -66,27 +69,29 @@ export class WordTree {
     at.isEnd = true
   }
 
-  /** Where words are: at each place the longest. All of the text where it takes too many steps to tell. */
-  find(text: string): Range[] {
+  /** Where words are: at each place the longest. All of the text where it takes too many steps to tell. `isCut`: its end may be the beginning of a word. */
+  find(text: Folded, isCut: boolean): Range[] {
+    const { codes, places, length } = text
+    const range = (from: number, to: number): Range => (places ? [places.starts[from]!, places.ends[to - 1]!] : [from, to])
     const found: Range[] = []
-    if (this.#longest === 0) return found
-    let left = MIN_STEPS + MAX_STEPS_EACH * text.length
-    for (let from = 0; from <= text.length - HEAD; from++) {
-      if (this.#filled[slotOf(text, from)] === 0) continue
+    let left = MIN_STEPS + MAX_STEPS_EACH * length
+    for (let from = 0; from <= length - HEAD; from++) {
+      if (this.#filled[slotOf(codes[from]!, codes[from + 1]!)] === 0) continue
       let end = -1
       let at = this.#root
       for (let to = from; ;) {
-        const next = at.branches.get(text.charCodeAt(to))
+        const next = to < length ? at.branches.get(codes[to]!) : undefined
         if (!next) break
-        const stop = from + next.to
-        while (to < stop && text.charCodeAt(to) === next.word.charCodeAt(to - from)) to++
+        const stop = Math.min(from + next.to, length)
+        while (to < stop && codes[to] === next.word.charCodeAt(to - from)) to++
         left -= 1 + to - from - next.from
-        if (to < stop) break
+        if (isCut && to === length && to - from >= LEAST_BEGINNING) end = to
+        if (to < from + next.to) break
         if (next.isEnd && this.#counts(text, from, to)) end = to
         at = next
       }
-      if (left < 0) return [[0, text.length]]
-      if (end >= 0) found.push([from, end])
+      if (left < 0) return [range(0, length)]
+      if (end >= 0) found.push(range(from, end))
     }
     return found
   }

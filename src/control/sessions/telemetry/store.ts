@@ -3,25 +3,15 @@ import { Notifier } from '../../../base/notifier.ts'
 import type { Log } from '../../../base/log.ts'
 import { Mutex } from '../../../base/mutex.ts'
 import type { Db } from '../../../store/db.ts'
-import type { Intake } from './intake.ts'
+import type { Follower } from './follow.ts'
+import { GATHER_MS, LAST_STORE_RETRY_MS, LEAST_RUN_BYTES, SESSION_WAITING_BYTES, STATEMENT_BYTES, STORE_RETRY_MS, TOTAL_WAITING_BYTES } from './limits.ts'
 import { insertSegments } from './rows.ts'
 import type { Segment } from './segments.ts'
 
-/** How long the first event waits for others. With the statement, an event is stored within half a second. */
-const GATHER_MS = 250
-/** Wait after a failure: doubled up to the last. */
-const [RETRY_MS, LAST_RETRY_MS] = [500, 8_000]
-/** Limits on one statement. */
-const RUNS_AT_ONCE = 500
-const BYTES_AT_ONCE = 8 * 1024 * 1024
-/** What may wait in memory, of one session and of all: the database may be away. Then no more is read, and the agents keep the last events. */
-const SESSION_BYTES = 2 * 1024 * 1024
-const TOTAL_BYTES = 64 * 1024 * 1024
-
-interface WriterSettings {
+interface StoreSettings {
   db: Db
   /** All whose events are stored. */
-  intakes: () => Iterable<Intake>
+  followers: () => Iterable<Follower>
   /** The reason when nothing may be written now. */
   obstacle: () => string | undefined
   /** Called after events were stored. */
@@ -29,15 +19,15 @@ interface WriterSettings {
   log: Log
 }
 
-export class Writer {
-  readonly #settings: WriterSettings
+export class Store {
+  readonly #settings: StoreSettings
   readonly #turn = new Mutex()
   readonly #stored = new Notifier()
   #timer: NodeJS.Timeout | undefined
   #retryMs = 0
   #isClosed = false
 
-  constructor(settings: WriterSettings) {
+  constructor(settings: StoreSettings) {
     this.#settings = settings
   }
 
@@ -56,9 +46,9 @@ export class Writer {
   }
 
   /** Resolves when there is room for more events of a session. */
-  async room(intake: Intake, signal: AbortSignal): Promise<void> {
-    const isFull = () => intake.waiting > SESSION_BYTES || total(this.#settings.intakes()) > TOTAL_BYTES
-    while (isFull()) {
+  async room(follower: Follower, signal: AbortSignal): Promise<void> {
+    const total = () => [...this.#settings.followers()].reduce((sum, { waiting }) => sum + waiting, 0)
+    while (follower.waiting > SESSION_WAITING_BYTES || total() > TOTAL_WAITING_BYTES) {
       const stored = this.#stored.next(signal)
       this.wake()
       await stored
@@ -66,25 +56,26 @@ export class Writer {
   }
 
   async #write(): Promise<void> {
-    const { intakes, obstacle, onStored, log } = this.#settings
-    const waiting = [...intakes()].filter(({ hasMore }) => hasMore)
+    const { db, followers, obstacle, onStored, log } = this.#settings
+    const waiting = [...followers()].filter(({ hasMore }) => hasMore)
     if (waiting.length === 0) return
     try {
       const problem = obstacle()
       if (problem !== undefined) throw new Error(problem)
-      for (const batch of batches(await Promise.all(waiting.map(async (intake) => ({ intake, runs: await intake.runs() }))))) {
+      const packed = await Promise.all(waiting.map(async (follower) => (await follower.runs()).map((run): Packed => ({ follower, run }))))
+      for (const statement of statementsOf(packed.flat())) {
         await insertSegments(
-          this.#settings.db,
-          batch.flatMap(({ runs }) => runs),
+          db,
+          statement.map(({ run }) => run),
         )
-        for (const { intake, runs } of batch) intake.saved(runs)
+        for (const { follower, run } of statement) follower.saved([run])
       }
       this.#retryMs = 0
       this.#stored.notify()
       onStored()
     } catch (err) {
       if (this.#retryMs === 0) log.warn({ err }, 'telemetry cannot be stored at the moment')
-      this.#retryMs = Math.min(LAST_RETRY_MS, Math.max(RETRY_MS, 2 * this.#retryMs))
+      this.#retryMs = Math.min(LAST_STORE_RETRY_MS, Math.max(STORE_RETRY_MS, 2 * this.#retryMs))
       this.wake()
       throw err
     }
@@ -99,26 +90,22 @@ export class Writer {
   }
 }
 
-const total = (intakes: Iterable<Intake>): number => [...intakes].reduce((sum, { waiting }) => sum + waiting, 0)
-
-interface Waiting {
-  intake: Intake
-  runs: readonly Segment[]
+interface Packed {
+  follower: Follower
+  run: Segment
 }
 
-/** Runs of one statement each. */
-function batches(all: readonly Waiting[]): Waiting[][] {
-  const made: Waiting[][] = []
-  let [count, bytes] = [Infinity, Infinity]
-  for (const { intake, runs } of all)
-    for (const run of runs) {
-      if (count >= RUNS_AT_ONCE || bytes + run.bytes > BYTES_AT_ONCE) {
-        made.push([])
-        count = bytes = 0
-      }
-      made.at(-1)!.push({ intake, runs: [run] })
-      count++
-      bytes += run.bytes
+function statementsOf(all: readonly Packed[]): Packed[][] {
+  const made: Packed[][] = []
+  let bytes = Infinity
+  for (const one of all) {
+    const more = Math.max(one.run.bytes, LEAST_RUN_BYTES)
+    if (bytes + more > STATEMENT_BYTES) {
+      made.push([])
+      bytes = 0
     }
+    made.at(-1)!.push(one)
+    bytes += more
+  }
   return made
 }

@@ -13,21 +13,18 @@ function simple(name: string): string {
   return name.normalize('NFKD').replaceAll(/\p{M}/gu, '')
 }
 
-/**
- * Names that are secrets wherever they are part of a name, without case, accents and punctuation. Those of fields that people fill in are in
- * capture/in-page/password-like.js, too.
- */
-const PARTS = new RegExp(
-  simple(
-    'password passwd passphrase passcode passwort passkey kennwort geheim contrase senha motdepasse parola wachtwoord haslo пароль 密码 密碼 パスワード 비밀번호 ' +
-      'secret token credential apikey accesskey privatekey jwt signature authorization sessionid sessid sessionkey csrf xsrf samlresponse samlrequest codeverifier ' +
-      'cardnumber creditcard ccnumber ccnum securitycode verificationcode twofactorcode authcode onetimecode onetimepass otpcode smscode pincode recoverycode ' +
-      'backupcode seedphrase mnemonic socialsecurity',
-  ).replaceAll(' ', '|'),
-)
+/** Names of fields that people fill in with secrets, wherever they are part of a name, without case and punctuation; and as words: as parts of words they are in ordinary ones. */
+export const FIELD_PARTS =
+  'password passwd passphrase passcode passwort passkey kennwort geheim contrase senha motdepasse parola wachtwoord haslo пароль 密码 密碼 パスワード 비밀번호 ' +
+  'secret token credential apikey accesskey privatekey cardnumber creditcard ccnumber ccnum securitycode verificationcode twofactorcode authcode onetimecode ' +
+  'onetimepass otpcode smscode recoverycode backupcode seedphrase mnemonic socialsecurity'
+export const FIELD_WORDS = 'pass pwd psw pw pword pin otp totp hotp mfa 2fa tfa tan cvv cvc csc ssn iban code2fa'
 
-/** Words of names that are secrets: as parts of words they are in ordinary ones. */
-const WORDS = new Set('pass pwd psw pw pword pin otp totp hotp mfa 2fa tfa tan cvv cvc csc ssn iban code2fa userpass userpwd userpw mfacode'.split(' '))
+/** The same of all names, also without accents. */
+const PARTS = new RegExp(
+  simple(`${FIELD_PARTS} jwt signature authorization sessionid sessid sessionkey csrf xsrf samlresponse samlrequest codeverifier pincode`).replaceAll(' ', '|'),
+)
+const WORDS = new Set(`${FIELD_WORDS} userpass userpwd userpw mfacode`.split(' '))
 /** What is told about such a secret. */
 const ABOUT = /(?:^| )(?:type|count|limit|enabled|required|method|status|length|hint|url|uri|policy|expires|through|rate)(?: at| in)?$/
 

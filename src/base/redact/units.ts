@@ -22,6 +22,13 @@ export function unitsOf(text: string): Units {
     let code = text.charCodeAt(at++)
     if (code === PERCENT) {
       let level = 0
+      // As the old function `escape` of JavaScript has what is beyond Latin.
+      const wide = (text.charCodeAt(at) | 32) === 0x75 ? hexAt(text, at + 1, 4) : -1
+      if (wide >= 0) {
+        code = wide
+        level = 1
+        at += 5
+      }
       // "%2522" is an escaped "%22".
       for (let next = hexAt(text, at, 2); code === PERCENT && next >= 0; next = hexAt(text, at, 2)) {
         code = next

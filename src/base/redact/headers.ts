@@ -1,7 +1,7 @@
 // Headers of requests and answers as events hold them: without secrets, and bounded.
-import type { Redaction } from '../redact.ts'
 import { secretKind } from './names.ts'
 import { REDACTED } from './ranges.ts'
+import type { Secrets } from './redact.ts'
 
 const MAX_HEADERS = 64
 const MAX_NAME = 256
@@ -24,7 +24,7 @@ export interface TellableHeaders {
 }
 
 /** Values of secret headers are replaced, and secrets in other ones. */
-export function scrubHeaders(given: Record<string, unknown>, secrets: Redaction): TellableHeaders {
+export function scrubHeaders(given: Record<string, unknown>, secrets: Secrets): TellableHeaders {
   const headers: [string, string][] = []
   let [isCut, length, looked] = [false, 0, 0]
   for (const [name, value] of Object.entries(given)) {
@@ -50,7 +50,7 @@ const AMOUNT = /^\d[\d.]{0,11}(?:ms|s|m|h)?$/
 const PROTOCOLS =
   /^(?:graphql-(?:transport-)?ws|mqtt(?:v3\.1)?|soap|wamp\.2\.(?:json|msgpack)|(?:v1[0-2]\.)?stomp|ocpp\d\.\d|actioncable-v1-json|vite-(?:hmr|ping)|chat|binary|sip|xmpp)$/i
 
-function valueOf(name: string, value: string, secrets: Redaction): { text: string; isCut: boolean; looked: number } {
+function valueOf(name: string, value: string, secrets: Secrets): { text: string; isCut: boolean; looked: number } {
   const looked = Math.min(value.length, MAX_LOOKED)
   if (name === 'sec-websocket-protocol')
     return {
@@ -71,7 +71,7 @@ function isSecret(name: string, value: string): boolean {
 }
 
 /** Headers without what was learned since they were scrubbed. */
-export function scrubHeadersAgain(headers: Record<string, string>, isCut: boolean, secrets: Redaction): Record<string, string> {
+export function scrubHeadersAgain(headers: Record<string, string>, isCut: boolean, secrets: Secrets): Record<string, string> {
   const mayBeCut = (value: string) => isCut && value.length * 3 >= MAX_VALUE_BYTES - 3
   return Object.fromEntries(Object.entries(headers).map(([name, text]) => [secrets.scrub(name), secrets.scrubAgain({ text, isCut: mayBeCut(text) }).text]))
 }
