@@ -7,8 +7,8 @@ import { isDestinationGone, isDuplicate, isProjectGone, type Db } from '../../..
 import { NoSeat } from '../../../store/seats.ts'
 import { browserRules, storedOptions, type Fitter } from '../browsers/fitter.ts'
 import type { Browser } from '../browsers/contract.ts'
-import type { Lending } from '../browsers/fleet/lending.ts'
-import type { PoolSource } from '../browsers/fleet/pools.ts'
+import type { Fleet } from '../browsers/fleet.ts'
+import type { PoolSource } from '../browsers/fleet/settings.ts'
 import { KEPT_POLICY } from '../browsers/options/contract.ts'
 import type { LookUp } from '../browsers/options/look-up.ts'
 import type { Place, Region } from '../browsers/options/option/contract.ts'
@@ -26,7 +26,6 @@ import {
   insertPool,
   listPools,
   notePoolProblem,
-  poolById,
   poolOfCaller,
   poolSeats,
   type CountedPool,
@@ -47,7 +46,7 @@ interface PoolsSettings {
   scope: string
   place: Place
   maxBrowsers: number
-  lending: Lending
+  fleet: Fleet
   leases: PoolLeases
   lookUp: LookUp
   profiles: Pick<Profiles, 'chosen' | 'choose'>
@@ -72,7 +71,8 @@ export interface BrowserPools {
 }
 
 export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
-  const { db, scope, place, maxBrowsers, lending, leases, lookUp, profiles } = settings
+  const { db, scope, place, maxBrowsers, fleet, leases, lookUp, profiles } = settings
+  const { lending } = fleet
 
   const present = ({ id, name, size, config, chrome_policy: policy, resolved, ...row }: CountedPool): BrowserPool => ({
     id,
@@ -135,9 +135,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
   ): Promise<boolean> {
     if (size > maxBrowsers) throw fault.field('size', `must be at most ${maxBrowsers}, the limit of this machine (COB_MAX_BROWSERS)`)
     try {
-      const made = await lending.seated(project, more, maxBrowsers, work, signal)
-      if (made === undefined) throw new NoSeat()
-      return made
+      return await fleet.seatPool(project, more, work, signal)
     } catch (error) {
       if (isDuplicate(error, 'browser_pools_name')) throw fault.conflict(`there is a browser pool named "${name}" already`)
       if (isDestinationGone(error)) throw fault.field('telemetry.export.otlp.destination', 'has just been deleted')
@@ -184,8 +182,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
         const change = (tx: Db) => changePool(tx, id, row.generation, { name, size, ...split(config), resolved }, changes.discard_all_idle)
         if (await seated(project, name, size, Math.max(0, size - seats), change, signal)) break
       }
-      if (changes.discard_all_idle) await lending.discardIdle(id)
-      await lending.changed()
+      await (changes.discard_all_idle ? lending.discardIdle(id) : lending.changed())
       return shown(project, id)
     },
     async delete(project, idOrName, force) {
@@ -227,16 +224,16 @@ function telemetryOf({ config: { telemetry }, resolved: { destination_id: id } }
   return otlp?.destination && id !== undefined ? { ...telemetry, export: { otlp: { ...otlp, destination: { id } } } } : telemetry
 }
 
-interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'lookUp' | 'profiles'> {
+interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'scope' | 'lookUp' | 'profiles'> {
   fitter: Fitter
   log: Log
 }
 
 /** How the warm pool makes browsers of pools. */
-export function makePoolSource({ db, fitter, lookUp, profiles, log }: PoolSourceSettings): Omit<PoolSource, 'counts'> {
+export function makePoolSource({ db, scope, fitter, lookUp, profiles, log }: PoolSourceSettings): PoolSource {
   return {
     async plan(id) {
-      const row = await poolById(db, id)
+      const row = await findPool(db, { scope, project: undefined }, id)
       if (!row?.project_id) return undefined
       const config = whole(row)
       const { options, brought } = await lookUp(row.project_id, { ...ofBrowser(config), telemetry: telemetryOf(row) })

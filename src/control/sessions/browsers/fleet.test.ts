@@ -305,7 +305,7 @@ describe('warm browsers', () => {
     const { fleet } = makeFleet(1, driver, losing)
     fleet.refill()
     await until('the record of a warm browser', NOTICE_MS, () => isLost)
-    const lost = () => db.selectFrom('browsers').select('id').where('end_reason', '=', 'lost').execute()
+    const lost = () => db.selectFrom('browsers').select('id').where('end_reason', '=', 'abandoned').execute()
     await until('its end', NOTICE_MS, async () => (await lost()).length === 1)
     await until('another one', NOTICE_MS, async () => (await warmIds()).length === 1)
     await until('the service to know', NOTICE_MS, () => fleet.isWell)

@@ -26,23 +26,17 @@ export interface PoolCount {
   discarded: number
 }
 
-/** The pools of a scope that are not deleted. Of those browsers that are being made, it counts the ones of other replicas. */
-export async function poolCounts(db: Db, { scope, replica }: Watched): Promise<PoolCount[]> {
-  const { rows } = await sql<PoolCount>`
-    select p.id, p.size, (p.config->>'fill_rate_per_minute')::int as rate, p.discarded, c.idle, c.there
-    from browser_pools p cross join lateral (
-      select count(*) filter (where b.state = 'warm') as idle, count(*) filter (where b.state <> 'starting' or b.replica is distinct from ${replica}) as there
-      from browsers b where b.pool_id = p.id and b.state <> 'deleted') c
-    where p.scope = ${scope} and p.deleted_at is null order by p.created_at, p.id`.execute(db)
-  return rows
-}
-
-/** Browsers of a scope whose pool was deleted, and of which something is left. */
-export async function countOrphans(db: Db, scope: string): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from browsers b where b.scope = ${scope} and b.pool_id is not null and b.state <> 'deleted'
-    and not exists (select from browser_pools p where p.id = b.pool_id and p.deleted_at is null)`.execute(db)
-  return rows[0]!.count
+/** The pools of a scope that are not deleted, and how many browsers are left of others. Of those browsers that are being made, a pool counts the ones of other replicas. */
+export async function poolCounts(db: Db, { scope, replica }: Watched): Promise<{ counts: PoolCount[]; orphans: number }> {
+  const { rows } = await sql<PoolCount & { all: number }>`
+    select p.id, p.size, (p.config->>'fill_rate_per_minute')::int as rate, p.discarded, coalesce(b.idle, 0) as idle, coalesce(b.there, 0) as there, b.all
+    from (select * from browser_pools where scope = ${scope} and deleted_at is null) p
+    full join (
+      select pool_id, count(*) as all, count(*) filter (where state = 'warm') as idle,
+        count(*) filter (where state <> 'starting' or replica is distinct from ${replica}) as there
+      from browsers where scope = ${scope} and pool_id is not null and state <> 'deleted' group by pool_id) b on b.pool_id = p.id
+    order by p.created_at, p.id`.execute(db)
+  return { counts: rows.filter(({ id }) => id !== null), orphans: rows.reduce((sum, { id, all }) => sum + (id === null ? all : 0), 0) }
 }
 
 /** What a row of a pool is made with. */

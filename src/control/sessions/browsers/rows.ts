@@ -187,16 +187,23 @@ export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_st
 
 const LIVE_COLUMNS = ['id', 'state', 'end_reason', 'ended_steps', 'pool_id'] as const
 
-/** Browsers that this replica watches and of which something is left, warm ones included. */
-export async function watchedBrowsers(db: Db, { scope, replica }: Watched): Promise<LiveRow[]> {
+/** How long a browser may take to be put back to what its pool has made. Its replica may have been killed meanwhile. */
+const RELEASING_SECONDS = 60
+
+/** Browsers that this replica watches and of which something is left, warm ones included. `isLate`: its timeout has passed. */
+export async function watchedBrowsers(db: Db, { scope, replica }: Watched): Promise<(LiveRow & { isLate: boolean })[]> {
   const rows = await db
     .selectFrom('browsers')
     .select(LIVE_COLUMNS)
+    .select(
+      sql<boolean>`case state when 'running' then last_active_at + timeout_seconds * interval '1 second' < now()
+        when 'releasing' then last_active_at + ${RELEASING_SECONDS} * interval '1 second' < now() else false end`.as('isLate'),
+    )
     .where('scope', '=', scope)
     .where('replica', '=', replica)
     .where('state', '<>', 'deleted')
     .execute()
-  return rows as LiveRow[]
+  return rows as (LiveRow & { isLate: boolean })[]
 }
 
 /** The ids of all browsers of this scope of which something is left. */
@@ -278,9 +285,12 @@ export async function isEndUnderWay(db: Db, whose: Whose): Promise<boolean> {
   return row !== undefined
 }
 
-/** Instances of this scope that no session has claimed and that are not a pool's, their kinds, and who watches them. */
-export const readyInScope = (db: Db, scope: string): Promise<{ id: string; warm_kind: string | null; replica: string | null }[]> =>
-  db.selectFrom('browsers').select(['id', 'warm_kind', 'replica']).where('scope', '=', scope).where('state', '=', 'warm').where('pool_id', 'is', null).execute()
+/** How many instances of this scope no session has claimed, by their kinds. Those of pools are not counted. */
+export async function countReady(db: Db, scope: string): Promise<Map<string | null, number>> {
+  const { rows } = await sql<{ kind: string | null; count: number }>`
+    select warm_kind as kind, count(*) as count from browsers where scope = ${scope} and state = 'warm' and pool_id is null group by warm_kind`.execute(db)
+  return new Map(rows.map(({ kind, count }) => [kind, Number(count)]))
+}
 
 /** The steps of a browser's end that are done. */
 export async function endedStepsOf(db: Db, id: string): Promise<string[]> {
@@ -307,23 +317,6 @@ export async function touch(db: Db, ids: readonly string[]): Promise<void> {
       .execute()
 }
 
-/** How long a browser may take to be put back to what its pool has made. Its replica may have been killed meanwhile. */
-const RELEASING_SECONDS = 60
-
-/** Sessions that this replica watches and whose timeout has passed. */
-export async function timedOut(db: Db, { scope, replica }: Watched): Promise<Pick<LiveRow, 'id' | 'state'>[]> {
-  return (await db
-    .selectFrom('browsers')
-    .select(['id', 'state'])
-    .where('scope', '=', scope)
-    .where('replica', '=', replica)
-    .where(
-      sql<SqlBool>`(state = 'running' and last_active_at + timeout_seconds * interval '1 second' < now()
-        or state = 'releasing' and last_active_at + ${RELEASING_SECONDS} * interval '1 second' < now())`,
-    )
-    .execute()) as Pick<LiveRow, 'id' | 'state'>[]
-}
-
 /** Whether an app's run exists in the project and has not ended. */
 export async function isUnfinished(db: Db, project: string, invocationId: string): Promise<boolean> {
   const run = db.selectFrom('invocations').select('id').where('id', '=', invocationId).where('project_id', '=', project)
@@ -342,12 +335,6 @@ export async function liveOfInvocation(db: Db, scope: string, invocationId: stri
     .orderBy('created_at', 'desc')
     .execute()
   return rows as unknown as BrowserRow[]
-}
-
-/** The ids of the same sessions, without their options, which may be large. */
-export async function liveIdsOfInvocation(db: Db, scope: string, invocationId: string): Promise<string[]> {
-  const rows = await db.selectFrom('browsers').select('id').where('scope', '=', scope).where('invocation_id', '=', invocationId).where(LIVE).execute()
-  return rows.map(({ id }) => id)
 }
 
 /** Browsers of this scope whose run has ended, or was deleted with its deployment. */

@@ -2,14 +2,11 @@
 import { afterEach } from 'vitest'
 import { newId } from '../../../../base/ids.ts'
 import { until } from '../../../../base/wait.ts'
-import { alone } from '../../../../store/leases.ts'
 import { DEFAULT_PROJECT } from '../../../access/projects/resolve.ts'
 import { db, driver, HOST, makeFleet, NOTICE_MS, owner, signal } from '../fleet.suite.ts'
 import type { Fleet } from '../fleet.ts'
-import { countOrphans, poolCounts } from '../pooled-rows.ts'
 import type { Kind } from './kinds.ts'
-import type { PoolBoot, PoolSource } from './pools.ts'
-import type { FleetSettings } from './settings.ts'
+import type { FleetSettings, PoolBoot, PoolSource } from './settings.ts'
 
 /** Replaces at once whatever ends. */
 export const FAST = 10_000_000
@@ -26,8 +23,7 @@ export async function insertPool(size: number, rate = FAST): Promise<string> {
 export const resize = (id: string, size: number) => db.updateTable('browser_pools').set({ size }).where('id', '=', id).execute()
 
 /** What a fleet learns of pools. `configure` replaces what a booted browser is given. */
-export const sourceFor = (replica: string, configure: PoolBoot['configure'] = async () => {}, through = db): PoolSource => ({
-  counts: async () => ({ pools: await poolCounts(through, { scope: HOST, replica }), orphans: await countOrphans(through, HOST) }),
+export const source = (configure: PoolBoot['configure'] = async () => {}): PoolSource => ({
   async plan(pool) {
     const { options, ...ownership } = owner()
     const { viewport, maxScreen } = options
@@ -45,8 +41,7 @@ interface PoolFleetSettings extends Partial<FleetSettings> {
 
 /** A fleet that has its scope for itself, and keeps pools. As {@link makeFleet} besides. */
 export function makePoolFleet({ warm = 0, over = driver, through = db, configure, ...more }: PoolFleetSettings = {}) {
-  const replica = newId()
-  return makeFleet(warm, over, through, undefined, { leases: alone(replica), pools: sourceFor(replica, configure, through), ...more })
+  return makeFleet(warm, over, through, undefined, { pools: source(configure), ...more })
 }
 
 export const lend = async (fleet: Fleet, pool: string, within = signal, name?: string): Promise<string | undefined> =>
