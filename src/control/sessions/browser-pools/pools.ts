@@ -32,6 +32,7 @@ import {
   type PoolFilter,
   type PoolRow,
   type Resolved,
+  type Within,
 } from './rows.ts'
 
 /** Tries to store a change that builds on what another caller is just changing. */
@@ -87,17 +88,15 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
     ...(row.problem !== null && { problem: row.problem }),
   })
 
-  const shown = async (project: string, idOrName: string): Promise<BrowserPool> => {
-    const row = await countedPool(db, { scope, project }, idOrName, KEPT_POLICY)
-    if (!row) throw fault.notFound('browser pool', idOrName)
-    return present(row)
-  }
-
-  async function find(project: string, idOrName: string): Promise<PoolRow> {
-    const row = await findPool(db, { scope, project }, idOrName)
+  /** What `query` finds of a pool. @throws 404 */
+  async function found<T>(query: (db: Db, within: Within, idOrName: string) => Promise<T | undefined>, project: string, idOrName: string): Promise<T> {
+    const row = await query(db, { scope, project }, idOrName)
     if (!row) throw fault.notFound('browser pool', idOrName)
     return row
   }
+
+  const shown = async (project: string, idOrName: string): Promise<BrowserPool> =>
+    present(await found((...asked) => countedPool(...asked, KEPT_POLICY), project, idOrName))
 
   /** @throws 400 when this service cannot make such browsers, or something that is named does not exist */
   async function resolve(project: string, config: WholeConfig): Promise<Resolved> {
@@ -168,10 +167,10 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
     },
     get: shown,
     async update(project, idOrName, changes, signal) {
-      const { id } = await find(project, idOrName)
+      const { id } = await found(poolOfCaller, project, idOrName)
       for (let left = CHANGE_TRIES; ; left--) {
         if (left === 0) throw fault.conflict('this pool is being changed by others at the same time')
-        const row = await find(project, id)
+        const row = await found(findPool, project, id)
         const before = whole(row)
         const config = updated(before, changes)
         // A pool whose proxy or profile is gone can still be renamed, or made smaller.
@@ -186,7 +185,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       return shown(project, id)
     },
     async delete(project, idOrName, force) {
-      const { id } = await find(project, idOrName)
+      const { id } = await found(poolOfCaller, project, idOrName)
       const acquired = await deletePool(db, id, force)
       if (acquired === undefined) throw fault.notFound('browser pool', idOrName)
       if (acquired > 0 && !force) throw fault.conflict(`callers have ${acquired} browsers of this pool; with force, they are ended`)
@@ -194,8 +193,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       await Promise.all([lending.discardIdle(id), force ? lending.endLeft() : undefined])
     },
     async acquire(project, idOrName, { profile, acquire_timeout_seconds: seconds, name, tags = {}, start_url, telemetry: given }, origin, signal) {
-      const pool = await poolOfCaller(db, { scope, project }, idOrName)
-      if (!pool) throw fault.notFound('browser pool', idOrName)
+      const pool = await found(poolOfCaller, project, idOrName)
       const problem = refuseStart(pool.config.network, start_url)
       if (problem !== undefined) throw fault.field('start_url', problem)
       if (profile && pool.config.profile) throw fault.field('profile', 'this pool has a profile of its own; use a pool without one')
@@ -206,14 +204,10 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       return leases.acquire(pool, { name, tags, start_url, telemetry }, chosen, waitMs, origin, signal)
     },
     async release(project, idOrName, sessionId, reuse) {
-      const pool = await poolOfCaller(db, { scope, project }, idOrName)
-      if (!pool) throw fault.notFound('browser pool', idOrName)
-      await leases.release(pool, sessionId, reuse)
+      await leases.release(await found(poolOfCaller, project, idOrName), sessionId, reuse)
     },
     async flush(project, idOrName) {
-      const pool = await poolOfCaller(db, { scope, project }, idOrName)
-      if (!pool) throw fault.notFound('browser pool', idOrName)
-      await lending.discardIdle(pool.id)
+      await lending.discardIdle((await found(poolOfCaller, project, idOrName)).id)
     },
   }
 }

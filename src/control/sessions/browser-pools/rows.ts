@@ -23,7 +23,7 @@ export type PoolRow = Omit<Selectable<Tables['browser_pools']>, 'config' | 'reso
 export type CountedPool = PoolRow & { acquired: number; available: number }
 
 /** Where a caller looks; undefined: the service itself, in all projects. */
-interface Within {
+export interface Within {
   scope: string
   project: string | undefined
 }

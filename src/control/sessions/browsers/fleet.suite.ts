@@ -90,6 +90,11 @@ export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db
   fleets.add(fleet)
   return { fleet, registry, received, abandon: () => void fleets.delete(fleet) }
 }
+/** What a service does after its start. */
+export async function reconcile(fleet: Fleet): Promise<void> {
+  await fleet.adopt()
+  await fleet.endLost()
+}
 /** The database, and the texts of the statements that go through it. */
 export function counted(): { through: Db; statements: string[] } {
   const statements: string[] = []

@@ -125,13 +125,10 @@ export class Fleet {
     return this.#pools.boots.session(ownership, signal, leaveSeat, (insert) => this.#seats.take(ownership, insert))
   }
 
-  /** After a start: adopts the instances that outlived the last service, and ends every instance or row that has no counterpart. */
-  async reconcile(): Promise<void> {
-    await this.adopt()
-    await this.endLost()
-  }
-
-  /** The first half of {@link reconcile}: what ends is still reachable, for parts that continue work of the last service. */
+  /**
+   * After a start: adopts the instances that outlived the last service. What has no counterpart ends by {@link endLost}: until then it is still reachable, for parts that continue work of
+   * the last service.
+   */
   async adopt(): Promise<void> {
     void this.#endings.steps // two of one name end the start, and not the first session
     this.#lost = await this.#sweep.takeOver()
@@ -140,7 +137,7 @@ export class Fleet {
     await this.#pools.count()
   }
 
-  /** The second half of {@link reconcile}. */
+  /** Ends every browser that {@link adopt} has found without its counterpart. */
   async endLost(): Promise<void> {
     await this.#sweep.endLost(this.#lost ?? [])
     this.#lost = undefined

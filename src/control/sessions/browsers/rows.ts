@@ -38,12 +38,13 @@ export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpo
 export const moveFirstBrowser = firstMover<BrowserRow, BrowserState>(moving)
 
 /** The columns of a row that belongs to a caller's session. */
-export const owned = ({ project, name, tags, options, timeoutSeconds, authFlowId }: Ownership) => ({
+const owned = ({ project, name, tags, options, timeoutSeconds, invocationId, authFlowId }: Ownership) => ({
   project_id: project,
   name: name ?? null,
   tags: JSON.stringify(tags),
   options: JSON.stringify(options),
   timeout_seconds: timeoutSeconds,
+  invocation_id: invocationId ?? null,
   auth_flow_id: authFlowId ?? null,
 })
 
@@ -53,19 +54,28 @@ export interface Watched {
   replica: string
 }
 
-export async function insertStarting(db: Db, id: string, { scope, replica }: Watched, warmKind: string | null, ownership?: Ownership): Promise<void> {
-  await sql`
+/** Inserts a row for a browser that is to be booted: a warm one of a kind, or a caller's, or, with `more` columns, one of a pool. */
+export async function insertStarting(
+  db: Db,
+  id: string,
+  { scope, replica }: Watched,
+  warmKind: string | null,
+  ownership?: Ownership,
+  more: Record<string, unknown> = {},
+): Promise<BrowserRow> {
+  const unowned = { tags: '{}', options: '{}', timeout_seconds: 60 }
+  const columns = { id, state: 'starting', scope, replica, warm_kind: warmKind, ...(ownership ? owned(ownership) : unowned), ...more }
+  const { rows } = await sql<BrowserRow>`
     with made as (
-      insert into browsers (id, state, scope, replica, warm_kind, project_id, name, tags, options, timeout_seconds, invocation_id, auth_flow_id)
-      values (${id}, 'starting', ${scope}, ${replica}, ${warmKind}, ${ownership?.project ?? null}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null}, ${ownership?.authFlowId ?? null})
-      returning id)
-    insert into browser_events (browser_id, state) select id, 'starting' from made`.execute(db)
+      insert into browsers (${sql.join(Object.keys(columns).map((name) => sql.ref(name)))}) values (${sql.join(Object.values(columns))}) returning *),
+    logged as (insert into browser_events (browser_id, state) select id, 'starting' from made)
+    select * from made`.execute(db)
+  return rows[0]!
 }
 
 /** Claims a warm browser of `kind` for the caller, in one statement: the oldest, and first those that this replica watches. Undefined when there is none. */
 export async function claimWarm(db: Db, { scope, replica }: Watched, kind: string, ownership: Ownership): Promise<BrowserRow | undefined> {
-  const times = { created_at: sql`now()`, last_active_at: sql`now()` }
-  const columns = { ...owned(ownership), invocation_id: ownership.invocationId ?? null, ...times }
+  const columns = { ...owned(ownership), created_at: sql`now()`, last_active_at: sql`now()` }
   const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and warm_kind = ${kind}`
   return moveFirstBrowser(db, which, sql`replica is distinct from ${replica}, made_at`, 'running', 'claimed warm', columns)
 }
@@ -139,47 +149,38 @@ export async function listBrowsers(db: Db, within: Within, { status, query, tags
     .execute()) as unknown as BrowserRow[]
 }
 
+/** A running session, as long as it belongs to this caller of its pool. */
+const running = (db: Db, { id, lease }: Pick<BrowserRow, 'id' | 'lease'>) =>
+  db.updateTable('browsers').where('id', '=', id).where('lease', '=', lease).where('state', '=', 'running').returningAll()
+
 /** Changes name, tags or options of a running session; undefined when it is no longer running, or belongs to another caller of its pool. */
 export async function updateRunning(
   db: Db,
-  { id, lease }: Pick<BrowserRow, 'id' | 'lease'>,
+  session: Pick<BrowserRow, 'id' | 'lease'>,
   /** `was`: only if the options are still these. */
-  changes: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions; was?: BrowserOptions },
+  { name, tags, options, was }: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions; was?: BrowserOptions },
 ): Promise<BrowserRow | undefined> {
-  const row = await db
-    .updateTable('browsers')
+  const row = running(db, session)
     .set({
       last_active_at: sql`last_active_at`,
-      ...(changes.name !== undefined && { name: changes.name }),
-      ...(changes.tags && { tags: JSON.stringify(changes.tags) }),
-      ...(changes.options && { options: JSON.stringify(changes.options) }),
+      ...(name !== undefined && { name }),
+      ...(tags && { tags: JSON.stringify(tags) }),
+      ...(options && { options: JSON.stringify(options) }),
     })
-    .where('id', '=', id)
-    .where('lease', '=', lease)
-    .where('state', '=', 'running')
-    .$if(changes.was !== undefined, (query) => query.where(sql<boolean>`options = ${JSON.stringify(changes.was)}::jsonb`))
-    .returningAll()
-    .executeTakeFirst()
-  return row as unknown as BrowserRow | undefined
+    .$if(was !== undefined, (query) => query.where(sql<boolean>`options = ${JSON.stringify(was)}::jsonb`))
+  return (await row.executeTakeFirst()) as unknown as BrowserRow | undefined
 }
 
 /** Takes back options of a running session: these are as in `before` again. What else has changed since stays. Undefined when it has ended. */
 export async function takeBackOptions(
   db: Db,
-  { id, lease }: Pick<BrowserRow, 'id' | 'lease'>,
+  session: Pick<BrowserRow, 'id' | 'lease'>,
   names: readonly (keyof BrowserOptions)[],
   before: BrowserOptions,
 ): Promise<BrowserRow | undefined> {
   const earlier = JSON.stringify(Object.fromEntries(names.map((name) => [name, before[name]])))
-  const row = await db
-    .updateTable('browsers')
-    .set({ last_active_at: sql`last_active_at`, options: sql`(options - ${[...names]}::text[]) || ${earlier}::jsonb` })
-    .where('id', '=', id)
-    .where('lease', '=', lease)
-    .where('state', '=', 'running')
-    .returningAll()
-    .executeTakeFirst()
-  return row as unknown as BrowserRow | undefined
+  const row = running(db, session).set({ last_active_at: sql`last_active_at`, options: sql`(options - ${[...names]}::text[]) || ${earlier}::jsonb` })
+  return (await row.executeTakeFirst()) as unknown as BrowserRow | undefined
 }
 
 /** What the fleet asks every second about all browsers: without their options, which may have megabytes. */
@@ -283,13 +284,6 @@ export async function isEndUnderWay(db: Db, whose: Whose): Promise<boolean> {
     .limit(1)
     .executeTakeFirst()
   return row !== undefined
-}
-
-/** How many instances of this scope no session has claimed, by their kinds. Those of pools are not counted. */
-export async function countReady(db: Db, scope: string): Promise<Map<string | null, number>> {
-  const { rows } = await sql<{ kind: string | null; count: number }>`
-    select warm_kind as kind, count(*) as count from browsers where scope = ${scope} and state = 'warm' and pool_id is null group by warm_kind`.execute(db)
-  return new Map(rows.map(({ kind, count }) => [kind, Number(count)]))
 }
 
 /** The steps of a browser's end that are done. */

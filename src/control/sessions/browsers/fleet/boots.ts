@@ -10,10 +10,10 @@ import type { Db } from '../../../../store/db.ts'
 import type { EndReason } from '../end-step.ts'
 import { moveBrowser } from '../lifecycle.ts'
 import { insertPooled } from '../pooled-rows.ts'
-import { insertStarting, watcherOf, type Ownership } from '../rows.ts'
+import { insertStarting, watcherOf, type BrowserRow, type Ownership } from '../rows.ts'
 import type { Kind } from './kinds.ts'
 import type { Pool } from './pool.ts'
-import type { Shared } from './settings.ts'
+import type { Shared } from './shared.ts'
 
 /** Limit on fitting a new instance: it takes some 30 ms, and seconds while several boot on a busy machine. */
 const FIT_MS = 30_000
@@ -35,14 +35,14 @@ const asBootFailed = (error: unknown): unknown =>
   error instanceof Unavailable || error instanceof NoRoom || error instanceof TypeError || error instanceof ReferenceError ? error : new BootFailed(error)
 
 /** One boot. */
-interface Boot<Row> {
+interface Boot {
   spec: Pick<InstanceSpec, 'viewport' | 'maxScreen' | 'wanted'>
   /** Inserts its row; undefined when there is no room for it. */
-  insert: (id: string) => Promise<Row | undefined>
+  insert: (id: string) => Promise<BrowserRow | undefined>
   /** Whether its maker has a turn for it. Otherwise it takes one when its row is there. */
   hasTurn: boolean
   /** What it needs before somebody may have it. */
-  prepare?: (instance: Instance, row: Row) => Promise<void>
+  prepare?: (instance: Instance, row: BrowserRow) => Promise<void>
   to: 'warm' | 'running'
   isPooled: boolean
   columns?: Record<string, unknown>
@@ -68,9 +68,9 @@ export class Boots {
     ownership: Ownership,
     signal: AbortSignal,
     leaveSeat: () => void,
-    seated: (insert: (db: Db) => Promise<string>) => Promise<string>,
+    seated: (insert: (db: Db) => Promise<BrowserRow>) => Promise<BrowserRow>,
   ): Promise<string> {
-    const insert = (id: string) => seated(async (db) => (await insertStarting(db, id, this.#watched, null, ownership), id))
+    const insert = (id: string) => seated((db) => insertStarting(db, id, this.#watched, null, ownership))
     const times = { created_at: sql`now()`, last_active_at: sql`now()` }
     return (await this.#boot({ spec: ownership.options, insert, hasTurn: false, to: 'running', isPooled: false, columns: times, leaveSeat }, signal))!
   }
@@ -88,7 +88,7 @@ export class Boots {
     const prepare = async ({ agent }: Instance) => {
       if (kind.fit) await call(agent, session.fitSession, { body: kind.fit }, { signal: AbortSignal.any([signal, AbortSignal.timeout(FIT_MS)]) })
     }
-    const insert = async (id: string) => (await insertStarting(db, id, this.#watched, kind.name), id)
+    const insert = (id: string) => insertStarting(db, id, this.#watched, kind.name)
     const boot = this.#boot({ spec: { ...kind.spec, wanted }, insert, hasTurn: true, prepare, to: 'warm', isPooled: false }, signal)
     await boot.catch((error: unknown) => {
       throw signal.aborted ? error : asBootFailed(error)
@@ -127,7 +127,7 @@ export class Boots {
   }
 
   /** Resolves with its id; undefined when there is no room for it. */
-  async #boot<Row>({ spec, insert, hasTurn, prepare, to, isPooled, columns, leaveSeat }: Boot<Row>, signal: AbortSignal): Promise<string | undefined> {
+  async #boot({ spec, insert, hasTurn, prepare, to, isPooled, columns, leaveSeat }: Boot, signal: AbortSignal): Promise<string | undefined> {
     const { db, driver, registry, endings, endpoints, apiPorts } = this.#shared
     const id = newId()
     using _ = registry.booting(id)

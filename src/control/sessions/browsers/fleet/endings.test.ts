@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { until } from '../../../../base/wait.ts'
 import { NoSeat } from '../../../../store/seats.ts'
 import type { EndStep } from '../end-step.ts'
-import { counted, db, makeFleet, NOTICE_MS, owner, row, runningIds, signal, sweptAway, way } from '../fleet.suite.ts'
+import { counted, db, makeFleet, NOTICE_MS, owner, reconcile, row, runningIds, signal, sweptAway, way } from '../fleet.suite.ts'
 
 const NAMES = ['profile', 'telemetry', 'instance', 'audit']
 
@@ -39,7 +39,7 @@ describe('an end that the service does not survive', () => {
     expect([killed.done, await ended(id)]).toEqual([NAMES.slice(0, position), NAMES.slice(0, position)])
     killed.abandon()
     const next = withSteps(undefined, never)
-    await next.fleet.reconcile()
+    await reconcile(next.fleet)
     expect([next.done, await ended(id), await runningIds()]).toEqual([NAMES.slice(position), NAMES, []])
     expect([(await row(id)).end_reason, await way(id)]).toEqual(['timeout', ['starting', 'running', 'stopping', 'deleted']])
   })
@@ -49,7 +49,7 @@ describe('an end that the service does not survive', () => {
     const id = await killed.fleet.start(owner(), signal)
     await db.updateTable('browsers').set({ state: 'stopping', end_reason: 'deleted', ended_steps: NAMES }).where('id', '=', id).execute()
     const next = withSteps(undefined, never)
-    await next.fleet.reconcile()
+    await reconcile(next.fleet)
     expect([next.done, (await row(id)).state]).toEqual([[], 'deleted'])
   })
 })
@@ -112,7 +112,7 @@ describe('taking a session out', () => {
     ])
     killed.abandon()
     const next = withSteps(undefined, never)
-    await next.fleet.reconcile()
+    await reconcile(next.fleet)
     expect([next.done, await runningIds(), (await row(id)).state, next.fleet.sessions]).toEqual([['instance', 'audit'], [], 'deleted', 0])
   })
 

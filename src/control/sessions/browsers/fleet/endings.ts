@@ -44,12 +44,6 @@ interface EndingsSettings extends Pick<FleetSettings, 'db' | 'registry' | 'notif
   onEnded: (isKept: boolean) => void
 }
 
-/** An attempt to end a browser. */
-interface Begun {
-  whole: Promise<void>
-  outOfUse: Promise<void>
-}
-
 export class Endings {
   readonly #settings: EndingsSettings
   readonly #ending = new Map<string, Ending>()
@@ -102,7 +96,7 @@ export class Endings {
     return this.#over.next(signal)
   }
 
-  async #begin(id: string, reason: EndReason): Promise<Begun | undefined> {
+  async #begin(id: string, reason: EndReason) {
     const isUnderWay = () => this.#ending.has(id)
     const before = isUnderWay() ? undefined : await moveBrowser(this.#settings.db, id, 'stopping', reason, ended(reason))
     if (before === undefined && !isUnderWay()) return undefined

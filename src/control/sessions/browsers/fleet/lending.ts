@@ -2,7 +2,7 @@
 import { beginRelease, endIdle, endRelease, endUnwanted, hasUnwanted, leftByPools, lendFirst, noteDiscarded, timeOf, type Lease } from '../pooled-rows.ts'
 import type { BrowserRow } from '../rows.ts'
 import type { Pools } from './pools.ts'
-import type { Shared } from './settings.ts'
+import type { Shared } from './shared.ts'
 
 /** Browsers that pools do not want any more are ended in each sweep, up to so many. */
 const ENDED_AT_ONCE = 50

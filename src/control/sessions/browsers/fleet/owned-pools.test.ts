@@ -1,40 +1,16 @@
 // Browser pools beside each other and beside warm browsers: whose boot comes next, and how fast what has ended is replaced.
 import { describe, expect, test } from 'vitest'
 import { amount } from '../../../../../test/support/long.ts'
-import { abortable, sleep, until } from '../../../../base/wait.ts'
-import type { Driver } from '../../../../instances/driver.ts'
-import { db, driver, NOTICE_MS, owner, row, signal } from '../fleet.suite.ts'
+import { sleep, until } from '../../../../base/wait.ts'
+import { db, NOTICE_MS, owner, row, signal } from '../fleet.suite.ts'
 import type { Fleet } from '../fleet.ts'
 import { usualKind } from './kinds.ts'
-import { giveBack, idsOf, insertPool, lend, makePoolFleet, reaches, resize, states } from './pools.suite.ts'
+import { gated, giveBack, idsOf, insertPool, largeOwner, lend, makePoolFleet, reaches, resize, states } from './pools.suite.ts'
 
 const MINUTE = 60_000
 const GIB = 1024 ** 3
 /** A boot has noticed within this time that its row is warm. */
 const SETTLED_MS = 50
-
-/** The driver, with starts that wait for `next`, which lets the oldest one go on. `order` has the pool of each, as it began; a warm browser is "warm", and one for a caller "own". */
-function gated() {
-  const gates: (() => void)[] = []
-  const order: string[] = []
-  const gate: Driver = {
-    ...driver,
-    async start(spec, stop) {
-      const { pool_id: pool, warm_kind: kind } = await row(spec.id)
-      order.push(pool ?? (kind === null ? 'own' : 'warm'))
-      await abortable(new Promise<void>((resolve) => gates.push(resolve)), stop)
-      return driver.start(spec, stop)
-    },
-  }
-  const next = async () => {
-    await until('a boot', NOTICE_MS, () => gates.length > 0)
-    gates.shift()!()
-  }
-  return { gate, order, next }
-}
-
-const LARGE = { width: 3000, height: 2000, refresh_rate: 60 }
-const largeOwner = () => ({ ...owner(), options: { ...owner().options, viewport: LARGE, maxScreen: LARGE } })
 
 describe('the next boot', () => {
   test('is for the pool that has the smallest part of its browsers', async () => {

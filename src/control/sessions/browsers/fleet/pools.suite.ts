@@ -1,9 +1,10 @@
 // Pools of a fleet over the fake driver, without their rules: rows, how their browsers are made, and what callers do with them. For the tests of this file's importer.
 import { afterEach } from 'vitest'
 import { newId } from '../../../../base/ids.ts'
-import { until } from '../../../../base/wait.ts'
+import { abortable, until } from '../../../../base/wait.ts'
+import type { Driver } from '../../../../instances/driver.ts'
 import { DEFAULT_PROJECT } from '../../../access/projects/resolve.ts'
-import { db, driver, HOST, makeFleet, NOTICE_MS, owner, signal } from '../fleet.suite.ts'
+import { db, driver, HOST, makeFleet, NOTICE_MS, owner, row, signal } from '../fleet.suite.ts'
 import type { Fleet } from '../fleet.ts'
 import type { Kind } from './kinds.ts'
 import type { FleetSettings, PoolBoot, PoolSource } from './settings.ts'
@@ -74,3 +75,33 @@ export async function reaches(pool: string, wanted: Record<string, number>): Pro
 }
 export const idsOf = async (pool: string, state: 'warm' | 'running'): Promise<string[]> =>
   (await db.selectFrom('browsers').select('id').where('pool_id', '=', pool).where('state', '=', state).orderBy('made_at').execute()).map(({ id }) => id)
+
+/**
+ * The driver, with starts that wait for `next`, which lets the oldest one go on. `order` has the pool of each, as it began; a warm browser is "warm", and one for a caller "own".
+ * `gates` are those that wait, `most` how many did so at once.
+ */
+export function gated() {
+  const gates: (() => void)[] = []
+  const order: string[] = []
+  let most = 0
+  let underWay = 0
+  const gate: Driver = {
+    ...driver,
+    async start(spec, stop) {
+      most = Math.max(most, ++underWay)
+      const { pool_id: pool, warm_kind: kind } = await row(spec.id)
+      order.push(pool ?? (kind === null ? 'own' : 'warm'))
+      await abortable(new Promise<void>((resolve) => gates.push(resolve)), stop).finally(() => underWay--)
+      return driver.start(spec, stop)
+    },
+  }
+  const next = async () => {
+    await until('a boot', NOTICE_MS, () => gates.length > 0)
+    gates.shift()!()
+  }
+  return { gate, gates, order, next, most: () => most }
+}
+
+const LARGE = { width: 3000, height: 2000, refresh_rate: 60 }
+/** A caller whom no kind serves. */
+export const largeOwner = () => ({ ...owner(), options: { ...owner().options, viewport: LARGE, maxScreen: LARGE } })

@@ -6,11 +6,12 @@ import { Slots } from '../../../../base/slots.ts'
 import { together } from '../../../../base/together.ts'
 import { sleep } from '../../../../base/wait.ts'
 import { fault } from '../../../../http/fault.ts'
-import { poolCounts } from '../pooled-rows.ts'
-import { claimWarm, countReady, endSurplus, type BrowserRow, type Ownership } from '../rows.ts'
+import { countKept } from '../pooled-rows.ts'
+import { claimWarm, endSurplus, type BrowserRow, type Ownership } from '../rows.ts'
 import { Boots } from './boots.ts'
 import { Pool, RETRY_FIRST_MS } from './pool.ts'
-import type { PoolsState, Shared } from './settings.ts'
+import type { PoolsState } from './settings.ts'
+import type { Shared } from './shared.ts'
 import type { Waited } from './wait-queue.ts'
 
 /** On a full disk no instance is started that no caller waits for. This is the interval for checking the disk again. */
@@ -179,14 +180,13 @@ export class Pools {
   readonly count = together(() => this.#count())
 
   async #count(): Promise<void> {
-    const { db, scope, pools } = this.#shared
     const before = this.#endedBoots
-    const [ready, owned] = await Promise.all([countReady(db, scope), pools ? poolCounts(db, this.#watched) : { counts: [], orphans: 0 }])
+    const { ready, pools, orphans } = await countKept(this.#shared.db, this.#watched)
     this.#countedBoots = before
     for (const pool of this.#kinds) pool.update({ ...NO_POOL, id: pool.name, idle: ready.get(pool.name) ?? 0 })
-    this.#orphans = owned.orphans
+    this.#orphans = orphans
     const gone = new Map(this.#owned)
-    for (const count of owned.counts) {
+    for (const count of this.#shared.pools ? pools : []) {
       gone.delete(count.id)
       const known = this.#owned.get(count.id)
       if (known) known.update(count)

@@ -6,7 +6,7 @@ import type { Db } from '../../../../store/db.ts'
 import { NoSeat, SharedSeats } from '../../../../store/seats.ts'
 import { countSeats, isEndUnderWay, type Ownership } from '../rows.ts'
 import type { Pools } from './pools.ts'
-import type { Shared } from './settings.ts'
+import type { Shared } from './shared.ts'
 
 /** How long a create waits for the seat of a session that is being ended. An end takes a tenth of a second, on a busy machine a second. */
 const SEAT_MS = 3_000

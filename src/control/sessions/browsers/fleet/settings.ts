@@ -1,4 +1,4 @@
-// What a fleet is made of, and what its parts share (types only).
+// What a fleet is made of (types only).
 import type { Log } from '../../../../base/log.ts'
 import type { Memory } from '../../../../base/memory.ts'
 import type { Endpoints } from '../../../../http/stored-endpoint.ts'
@@ -10,9 +10,7 @@ import type { ProjectSeats } from '../../../../store/seats.ts'
 import type { EndStep } from '../end-step.ts'
 import type { PoolOwnership } from '../pooled-rows.ts'
 import type { BrowserRow } from '../rows.ts'
-import type { Endings } from './endings.ts'
 import type { Kind } from './kinds.ts'
-import type { Notices } from './notices.ts'
 import type { Registry } from './registry.ts'
 
 export interface FleetSettings {
@@ -52,17 +50,6 @@ export interface FleetSettings {
   log: Log
   /** Where clients on this machine reach the API. Known once it listens. */
   apiPorts: () => number[]
-}
-
-/** What the parts of a fleet share. */
-export interface Shared extends FleetSettings {
-  leases: Leases
-  endings: Endings
-  notices: Notices
-  /** Has the pools filled by the replica whose duty that is. */
-  refill: () => void
-  /** Aborts when the service stops. */
-  signal: AbortSignal
 }
 
 /** How the next browser of an owned pool is made. */

@@ -2,7 +2,7 @@
 import { letGo } from '../../../../instances/driver.ts'
 import type { Deaths } from '../../../../store/leases.ts'
 import { liveIds, takeOverBrowsers, watchedBrowsers, watcherOf, type LiveRow } from '../rows.ts'
-import type { Shared } from './settings.ts'
+import type { Shared } from './shared.ts'
 
 /** How often instances are looked for that no row knows: those that an engine has made after the call for them was given up. */
 const UNKNOWN_MS = 5 * 60_000

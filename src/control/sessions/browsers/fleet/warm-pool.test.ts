@@ -1,11 +1,12 @@
 // The warm pool with several kinds of ready instances: each at its number, each only for the sessions that it serves.
 import { describe, expect, test } from 'vitest'
-import { abortable, sleep, until } from '../../../../base/wait.ts'
+import { sleep, until } from '../../../../base/wait.ts'
 import type { Driver } from '../../../../instances/driver.ts'
 import { alone } from '../../../../store/leases.ts'
 import { db, driver, makeFleet, NOTICE_MS, owner, row, runningIds, signal } from '../fleet.suite.ts'
 import type { BootFailed } from './boots.ts'
 import { headlessKind, usualKind, type Kind } from './kinds.ts'
+import { gated, largeOwner } from './pools.suite.ts'
 
 /** How long boots are held. */
 const BOOT_MS = 400
@@ -51,28 +52,6 @@ test('a kind whose number changes is filled up at the next refill', async () => 
   fleet.refill()
   await ready('growing', 'growing')
 })
-
-/** The driver, with starts that wait for `next`, which lets the oldest one go on. */
-function gated() {
-  const gates: (() => void)[] = []
-  let most = 0
-  let underWay = 0
-  const gate: Driver = {
-    ...driver,
-    async start(spec, stop) {
-      most = Math.max(most, ++underWay)
-      await abortable(new Promise<void>((resolve) => gates.push(resolve)), stop).finally(() => underWay--)
-      return driver.start(spec, stop)
-    },
-  }
-  const next = async () => {
-    await until('a boot', NOTICE_MS, () => gates.length > 0)
-    gates.shift()!()
-  }
-  return { gate, gates, next, most: () => most }
-}
-const LARGE = { width: 3000, height: 2000, refresh_rate: 60 }
-const largeOwner = () => ({ ...owner(), options: { ...owner().options, viewport: LARGE, maxScreen: LARGE } })
 
 describe('callers for whom nothing is ready', () => {
   test('are served in their order, also those who need a boot of their own, by as many boots at once as are allowed', async () => {
