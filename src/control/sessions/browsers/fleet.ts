@@ -158,7 +158,7 @@ export class Fleet {
     if (this.#lost !== undefined || this.#stop.signal.aborted) return
     await this.#sweep.run()
     this.lending.trim()
-    this.#pools.look()
+    await this.#pools.look()
   })
 
   /** Starts keeping ready instances, until {@link stop}, here or where that is done. */

@@ -217,13 +217,14 @@ export class Pools {
     if (this.#isBehindCallers) this.#wake()
   }
 
-  /** Looks whether instances are missing, or too many. For the sweep. */
-  look(): void {
+  /** Looks whether instances are missing, or too many, and what there is for callers that this replica was not told of. For the sweep. */
+  async look(): Promise<void> {
     const memory = this.#memory()
     const wanted = sum(this.#kinds.map((pool) => pool.wanted(pool.idle, memory)))
     const { leases, registry, mostReady = Infinity } = this.#shared
     // Alone, this process knows how many are ready, and what changes that.
     if (leases.remembered(this.isUnowned && registry.ready === Math.min(wanted, mostReady))) return
+    await this.count()
     this.#mayTrim = true
     this.#wake()
   }
