@@ -194,7 +194,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   },
   {
     files: 'control/sessions/browser-pools/pools.ts',
-    may: 'control/sessions/browsers/{fitter,pool-leases,pooled-rows,fleet/lending,fleet/pools,options/look-up}.ts',
+    may: 'control/sessions/browsers/{fitter,fleet,pool-leases,fleet/settings,options/look-up}.ts',
     why: 'the browsers of a pool are sessions: it says which, and browsers/ makes, lends and ends them',
   },
   {

@@ -35,6 +35,6 @@ export const browserPools = defineModule({
     const { stopAll } = house.of(replays)
     const leases = makePoolLeases({ ...settings, stopRecordings: stopAll })
     house.fill(pooling, { ...makePoolSource(settings), names: (ids) => poolNames(db, ids) })
-    house.mount(contract, browserPoolHandlers(makeBrowserPools({ ...settings, lending: part.fleet.lending, leases })))
+    house.mount(contract, browserPoolHandlers(makeBrowserPools({ ...settings, leases })))
   },
 })

@@ -7,8 +7,8 @@ import { isDestinationGone, isDuplicate, isProjectGone, type Db } from '../../..
 import { NoSeat } from '../../../store/seats.ts'
 import { browserRules, storedOptions, type Fitter } from '../browsers/fitter.ts'
 import type { Browser } from '../browsers/contract.ts'
-import type { Lending } from '../browsers/fleet/lending.ts'
-import type { PoolSource } from '../browsers/fleet/pools.ts'
+import type { Fleet } from '../browsers/fleet.ts'
+import type { PoolSource } from '../browsers/fleet/settings.ts'
 import { KEPT_POLICY } from '../browsers/options/contract.ts'
 import type { LookUp } from '../browsers/options/look-up.ts'
 import type { Place, Region } from '../browsers/options/option/contract.ts'
@@ -26,13 +26,13 @@ import {
   insertPool,
   listPools,
   notePoolProblem,
-  poolById,
   poolOfCaller,
   poolSeats,
   type CountedPool,
   type PoolFilter,
   type PoolRow,
   type Resolved,
+  type Within,
 } from './rows.ts'
 
 /** Tries to store a change that builds on what another caller is just changing. */
@@ -47,7 +47,7 @@ interface PoolsSettings {
   scope: string
   place: Place
   maxBrowsers: number
-  lending: Lending
+  fleet: Fleet
   leases: PoolLeases
   lookUp: LookUp
   profiles: Pick<Profiles, 'chosen' | 'choose'>
@@ -72,7 +72,8 @@ export interface BrowserPools {
 }
 
 export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
-  const { db, scope, place, maxBrowsers, lending, leases, lookUp, profiles } = settings
+  const { db, scope, place, maxBrowsers, fleet, leases, lookUp, profiles } = settings
+  const { lending } = fleet
 
   const present = ({ id, name, size, config, chrome_policy: policy, resolved, ...row }: CountedPool): BrowserPool => ({
     id,
@@ -87,17 +88,15 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
     ...(row.problem !== null && { problem: row.problem }),
   })
 
-  const shown = async (project: string, idOrName: string): Promise<BrowserPool> => {
-    const row = await countedPool(db, { scope, project }, idOrName, KEPT_POLICY)
-    if (!row) throw fault.notFound('browser pool', idOrName)
-    return present(row)
-  }
-
-  async function find(project: string, idOrName: string): Promise<PoolRow> {
-    const row = await findPool(db, { scope, project }, idOrName)
+  /** What `query` finds of a pool. @throws 404 */
+  async function found<T>(query: (db: Db, within: Within, idOrName: string) => Promise<T | undefined>, project: string, idOrName: string): Promise<T> {
+    const row = await query(db, { scope, project }, idOrName)
     if (!row) throw fault.notFound('browser pool', idOrName)
     return row
   }
+
+  const shown = async (project: string, idOrName: string): Promise<BrowserPool> =>
+    present(await found((...asked) => countedPool(...asked, KEPT_POLICY), project, idOrName))
 
   /** @throws 400 when this service cannot make such browsers, or something that is named does not exist */
   async function resolve(project: string, config: WholeConfig): Promise<Resolved> {
@@ -135,9 +134,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
   ): Promise<boolean> {
     if (size > maxBrowsers) throw fault.field('size', `must be at most ${maxBrowsers}, the limit of this machine (COB_MAX_BROWSERS)`)
     try {
-      const made = await lending.seated(project, more, maxBrowsers, work, signal)
-      if (made === undefined) throw new NoSeat()
-      return made
+      return await fleet.seatPool(project, more, work, signal)
     } catch (error) {
       if (isDuplicate(error, 'browser_pools_name')) throw fault.conflict(`there is a browser pool named "${name}" already`)
       if (isDestinationGone(error)) throw fault.field('telemetry.export.otlp.destination', 'has just been deleted')
@@ -170,10 +167,10 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
     },
     get: shown,
     async update(project, idOrName, changes, signal) {
-      const { id } = await find(project, idOrName)
+      const { id } = await found(poolOfCaller, project, idOrName)
       for (let left = CHANGE_TRIES; ; left--) {
         if (left === 0) throw fault.conflict('this pool is being changed by others at the same time')
-        const row = await find(project, id)
+        const row = await found(findPool, project, id)
         const before = whole(row)
         const config = updated(before, changes)
         // A pool whose proxy or profile is gone can still be renamed, or made smaller.
@@ -184,12 +181,11 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
         const change = (tx: Db) => changePool(tx, id, row.generation, { name, size, ...split(config), resolved }, changes.discard_all_idle)
         if (await seated(project, name, size, Math.max(0, size - seats), change, signal)) break
       }
-      if (changes.discard_all_idle) await lending.discardIdle(id)
-      await lending.changed()
+      await (changes.discard_all_idle ? lending.discardIdle(id) : lending.changed())
       return shown(project, id)
     },
     async delete(project, idOrName, force) {
-      const { id } = await find(project, idOrName)
+      const { id } = await found(poolOfCaller, project, idOrName)
       const acquired = await deletePool(db, id, force)
       if (acquired === undefined) throw fault.notFound('browser pool', idOrName)
       if (acquired > 0 && !force) throw fault.conflict(`callers have ${acquired} browsers of this pool; with force, they are ended`)
@@ -197,8 +193,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       await Promise.all([lending.discardIdle(id), force ? lending.endLeft() : undefined])
     },
     async acquire(project, idOrName, { profile, acquire_timeout_seconds: seconds, name, tags = {}, start_url, telemetry: given }, origin, signal) {
-      const pool = await poolOfCaller(db, { scope, project }, idOrName)
-      if (!pool) throw fault.notFound('browser pool', idOrName)
+      const pool = await found(poolOfCaller, project, idOrName)
       const problem = refuseStart(pool.config.network, start_url)
       if (problem !== undefined) throw fault.field('start_url', problem)
       if (profile && pool.config.profile) throw fault.field('profile', 'this pool has a profile of its own; use a pool without one')
@@ -209,14 +204,10 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       return leases.acquire(pool, { name, tags, start_url, telemetry }, chosen, waitMs, origin, signal)
     },
     async release(project, idOrName, sessionId, reuse) {
-      const pool = await poolOfCaller(db, { scope, project }, idOrName)
-      if (!pool) throw fault.notFound('browser pool', idOrName)
-      await leases.release(pool, sessionId, reuse)
+      await leases.release(await found(poolOfCaller, project, idOrName), sessionId, reuse)
     },
     async flush(project, idOrName) {
-      const pool = await poolOfCaller(db, { scope, project }, idOrName)
-      if (!pool) throw fault.notFound('browser pool', idOrName)
-      await lending.discardIdle(pool.id)
+      await lending.discardIdle((await found(poolOfCaller, project, idOrName)).id)
     },
   }
 }
@@ -227,16 +218,16 @@ function telemetryOf({ config: { telemetry }, resolved: { destination_id: id } }
   return otlp?.destination && id !== undefined ? { ...telemetry, export: { otlp: { ...otlp, destination: { id } } } } : telemetry
 }
 
-interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'lookUp' | 'profiles'> {
+interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'scope' | 'lookUp' | 'profiles'> {
   fitter: Fitter
   log: Log
 }
 
 /** How the warm pool makes browsers of pools. */
-export function makePoolSource({ db, fitter, lookUp, profiles, log }: PoolSourceSettings): Omit<PoolSource, 'counts'> {
+export function makePoolSource({ db, scope, fitter, lookUp, profiles, log }: PoolSourceSettings): PoolSource {
   return {
     async plan(id) {
-      const row = await poolById(db, id)
+      const row = await findPool(db, { scope, project: undefined }, id)
       if (!row?.project_id) return undefined
       const config = whole(row)
       const { options, brought } = await lookUp(row.project_id, { ...ofBrowser(config), telemetry: telemetryOf(row) })

@@ -22,10 +22,10 @@ export type PoolRow = Omit<Selectable<Tables['browser_pools']>, 'config' | 'reso
 /** A pool, and how many browsers it has. */
 export type CountedPool = PoolRow & { acquired: number; available: number }
 
-/** Where a caller looks. */
-interface Within {
+/** Where a caller looks; undefined: the service itself, in all projects. */
+export interface Within {
   scope: string
-  project: string
+  project: string | undefined
 }
 
 /** No name has the form of an id. Names are compared without case. */
@@ -36,7 +36,7 @@ const kept = (db: Db, { scope, project }: Within) =>
   db
     .selectFrom('browser_pools')
     .where('browser_pools.scope', '=', scope)
-    .where('browser_pools.project_id', '=', project)
+    .$if(project !== undefined, (select) => select.where('browser_pools.project_id', '=', project!))
     .where('browser_pools.deleted_at', 'is', null)
 
 /** The columns of a pool, without policies that have more than `maxPolicy` characters. */
@@ -63,13 +63,6 @@ const columns = (maxPolicy: number) =>
 /** The row of a pool, with all of its policies. */
 export async function findPool(db: Db, within: Within, idOrName: string): Promise<PoolRow | undefined> {
   return (await kept(db, within).selectAll().where(called(idOrName)).executeTakeFirst()) as unknown as PoolRow | undefined
-}
-
-/** A pool that is not deleted, whoever asks. */
-export async function poolById(db: Db, id: string): Promise<PoolRow | undefined> {
-  return (await db.selectFrom('browser_pools').selectAll().where('id', '=', id).where('deleted_at', 'is', null).executeTakeFirst()) as unknown as
-    | PoolRow
-    | undefined
 }
 
 /** A pool to be shown. */

@@ -18,17 +18,7 @@ import type { Fleet } from './fleet.ts'
 import { BootFailed } from './fleet/boots.ts'
 import { reasonOf } from './fleet/endings.ts'
 import type { ReadyState } from './fleet/kinds.ts'
-import {
-  findBrowser,
-  isUnfinished,
-  leftByInvocations,
-  listBrowsers,
-  liveIdsOfInvocation,
-  liveOfInvocation,
-  type BrowserRow,
-  type ListFilter,
-  type Ownership,
-} from './rows.ts'
+import { findBrowser, isUnfinished, leftByInvocations, listBrowsers, liveOfInvocation, type BrowserRow, type ListFilter, type Ownership } from './rows.ts'
 import type { Place, Refusal, Region } from './options/option/contract.ts'
 import type { Brought, LookUp } from './options/look-up.ts'
 import { makeChange } from './change.ts'
@@ -181,11 +171,10 @@ export function makeBrowsers({
   async function locate(project: string | undefined, called: Called, isForLogins: boolean): Promise<LeasedSession & { endpoint: Endpoint; isPooled: boolean }> {
     // Every call to a session comes here. A query would take half of the time of a click.
     const { idOrName: id, lease: wanted } = calledBy(called)
-    const endpoint = fleet.endpointOf(id)
-    if (endpoint && (project === undefined ? fleet.projectOf(id) !== undefined : fleet.projectOf(id) === project)) {
-      if (!isForLogins && fleet.isClosed(id)) throw closed(id)
-      const isPooled = fleet.isPooled(id)
-      const lease = isPooled ? fleet.leaseOf(id) : 0
+    const known = fleet.session(id)
+    if (known?.project !== undefined && (project === undefined || known.project === project)) {
+      if (!isForLogins && known.isClosed) throw closed(id)
+      const { endpoint, lease, isPooled } = known
       if (lease !== undefined && (!isPooled || wanted === undefined || wanted === lease)) return { id, lease, endpoint, isPooled }
     }
     const row = await find(project, called)
@@ -197,25 +186,15 @@ export function makeBrowsers({
 
   const endAll = async (ids: readonly string[]): Promise<void> => void (await Promise.all(ids.map((id) => fleet.takeOut(id, 'deleted'))))
 
-  /** A browser for a session; how it is, and whether it was ready before its caller asked. */
-  async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; state: ReadyState; warm: boolean }> {
-    const { id, row, wasReady: warm } = await fleet.obtain(ownership, leaveSeat, signal)
-    if (row) return { row, state: fleet.readyState(row), warm }
-    const booted = await liveById(id)
-    // It may have ended by itself since it came up.
-    if (!booted) throw new BootFailed(new Error(`browser ${id} ended as soon as it had started`))
-    return { row: booted, state: { viewport: ownership.options.viewport, fullscreen: false, stealth: false }, warm }
-  }
-
-  /** Does `work` with a seat for a session. @throws 429 when there is none; 404 when the project has been deleted */
-  async function seated<T>(ownership: Ownership, work: (leaveSeat: () => void) => Promise<T>, signal: AbortSignal): Promise<T> {
-    using opened = new DisposableStack()
+  /** A browser for a session; how it is, and whether it was ready before its caller asked. @throws 404 when the project has been deleted; 409 when the name is taken; 429 when there is no seat */
+  async function obtain(ownership: Ownership, signal: AbortSignal): Promise<{ row: BrowserRow; state: ReadyState; warm: boolean }> {
     try {
-      opened.defer(await fleet.enter(ownership, signal))
-      const leaveSeat = await fleet.seat(maxBrowsers, signal)
-      if (!leaveSeat) throw new NoSeat()
-      opened.defer(leaveSeat)
-      return await work(leaveSeat)
+      const { id, row, wasReady: warm } = await named(ownership.name, fleet.obtain(ownership, signal))
+      if (row) return { row, state: fleet.readyState(row), warm }
+      const booted = await liveById(id)
+      // It may have ended by itself since it came up.
+      if (!booted) throw new BootFailed(new Error(`browser ${id} ended as soon as it had started`))
+      return { row: booted, state: { viewport: ownership.options.viewport, fullscreen: false, stealth: false }, warm }
     } catch (error) {
       if (isProjectGone(error)) throw fault.projectNotFound(ownership.project)
       if (error instanceof NoRoom) throw fault.tooMany(error.message, FULL_RETRY_SECONDS)
@@ -235,7 +214,7 @@ export function makeBrowsers({
     warmFitMs: number,
     signal: AbortSignal,
   ): Promise<BrowserRow | undefined> {
-    const { row, state, warm } = await seated(ownership, (leaveSeat) => named(ownership.name, obtain(ownership, leaveSeat, signal)), signal)
+    const { row, state, warm } = await obtain(ownership, signal)
     fleet.belongs(row)
     const { release } = hold(row.id)
     try {
@@ -323,11 +302,11 @@ export function makeBrowsers({
       if (!isEnding && row.deleted_at === null) throw fault.notFound('browser', idOrName)
     },
     ofInvocation: async (by, invocationId, origin) => present(await liveOfInvocation(db, scope, invocationId), origin, undefined, accessOf(by)),
-    endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, scope, invocationId)),
+    endOfInvocation: async (invocationId) => endAll((await liveOfInvocation(db, scope, invocationId)).map(({ id }) => id)),
     endLeftByInvocations: async () => endAll(await leftByInvocations(db, scope)),
     // No database query for running sessions: every call with a token comes here.
     async projectOf(id) {
-      const known = fleet.endpointOf(id) && fleet.projectOf(id)
+      const known = fleet.session(id)?.project
       if (known !== undefined) return known
       const row = await liveById(id)
       if (row) fleet.belongs(row)
@@ -335,7 +314,7 @@ export function makeBrowsers({
     },
     nameOf: async (id) => (await liveById(id))?.name ?? undefined,
     async leaseOf(id) {
-      const known = fleet.leaseOf(id)
+      const known = fleet.session(id)?.lease
       if (known !== undefined) return known
       const row = await liveById(id)
       if (row) fleet.belongs(row)

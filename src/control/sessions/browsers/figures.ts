@@ -1,6 +1,6 @@
 // Figures of browsers for Prometheus: how many are in which state, and what the warm pool does.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import type { WarmPoolMeter, WarmPoolState } from './fleet/warm-pool-state.ts'
+import type { PoolsState, WarmPoolMeter } from './fleet/settings.ts'
 
 /** Counts what the warm pool does. */
 export function meterWarmPool(registry: Registry): WarmPoolMeter {
@@ -27,7 +27,7 @@ export function meterWarmPool(registry: Registry): WarmPoolMeter {
 }
 
 /** Shows what is there now. `byState`: all browsers of the database, and those of this replica. */
-export function showBrowsers(registry: Registry, byState: () => Promise<Record<'all' | 'own', Record<string, number>>>, warmPool: () => WarmPoolState): void {
+export function showBrowsers(registry: Registry, byState: () => Promise<Record<'all' | 'own', Record<string, number>>>, warmPool: () => PoolsState): void {
   const registers = [registry]
   /** One query for both figures, which are collected at the same time. */
   let asking: ReturnType<typeof byState> | undefined

@@ -19,7 +19,7 @@ import { makeSealer } from '../../../base/sealed.ts'
 import { storedEndpoints } from '../../../http/stored-endpoint.ts'
 import { Fleet } from './fleet.ts'
 import type { FleetSettings } from './fleet/settings.ts'
-import { removeInstance } from './fleet/instance-steps.ts'
+import { removeInstance } from './fleet/endings.ts'
 import type { Ownership } from './rows.ts'
 
 const START_MS = 60_000
@@ -88,7 +88,12 @@ export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db
     ...more,
   })
   fleets.add(fleet)
-  return { fleet, received, abandon: () => void fleets.delete(fleet) }
+  return { fleet, registry, received, abandon: () => void fleets.delete(fleet) }
+}
+/** What a service does after its start. */
+export async function reconcile(fleet: Fleet): Promise<void> {
+  await fleet.adopt()
+  await fleet.endLost()
 }
 /** The database, and the texts of the statements that go through it. */
 export function counted(): { through: Db; statements: string[] } {

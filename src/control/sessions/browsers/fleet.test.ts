@@ -6,7 +6,7 @@ import { newId } from '../../../base/ids.ts'
 import { Unavailable } from '../../../base/unavailable.ts'
 import { until } from '../../../base/wait.ts'
 import type { Driver, Exit, Instance } from '../../../instances/driver.ts'
-import { db, driver, HOST, makeFleet, NOTICE_MS, owner, paths, row, runningIds, signal, sweptAway, warmIds, way } from './fleet.suite.ts'
+import { db, driver, HOST, makeFleet, NOTICE_MS, owner, paths, reconcile, row, runningIds, signal, sweptAway, warmIds, way } from './fleet.suite.ts'
 import type { EndReason } from './end-step.ts'
 import { WARM_VIEWPORT } from './fleet/kinds.ts'
 import { moveBrowser, type BrowserState } from './lifecycle.ts'
@@ -159,7 +159,7 @@ describe('an end that fails at first', () => {
     const id = await fleet.start(owner(), signal)
     await fleet.end(id, 'timeout')
     expect((await row(id)).state).toBe('stopping')
-    await makeFleet().fleet.reconcile()
+    await reconcile(makeFleet().fleet)
     expect([await row(id), await runningIds()]).toMatchObject([{ state: 'deleted', end_reason: 'timeout' }, []])
   })
 
@@ -167,7 +167,7 @@ describe('an end that fails at first', () => {
     const id = await makeFleet().fleet.start(owner(), signal)
     await moveBrowser(db, id, 'stopping', 'deleted', { end_reason: 'deleted' })
     const { fleet } = makeFleet(0, failing(1))
-    await fleet.reconcile()
+    await reconcile(fleet)
     expect([(await row(id)).state, await runningIds()]).toEqual(['stopping', [id]])
     await sweptAway(fleet, id)
     expect(await runningIds()).toEqual([])
@@ -208,7 +208,7 @@ describe('after a crash, the next service', () => {
     const id = await before.start(owner('mine'), signal)
     const [warm] = await warmIds()
     const { fleet } = makeFleet()
-    await fleet.reconcile()
+    await reconcile(fleet)
     expect([await runningIds(), fleet.sessions]).toEqual([[id, warm!].toSorted(), 1])
     expect([await row(id), await row(warm!)]).toMatchObject([{ state: 'running', name: 'mine' }, { state: 'warm' }])
     expect(await fleet.end(id, 'deleted')).toBe(true)
@@ -227,7 +227,7 @@ describe('after a crash, the next service', () => {
       return instance && asOlder(instance)
     }
     const { fleet } = makeFleet(0, Object.assign(Object.create(driver) as Driver, { adopt }))
-    await fleet.reconcile()
+    await reconcile(fleet)
     expect([await runningIds(), await warmIds(), (await row(id)).state]).toEqual([[id], [], 'running'])
   })
 
@@ -239,7 +239,7 @@ describe('after a crash, the next service', () => {
       .where('id', '=', id)
       .execute()
     const { fleet } = makeFleet()
-    await fleet.reconcile()
+    await reconcile(fleet)
     await fleet.sweep()
     expect((await row(id)).state).toBe('running')
   })
@@ -252,7 +252,7 @@ describe('after a crash, the next service', () => {
     ['failed', 'lost'],
   ] as [BrowserState, string][])('closes a row that was left %s without an instance, as %s', async (state, reason) => {
     const id = await leftRow(state)
-    await makeFleet().fleet.reconcile()
+    await reconcile(makeFleet().fleet)
     expect(await row(id)).toMatchObject({ state: 'deleted', end_reason: reason, deleted_at: expect.any(Date) as Date })
   })
 
@@ -260,14 +260,14 @@ describe('after a crash, the next service', () => {
     const stray = await driver.start({ id: newId(), viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT, apiPorts: [] }, signal)
     const starting = await leftRow('starting')
     await driver.start({ id: starting, viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT, apiPorts: [] }, signal)
-    await makeFleet().fleet.reconcile()
+    await reconcile(makeFleet().fleet)
     expect([await runningIds(), existsSync(paths.instance(stray.id)), (await row(starting)).state]).toEqual([[], false, 'deleted'])
   })
 
   test('ignores the browsers of other hosts, also when it stops', async () => {
     const elsewhere = await leftRow('running', 'elsewhere')
     const { fleet } = makeFleet()
-    await fleet.reconcile()
+    await reconcile(fleet)
     await fleet.sweep()
     await fleet.stop()
     expect((await row(elsewhere)).state).toBe('running')
@@ -305,7 +305,7 @@ describe('warm browsers', () => {
     const { fleet } = makeFleet(1, driver, losing)
     fleet.refill()
     await until('the record of a warm browser', NOTICE_MS, () => isLost)
-    const lost = () => db.selectFrom('browsers').select('id').where('end_reason', '=', 'lost').execute()
+    const lost = () => db.selectFrom('browsers').select('id').where('end_reason', '=', 'abandoned').execute()
     await until('its end', NOTICE_MS, async () => (await lost()).length === 1)
     await until('another one', NOTICE_MS, async () => (await warmIds()).length === 1)
     await until('the service to know', NOTICE_MS, () => fleet.isWell)

@@ -26,7 +26,7 @@ import type { EndReason } from './end-step.ts'
 import { meterWarmPool, showBrowsers } from './figures.ts'
 import { makeFitter, type Fitter } from './fitter.ts'
 import { mostWarm } from './fleet/demand.ts'
-import { killInstance, removeInstance } from './fleet/instance-steps.ts'
+import { killInstance, removeInstance } from './fleet/endings.ts'
 import { headlessKind, stealthKind, usualKind } from './fleet/kinds.ts'
 import { Fleet } from './fleet.ts'
 import { browserHandlers } from './handlers.ts'
@@ -35,7 +35,7 @@ import { atSession, innerPath, instanceApis, reacher } from './instance-apis.ts'
 import { OpenCalls } from './open-calls.ts'
 import type { LookUp } from './options/look-up.ts'
 import { placeOf } from './place.ts'
-import { countOrphans, keptBrowser, poolCounts } from './pooled-rows.ts'
+import { keptBrowser } from './pooled-rows.ts'
 import { makePresent, type Present } from './present.ts'
 import { endedSessions } from './purge.ts'
 import { countByState, countSeats } from './rows.ts'
@@ -174,7 +174,7 @@ interface FleetParts {
 }
 
 function makeFleet(house: House, { openSockets, calls, sessionProxies }: FleetParts): Fleet {
-  const { db, scope, replica, leases, config, metrics } = house
+  const { leases, config, metrics } = house
   const { registry, standby } = house.of(watched)
   const { followers } = house.of(telemetry)
   const pools = house.ask(pooling)
@@ -190,7 +190,6 @@ function makeFleet(house: House, { openSockets, calls, sessionProxies }: FleetPa
     mostReady,
     meter: meterWarmPool(metrics.registry),
     pools: {
-      counts: async () => ({ pools: await poolCounts(db, { scope, replica }), orphans: await countOrphans(db, scope) }),
       plan: (id) => pools().plan(id),
       made: (id, error) => pools().made(id, error),
     },

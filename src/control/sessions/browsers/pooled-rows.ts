@@ -3,7 +3,7 @@ import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import type { Db } from '../../../store/db.ts'
 import type { StoredTelemetry } from '../telemetry/contract.ts'
 import { ended, moveBrowser } from './lifecycle.ts'
-import { moveFirstBrowser, owned, type BrowserOptions, type BrowserRow, type Ownership, type Watched } from './rows.ts'
+import { insertStarting, moveFirstBrowser, type BrowserOptions, type BrowserRow, type Ownership, type Watched } from './rows.ts'
 
 /** What a browser of a pool goes back to when its caller gives it back. */
 export interface Baseline {
@@ -26,23 +26,31 @@ export interface PoolCount {
   discarded: number
 }
 
-/** The pools of a scope that are not deleted. Of those browsers that are being made, it counts the ones of other replicas. */
-export async function poolCounts(db: Db, { scope, replica }: Watched): Promise<PoolCount[]> {
-  const { rows } = await sql<PoolCount>`
-    select p.id, p.size, (p.config->>'fill_rate_per_minute')::int as rate, p.discarded, c.idle, c.there
-    from browser_pools p cross join lateral (
-      select count(*) filter (where b.state = 'warm') as idle, count(*) filter (where b.state <> 'starting' or b.replica is distinct from ${replica}) as there
-      from browsers b where b.pool_id = p.id and b.state <> 'deleted') c
-    where p.scope = ${scope} and p.deleted_at is null order by p.created_at, p.id`.execute(db)
-  return rows
+/** What is kept for callers in a scope. */
+interface Kept {
+  /** How many browsers no session has claimed, by their kinds. Those of pools are not counted. */
+  ready: Map<string | null, number>
+  /** The pools that are not deleted. */
+  pools: PoolCount[]
+  /** How many browsers are left of other pools. */
+  orphans: number
 }
 
-/** Browsers of a scope whose pool was deleted, and of which something is left. */
-export async function countOrphans(db: Db, scope: string): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from browsers b where b.scope = ${scope} and b.pool_id is not null and b.state <> 'deleted'
-    and not exists (select from browser_pools p where p.id = b.pool_id and p.deleted_at is null)`.execute(db)
-  return rows[0]!.count
+/** Counts what is kept for callers. Of those browsers that are being made, a pool counts the ones of other replicas. */
+export async function countKept(db: Db, { scope, replica }: Watched): Promise<Kept> {
+  const { rows } = await sql<PoolCount & { pool_id: string | null; kind: string | null; all: number }>`
+    select p.id, p.size, (p.config->>'fill_rate_per_minute')::int as rate, p.discarded, coalesce(b.idle, 0) as idle, coalesce(b.there, 0) as there, b.pool_id, b.kind, b.all
+    from (select * from browser_pools where scope = ${scope} and deleted_at is null) p
+    full join (
+      select pool_id, case when pool_id is null then warm_kind end as kind, count(*) as all, count(*) filter (where state = 'warm') as idle,
+        count(*) filter (where state <> 'starting' or replica is distinct from ${replica}) as there
+      from browsers where scope = ${scope} and state <> 'deleted' and (pool_id is not null or state = 'warm') group by 1, 2) b on b.pool_id = p.id
+    order by p.created_at, p.id`.execute(db)
+  return {
+    ready: new Map(rows.flatMap(({ id, pool_id, kind, idle }) => (id === null && pool_id === null ? [[kind, idle]] : []))),
+    pools: rows.filter(({ id }) => id !== null),
+    orphans: rows.reduce((sum, { id, pool_id, all }) => sum + (id === null && pool_id !== null ? all : 0), 0),
+  }
 }
 
 /** What a row of a pool is made with. */
@@ -53,7 +61,7 @@ export interface PoolOwnership extends Ownership {
 }
 
 /** Inserts a row for a browser that is to be made for its pool; undefined when the pool has as many as it may, or was deleted. */
-export const insertPooled = (db: Db, id: string, { scope, replica }: Watched, wanted: PoolOwnership): Promise<BrowserRow | undefined> =>
+export const insertPooled = (db: Db, id: string, watched: Watched, wanted: PoolOwnership): Promise<BrowserRow | undefined> =>
   db.transaction().execute(async (tx) => {
     // The count comes after the lock: another replica may just have made one.
     const { rows: pools } = await sql<{
@@ -62,13 +70,7 @@ export const insertPooled = (db: Db, id: string, { scope, replica }: Watched, wa
     const { rows } = await sql<{ there: number }>`select count(*) as there from browsers where pool_id = ${wanted.pool} and state <> 'deleted'`.execute(tx)
     if (!pools[0] || rows[0]!.there >= pools[0].size) return undefined
     const pooled = { pool_id: wanted.pool, pool_generation: wanted.generation, pool_baseline: JSON.stringify(wanted.baseline) }
-    const row = await tx
-      .insertInto('browsers')
-      .values({ id, state: 'starting', scope, replica, ...owned(wanted), ...pooled })
-      .returningAll()
-      .executeTakeFirstOrThrow()
-    await tx.insertInto('browser_events').values({ browser_id: id, state: 'starting' }).execute()
-    return row as unknown as BrowserRow
+    return insertStarting(tx, id, watched, null, wanted, pooled)
   })
 
 /** What a caller of a pool wants for as long as it has the browser. */

@@ -38,12 +38,13 @@ export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpo
 export const moveFirstBrowser = firstMover<BrowserRow, BrowserState>(moving)
 
 /** The columns of a row that belongs to a caller's session. */
-export const owned = ({ project, name, tags, options, timeoutSeconds, authFlowId }: Ownership) => ({
+const owned = ({ project, name, tags, options, timeoutSeconds, invocationId, authFlowId }: Ownership) => ({
   project_id: project,
   name: name ?? null,
   tags: JSON.stringify(tags),
   options: JSON.stringify(options),
   timeout_seconds: timeoutSeconds,
+  invocation_id: invocationId ?? null,
   auth_flow_id: authFlowId ?? null,
 })
 
@@ -53,19 +54,28 @@ export interface Watched {
   replica: string
 }
 
-export async function insertStarting(db: Db, id: string, { scope, replica }: Watched, warmKind: string | null, ownership?: Ownership): Promise<void> {
-  await sql`
+/** Inserts a row for a browser that is to be booted: a warm one of a kind, or a caller's, or, with `more` columns, one of a pool. */
+export async function insertStarting(
+  db: Db,
+  id: string,
+  { scope, replica }: Watched,
+  warmKind: string | null,
+  ownership?: Ownership,
+  more: Record<string, unknown> = {},
+): Promise<BrowserRow> {
+  const unowned = { tags: '{}', options: '{}', timeout_seconds: 60 }
+  const columns = { id, state: 'starting', scope, replica, warm_kind: warmKind, ...(ownership ? owned(ownership) : unowned), ...more }
+  const { rows } = await sql<BrowserRow>`
     with made as (
-      insert into browsers (id, state, scope, replica, warm_kind, project_id, name, tags, options, timeout_seconds, invocation_id, auth_flow_id)
-      values (${id}, 'starting', ${scope}, ${replica}, ${warmKind}, ${ownership?.project ?? null}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null}, ${ownership?.authFlowId ?? null})
-      returning id)
-    insert into browser_events (browser_id, state) select id, 'starting' from made`.execute(db)
+      insert into browsers (${sql.join(Object.keys(columns).map((name) => sql.ref(name)))}) values (${sql.join(Object.values(columns))}) returning *),
+    logged as (insert into browser_events (browser_id, state) select id, 'starting' from made)
+    select * from made`.execute(db)
+  return rows[0]!
 }
 
 /** Claims a warm browser of `kind` for the caller, in one statement: the oldest, and first those that this replica watches. Undefined when there is none. */
 export async function claimWarm(db: Db, { scope, replica }: Watched, kind: string, ownership: Ownership): Promise<BrowserRow | undefined> {
-  const times = { created_at: sql`now()`, last_active_at: sql`now()` }
-  const columns = { ...owned(ownership), invocation_id: ownership.invocationId ?? null, ...times }
+  const columns = { ...owned(ownership), created_at: sql`now()`, last_active_at: sql`now()` }
   const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and warm_kind = ${kind}`
   return moveFirstBrowser(db, which, sql`replica is distinct from ${replica}, made_at`, 'running', 'claimed warm', columns)
 }
@@ -139,47 +149,38 @@ export async function listBrowsers(db: Db, within: Within, { status, query, tags
     .execute()) as unknown as BrowserRow[]
 }
 
+/** A running session, as long as it belongs to this caller of its pool. */
+const running = (db: Db, { id, lease }: Pick<BrowserRow, 'id' | 'lease'>) =>
+  db.updateTable('browsers').where('id', '=', id).where('lease', '=', lease).where('state', '=', 'running').returningAll()
+
 /** Changes name, tags or options of a running session; undefined when it is no longer running, or belongs to another caller of its pool. */
 export async function updateRunning(
   db: Db,
-  { id, lease }: Pick<BrowserRow, 'id' | 'lease'>,
+  session: Pick<BrowserRow, 'id' | 'lease'>,
   /** `was`: only if the options are still these. */
-  changes: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions; was?: BrowserOptions },
+  { name, tags, options, was }: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions; was?: BrowserOptions },
 ): Promise<BrowserRow | undefined> {
-  const row = await db
-    .updateTable('browsers')
+  const row = running(db, session)
     .set({
       last_active_at: sql`last_active_at`,
-      ...(changes.name !== undefined && { name: changes.name }),
-      ...(changes.tags && { tags: JSON.stringify(changes.tags) }),
-      ...(changes.options && { options: JSON.stringify(changes.options) }),
+      ...(name !== undefined && { name }),
+      ...(tags && { tags: JSON.stringify(tags) }),
+      ...(options && { options: JSON.stringify(options) }),
     })
-    .where('id', '=', id)
-    .where('lease', '=', lease)
-    .where('state', '=', 'running')
-    .$if(changes.was !== undefined, (query) => query.where(sql<boolean>`options = ${JSON.stringify(changes.was)}::jsonb`))
-    .returningAll()
-    .executeTakeFirst()
-  return row as unknown as BrowserRow | undefined
+    .$if(was !== undefined, (query) => query.where(sql<boolean>`options = ${JSON.stringify(was)}::jsonb`))
+  return (await row.executeTakeFirst()) as unknown as BrowserRow | undefined
 }
 
 /** Takes back options of a running session: these are as in `before` again. What else has changed since stays. Undefined when it has ended. */
 export async function takeBackOptions(
   db: Db,
-  { id, lease }: Pick<BrowserRow, 'id' | 'lease'>,
+  session: Pick<BrowserRow, 'id' | 'lease'>,
   names: readonly (keyof BrowserOptions)[],
   before: BrowserOptions,
 ): Promise<BrowserRow | undefined> {
   const earlier = JSON.stringify(Object.fromEntries(names.map((name) => [name, before[name]])))
-  const row = await db
-    .updateTable('browsers')
-    .set({ last_active_at: sql`last_active_at`, options: sql`(options - ${[...names]}::text[]) || ${earlier}::jsonb` })
-    .where('id', '=', id)
-    .where('lease', '=', lease)
-    .where('state', '=', 'running')
-    .returningAll()
-    .executeTakeFirst()
-  return row as unknown as BrowserRow | undefined
+  const row = running(db, session).set({ last_active_at: sql`last_active_at`, options: sql`(options - ${[...names]}::text[]) || ${earlier}::jsonb` })
+  return (await row.executeTakeFirst()) as unknown as BrowserRow | undefined
 }
 
 /** What the fleet asks every second about all browsers: without their options, which may have megabytes. */
@@ -187,16 +188,23 @@ export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_st
 
 const LIVE_COLUMNS = ['id', 'state', 'end_reason', 'ended_steps', 'pool_id'] as const
 
-/** Browsers that this replica watches and of which something is left, warm ones included. */
-export async function watchedBrowsers(db: Db, { scope, replica }: Watched): Promise<LiveRow[]> {
+/** How long a browser may take to be put back to what its pool has made. Its replica may have been killed meanwhile. */
+const RELEASING_SECONDS = 60
+
+/** Browsers that this replica watches and of which something is left, warm ones included. `isLate`: its timeout has passed. */
+export async function watchedBrowsers(db: Db, { scope, replica }: Watched): Promise<(LiveRow & { isLate: boolean })[]> {
   const rows = await db
     .selectFrom('browsers')
     .select(LIVE_COLUMNS)
+    .select(
+      sql<boolean>`case state when 'running' then last_active_at + timeout_seconds * interval '1 second' < now()
+        when 'releasing' then last_active_at + ${RELEASING_SECONDS} * interval '1 second' < now() else false end`.as('isLate'),
+    )
     .where('scope', '=', scope)
     .where('replica', '=', replica)
     .where('state', '<>', 'deleted')
     .execute()
-  return rows as LiveRow[]
+  return rows as (LiveRow & { isLate: boolean })[]
 }
 
 /** The ids of all browsers of this scope of which something is left. */
@@ -264,10 +272,6 @@ export async function isEndUnderWay(db: Db, whose: Whose): Promise<boolean> {
   return row !== undefined
 }
 
-/** Instances of this scope that no session has claimed and that are not a pool's, their kinds, and who watches them. */
-export const readyInScope = (db: Db, scope: string): Promise<{ id: string; warm_kind: string | null; replica: string | null }[]> =>
-  db.selectFrom('browsers').select(['id', 'warm_kind', 'replica']).where('scope', '=', scope).where('state', '=', 'warm').where('pool_id', 'is', null).execute()
-
 /** The steps of a browser's end that are done. */
 export async function endedStepsOf(db: Db, id: string): Promise<string[]> {
   return (await db.selectFrom('browsers').select('ended_steps').where('id', '=', id).executeTakeFirst())?.ended_steps ?? []
@@ -293,23 +297,6 @@ export async function touch(db: Db, ids: readonly string[]): Promise<void> {
       .execute()
 }
 
-/** How long a browser may take to be put back to what its pool has made. Its replica may have been killed meanwhile. */
-const RELEASING_SECONDS = 60
-
-/** Sessions that this replica watches and whose timeout has passed. */
-export async function timedOut(db: Db, { scope, replica }: Watched): Promise<Pick<LiveRow, 'id' | 'state'>[]> {
-  return (await db
-    .selectFrom('browsers')
-    .select(['id', 'state'])
-    .where('scope', '=', scope)
-    .where('replica', '=', replica)
-    .where(
-      sql<SqlBool>`(state = 'running' and last_active_at + timeout_seconds * interval '1 second' < now()
-        or state = 'releasing' and last_active_at + ${RELEASING_SECONDS} * interval '1 second' < now())`,
-    )
-    .execute()) as Pick<LiveRow, 'id' | 'state'>[]
-}
-
 /** Whether an app's run exists in the project and has not ended. */
 export async function isUnfinished(db: Db, project: string, invocationId: string): Promise<boolean> {
   const run = db.selectFrom('invocations').select('id').where('id', '=', invocationId).where('project_id', '=', project)
@@ -328,12 +315,6 @@ export async function liveOfInvocation(db: Db, scope: string, invocationId: stri
     .orderBy('created_at', 'desc')
     .execute()
   return rows as unknown as BrowserRow[]
-}
-
-/** The ids of the same sessions, without their options, which may be large. */
-export async function liveIdsOfInvocation(db: Db, scope: string, invocationId: string): Promise<string[]> {
-  const rows = await db.selectFrom('browsers').select('id').where('scope', '=', scope).where('invocation_id', '=', invocationId).where(LIVE).execute()
-  return rows.map(({ id }) => id)
 }
 
 /** Browsers of this scope whose run has ended, or was deleted with its deployment. */

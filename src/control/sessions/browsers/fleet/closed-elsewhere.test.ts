@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { sharing } from '../../../../../test/support/leases.ts'
 import { until } from '../../../../base/wait.ts'
 import { db, makeFleet, NOTICE_MS, owner, row, runningIds, signal } from '../fleet.suite.ts'
-import { insertPool, makePoolFleet, sourceFor } from './pools.suite.ts'
+import { insertPool, makePoolFleet } from './pools.suite.ts'
 
 const change = (id: string, columns: { state?: string; replica?: string }) => db.updateTable('browsers').set(columns).where('id', '=', id).execute()
 
@@ -18,7 +18,7 @@ describe("a pool's browser whose row is closed elsewhere while it is configured"
       closed.resolve(id)
       if (how === 'fails') throw new Error('its profile cannot be loaded')
     }
-    const { fleet } = makePoolFleet({ leases, pools: sourceFor(leases.replica, configure) })
+    const { fleet } = makePoolFleet({ leases, configure })
     fleet.refill()
     const id = await closed.promise
     await until('its instance to go', NOTICE_MS, async () => !(await runningIds()).includes(id))

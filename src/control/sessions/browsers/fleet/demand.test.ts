@@ -1,6 +1,9 @@
 // What is learned from creates, and forgotten; and what memory allows.
 import { expect, test } from 'vitest'
-import { Demand, fitsMemory, wanted } from './demand.ts'
+import { Slots } from '../../../../base/slots.ts'
+import { Demand, fitsMemory } from './demand.ts'
+import { usualKind } from './kinds.ts'
+import { Pool } from './pool.ts'
 
 const MINUTE = 60_000
 const GIB = 1024 ** 3
@@ -41,15 +44,15 @@ test('a smaller burst does not prolong the memory of a larger one, and takes its
   expect([6, 6.9, 7.2].map((minutes) => demand.level(minutes * MINUTE))).toEqual([3, 2, 2])
 })
 
-test('as many as callers ask for are wanted, between the least and the most', () => {
-  const kind = { target: 1, most: 4 }
-  expect([0, 1, 3, 9].map((level) => wanted(kind, level, 0, AMPLE))).toEqual([1, 1, 3, 4])
-  expect(wanted({ target: 2 }, 9, 0, AMPLE)).toBe(2)
-})
-
-test('with little free memory there are not more than fit, and those that are too many go, but not the least', () => {
-  const kind = { target: 1, most: 10 }
-  const left = (freeBytes: number, kept: number) => wanted(kind, 10, kept, { totalBytes: 8 * GIB, freeBytes })
+test('as many are wanted as callers ask for, between the least and the most; with little free memory not more than fit, and those that are too many go, but not the least', () => {
+  const signal = new AbortController().signal
+  const of = (level: number, kept: number, memory = AMPLE, most = 4, least = 1) => {
+    const pool = new Pool(usualKind(least, most), { boot: async () => true, onEmpty() {}, onOver() {}, starts: new Slots(1), signal, now: () => 0 })
+    for (let callers = 0; callers < level; callers++) pool.demand.asked(0)
+    return pool.wanted(kept, memory)
+  }
+  expect([of(0, 0), of(1, 0), of(3, 0), of(9, 0), of(9, 0, AMPLE, 2, 2)]).toEqual([1, 1, 3, 4, 2])
+  const left = (freeBytes: number, kept: number) => of(10, kept, { totalBytes: 8 * GIB, freeBytes }, 10)
   // An eighth of the memory is left free.
   expect([left(1.5 * GIB, 0), left(1.5 * GIB, 3), left(1 * GIB, 3), left(0.7 * GIB, 3), left(0, 3)]).toEqual([2, 5, 3, 1, 1])
 })

@@ -1,7 +1,6 @@
-// How many instances of one kind callers ask for at about the same time: so many have to be ready. Learns from each create and forgets by and by.
+// How many instances of one kind have to be ready: as many as callers ask for at about the same time, and as memory allows. Learns from each create and forgets by and by.
 import type { Config } from '../../../../base/config.ts'
 import { memoryNow, type Memory } from '../../../../base/memory.ts'
-import type { Kind } from './kinds.ts'
 
 /** How long a demand is remembered in full. Callers who come in bursts, such as a test suite that runs again and again, pause for minutes. */
 const REMEMBERED_MS = 180_000
@@ -55,14 +54,8 @@ const LEFT_FREE = 1 / 8
 /** How many ready browsers fit their share of the memory. */
 export const fitsMemory = ({ totalBytes }: Memory): number => Math.floor((totalBytes * SHARE_OF_MEMORY) / READY_BYTES)
 
-/**
- * How many instances of a kind should be ready now, of which `kept` are there or are booting: as many as were asked for at about the same time, between the least and
- * the most. When memory is short, less than that, one after the other, down to the least.
- */
-export function wanted({ target, most = target }: Pick<Kind, 'target' | 'most'>, level: number, kept: number, { totalBytes, freeBytes }: Memory): number {
-  const fits = kept + Math.floor((freeBytes - totalBytes * LEFT_FREE) / READY_BYTES)
-  return Math.max(target, Math.min(most, level, fits))
-}
+/** How many more ready browsers fit the memory that is free now. Negative when there are too many. */
+export const fitting = ({ totalBytes, freeBytes }: Memory): number => Math.floor((freeBytes - totalBytes * LEFT_FREE) / READY_BYTES)
 
 /** The most warm browsers. Those that are ready must not keep out sessions by their number, either. */
 export function mostWarm({ warmBrowsers: least, warmBrowsersMax, maxBrowsers }: Config): number {

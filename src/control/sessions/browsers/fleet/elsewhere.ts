@@ -1,5 +1,5 @@
 // Ending a browser that another replica watches: its row says so, and that replica does it.
-import { until, WaitTimeout, within } from '../../../../base/wait.ts'
+import { until, WaitTimeout } from '../../../../base/wait.ts'
 import type { Db } from '../../../../store/db.ts'
 import type { EventNotifier } from '../../../../store/events.ts'
 import type { Leases } from '../../../../store/leases.ts'
@@ -23,27 +23,22 @@ export async function endElsewhere(
   reason: EndReason,
   whole: boolean,
 ): Promise<boolean> {
-  const received = Promise.withResolvers<void>()
-  const leave = notifier.on('ended', (text) => {
-    if (text === id || (!whole && text === outOfUse(id))) received.resolve()
-  })
-  const over = new AbortController()
-  try {
-    await moveBrowser(db, id, 'stopping', reason, ended(reason))
-    // Also when its end has begun before: then this waits for it.
-    const watcher = await watcherOf(db, id)
-    if (!watcher) return false
-    if (watcher.replica !== null) await leases.tell('look', endAt(watcher.replica, id))
-    const isGone = until('the end of a browser', ENDED_MS, async () => (await watcherOf(db, id)) === undefined, { everyMs: LOOK_AGAIN_MS, signal: over.signal })
-    isGone.catch(() => {})
-    await within('the end of a browser', ENDED_MS, Promise.race([received.promise, isGone.then(() => {})]))
-    return true
-  } catch (error) {
-    if (error instanceof WaitTimeout) return true
-    throw error
-  } finally {
-    over.abort(new Error('the caller has its answer'))
-    leave()
-    received.resolve()
+  let isOver = false
+  using scope = new DisposableStack()
+  scope.defer(notifier.on('ended', (text) => void (isOver ||= text === id || (!whole && text === outOfUse(id)))))
+  await moveBrowser(db, id, 'stopping', reason, ended(reason))
+  // Also when its end has begun before: then this waits for it.
+  const watcher = await watcherOf(db, id)
+  if (!watcher) return false
+  if (watcher.replica !== null) await leases.tell('look', endAt(watcher.replica, id))
+  let lookAt = performance.now() + LOOK_AGAIN_MS
+  const hasEnded = async () => {
+    if (isOver || performance.now() < lookAt) return isOver
+    lookAt = performance.now() + LOOK_AGAIN_MS
+    return (await watcherOf(db, id)) === undefined
   }
+  await until('the end of a browser', ENDED_MS, hasEnded).catch((error: unknown) => {
+    if (!(error instanceof WaitTimeout)) throw error
+  })
+  return true
 }

@@ -1,13 +1,14 @@
 // The end of a session as a list of steps: killed at any of them, the next service goes on from there.
 import { describe, expect, test } from 'vitest'
 import { until } from '../../../../base/wait.ts'
+import { NoSeat } from '../../../../store/seats.ts'
 import type { EndStep } from '../end-step.ts'
-import { counted, db, makeFleet, NOTICE_MS, owner, row, runningIds, signal, sweptAway, way } from '../fleet.suite.ts'
+import { counted, db, makeFleet, NOTICE_MS, owner, reconcile, row, runningIds, signal, sweptAway, way } from '../fleet.suite.ts'
 
 const NAMES = ['profile', 'telemetry', 'instance', 'audit']
 
 /** A service whose ends have these steps; at the step `at` it does what `then` says, as often as it is called. */
-function withSteps(at: string | undefined, then: () => Promise<void>, limitMs = 60_000, mayFail = false) {
+function withSteps(at: string | undefined, then: () => Promise<void>, { limitMs = 60_000, mayFail = false, maxSessions = Infinity } = {}) {
   const done: string[] = []
   const steps = (ended: EndStep): EndStep[] =>
     NAMES.map((name) => ({
@@ -24,7 +25,7 @@ function withSteps(at: string | undefined, then: () => Promise<void>, limitMs = 
         return work()
       },
     }))
-  return { ...makeFleet(0, undefined, undefined, steps), done }
+  return { ...makeFleet(0, undefined, undefined, steps, { maxSessions }), done }
 }
 const never = () => new Promise<void>(() => {})
 const ended = async (id: string) => (await row(id)).ended_steps
@@ -38,7 +39,7 @@ describe('an end that the service does not survive', () => {
     expect([killed.done, await ended(id)]).toEqual([NAMES.slice(0, position), NAMES.slice(0, position)])
     killed.abandon()
     const next = withSteps(undefined, never)
-    await next.fleet.reconcile()
+    await reconcile(next.fleet)
     expect([next.done, await ended(id), await runningIds()]).toEqual([NAMES.slice(position), NAMES, []])
     expect([(await row(id)).end_reason, await way(id)]).toEqual(['timeout', ['starting', 'running', 'stopping', 'deleted']])
   })
@@ -48,7 +49,7 @@ describe('an end that the service does not survive', () => {
     const id = await killed.fleet.start(owner(), signal)
     await db.updateTable('browsers').set({ state: 'stopping', end_reason: 'deleted', ended_steps: NAMES }).where('id', '=', id).execute()
     const next = withSteps(undefined, never)
-    await next.fleet.reconcile()
+    await reconcile(next.fleet)
     expect([next.done, (await row(id)).state]).toEqual([[], 'deleted'])
   })
 })
@@ -67,7 +68,7 @@ describe('a step that fails', () => {
   })
 
   test('but may fail is left out', async () => {
-    const { fleet, done } = withSteps('telemetry', () => Promise.reject(new Error('not ever')), 60_000, true)
+    const { fleet, done } = withSteps('telemetry', () => Promise.reject(new Error('not ever')), { mayFail: true })
     const id = await fleet.start(owner(), signal)
     await fleet.end(id, 'deleted')
     expect([done, (await row(id)).state]).toEqual([NAMES.filter((name) => name !== 'telemetry'), 'deleted'])
@@ -82,7 +83,7 @@ describe('a step that fails', () => {
         begun++
         return hang.promise
       },
-      200,
+      { limitMs: 200 },
     )
     const id = await fleet.start(owner(), signal)
     await fleet.end(id, 'deleted')
@@ -111,7 +112,7 @@ describe('taking a session out', () => {
     ])
     killed.abandon()
     const next = withSteps(undefined, never)
-    await next.fleet.reconcile()
+    await reconcile(next.fleet)
     expect([next.done, await runningIds(), (await row(id)).state, next.fleet.sessions]).toEqual([['instance', 'audit'], [], 'deleted', 0])
   })
 
@@ -149,25 +150,26 @@ test('several who end a session at once are all told that it ends', async () => 
 describe('at the limit of sessions', () => {
   test('a seat is waited for while an end is under way, and a caller who leaves waits no longer', async () => {
     const hold = Promise.withResolvers<void>()
-    const { fleet } = withSteps('instance', () => hold.promise)
+    const { fleet } = withSteps('instance', () => hold.promise, { maxSessions: 1 })
     const id = await fleet.start(owner(), signal)
-    expect(await fleet.seat(1, signal)).toBeUndefined()
+    await expect(fleet.obtain(owner(), signal)).rejects.toThrow(NoSeat)
     await fleet.takeOut(id, 'deleted')
     const leaving = new AbortController()
-    const left = fleet.seat(1, leaving.signal)
-    const seat = fleet.seat(1, signal)
+    const left = fleet.obtain(owner(), leaving.signal)
+    const seat = fleet.obtain(owner(), signal)
     leaving.abort(new Error('left'))
     await expect(left).rejects.toThrow('left')
     expect(await isSettled(seat)).toBe(false)
     hold.resolve()
-    expect(await seat).toBeTypeOf('function')
+    expect((await row((await seat).id)).state).toBe('running')
   })
 
   test('no seat is waited for when an end has failed', async () => {
-    const { fleet } = withSteps('instance', () => Promise.reject(new Error('a cgroup is busy')))
+    const { fleet } = withSteps('instance', () => Promise.reject(new Error('a cgroup is busy')), { maxSessions: 1 })
     const id = await fleet.start(owner(), signal)
     await fleet.end(id, 'deleted')
-    expect([await fleet.seat(1, signal), (await row(id)).state]).toEqual([undefined, 'stopping'])
+    await expect(fleet.obtain(owner(), signal)).rejects.toThrow(NoSeat)
+    expect((await row(id)).state).toBe('stopping')
   })
 })
 

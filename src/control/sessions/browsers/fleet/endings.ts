@@ -1,13 +1,20 @@
 // Ending browsers: the list of steps, recorded as it goes, tried until nothing is left, continued by the next service.
 import { setImmediate } from 'node:timers/promises'
+import { Mutexes } from '../../../../base/mutex.ts'
 import { Notifier } from '../../../../base/notifier.ts'
-import type { Log } from '../../../../base/log.ts'
 import { within } from '../../../../base/wait.ts'
-import type { Db } from '../../../../store/db.ts'
+import type { Exit, Instance } from '../../../../instances/driver.ts'
+import { teller, type Leases } from '../../../../store/leases.ts'
 import type { EndReason, EndStep } from '../end-step.ts'
 import { ended, moveBrowser } from '../lifecycle.ts'
-import { endedStepsOf, recordEndedSteps, type LiveRow } from '../rows.ts'
-import type { Registry } from './registry.ts'
+import { endedStepsOf, recordEndedSteps, watcherOf, type LiveRow } from '../rows.ts'
+import { endElsewhere, outOfUse } from './elsewhere.ts'
+import { endAt } from './notices.ts'
+import type { Registry, Standing } from './registry.ts'
+import type { FleetSettings } from './settings.ts'
+
+/** Limit on the text of why an instance ended, in the log and in the database: an agent may have written it. */
+const MAX_REASON = 500
 
 /** Retries after a failed end: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 1_000
@@ -20,8 +27,8 @@ interface Ending {
   done: Set<string> | undefined
   /** Steps that have exceeded their limit and still run. The next attempt waits for them and does not begin them twice. */
   underWay: Map<string, Promise<void | 'nothing'>>
-  /** The present attempt. Resolves with true when nothing is left. */
-  attempt: Promise<boolean> | undefined
+  /** The present attempt. */
+  attempt: Promise<void> | undefined
   /** Resolves when the steps that callers wait for are done, or the first attempt is over. */
   outOfUse: PromiseWithResolvers<void>
   /** When the sweep retries, by performance.now(). */
@@ -29,58 +36,53 @@ interface Ending {
   retryMs: number
 }
 
-interface EndingsSettings {
-  db: Db
-  registry: Registry
+interface EndingsSettings extends Pick<FleetSettings, 'db' | 'registry' | 'notifier' | 'log'> {
+  leases: Leases
   /** In the order in which they run. After the last one the row is closed. Asked once, when all modules are open. */
-  steps: () => readonly EndStep[]
-  /** Called when the steps are done that callers wait for. */
-  onOutOfUse?: (id: string) => void
-  /** Called when nothing is left of a browser. */
-  onEnded?: (id: string, isPooled: boolean) => void
-  log: Log
-}
-
-/** An attempt to end a browser. */
-interface Begun {
-  /** Resolves with true when nothing is left. */
-  whole: Promise<boolean>
-  outOfUse: Promise<void>
+  endSteps: () => readonly EndStep[]
+  /** Called when nothing is left of a browser; `isKept`: it had waited for callers, or belonged to a pool. */
+  onEnded: (isKept: boolean) => void
 }
 
 export class Endings {
   readonly #settings: EndingsSettings
   readonly #ending = new Map<string, Ending>()
-  readonly #beginning = new Map<string, Promise<unknown>>()
+  readonly #turns = new Mutexes()
   /** Notifies when an attempt is over. */
   readonly #over = new Notifier()
 
+  readonly #tell: (text: string) => void
+  readonly #look: (text: string) => void
   #steps: readonly EndStep[] | undefined
 
   constructor(settings: EndingsSettings) {
     this.#settings = settings
+    const tell = teller(settings.leases, settings.log)
+    this.#tell = (text) => tell('ended', text)
+    this.#look = (text) => tell('look', text)
   }
 
   /** @throws when two have the same name: what is recorded of one would count for the other */
   get steps(): readonly EndStep[] {
     if (this.#steps) return this.#steps
-    const steps = this.#settings.steps()
+    const steps = this.#settings.endSteps()
     const names = steps.map(({ name }) => name)
     if (new Set(names).size < names.length) throw new Error(`two steps of an end have the same name: ${names.join(', ')}`)
     return (this.#steps = steps)
   }
 
-  /** Begins an end, and resolves after its first attempt; false when there is no such browser, or it has ended. Repeated calls continue the same end. */
-  async end(id: string, reason: EndReason): Promise<boolean> {
-    const attempt = await this.#begin(id, reason)
-    await attempt?.whole
-    return attempt !== undefined
-  }
-
-  /** As {@link end}, but resolves when the browser is out of use: the steps are done that callers wait for, and the next service knows that it has to do the others. */
-  async takeOut(id: string, reason: EndReason): Promise<boolean> {
-    const attempt = await this.#begin(id, reason)
-    await attempt?.outOfUse
+  /**
+   * Ends a browser, wherever it runs: the steps of an end, then its row is closed. Resolves after the first attempt, or, unless `whole`, as soon as the browser is out of use: nobody
+   * reaches it, its processes are signalled, and its row says that it ends, so that the next service continues. False when there is no such browser, or it has ended. Repeated calls
+   * continue the same end. When a step does not work now, the browser keeps its seat, its row stays `stopping`, and the sweep retries until nothing is left.
+   */
+  async end(id: string, reason: EndReason, whole = true): Promise<boolean> {
+    const { db, registry, notifier, leases } = this.#settings
+    const watcher = (await registry.isHere(id)) ? undefined : await watcherOf(db, id)
+    if (notifier && watcher && watcher.replica !== leases.replica) return endElsewhere({ db, notifier, leases }, id, reason, whole)
+    // One after the other for each browser: the answer to a second statement may be handled before this process knows of the end that the first one has begun.
+    const attempt = await this.#turns.run(id, () => this.#begin(id, reason))
+    await (whole ? attempt?.whole : attempt?.outOfUse)
     return attempt !== undefined
   }
 
@@ -94,17 +96,7 @@ export class Endings {
     return this.#over.next(signal)
   }
 
-  /** One after the other for each browser: the answer to a second statement may be handled before this process knows of the end that the first one has begun. */
-  #begin(id: string, reason: EndReason): Promise<Begun | undefined> {
-    const before = this.#beginning.get(id)
-    const begun = (before ? before.catch(() => {}).then(() => this.#beginNow(id, reason)) : this.#beginNow(id, reason)).finally(() => {
-      if (this.#beginning.get(id) === begun) this.#beginning.delete(id)
-    })
-    this.#beginning.set(id, begun)
-    return begun
-  }
-
-  async #beginNow(id: string, reason: EndReason): Promise<Begun | undefined> {
+  async #begin(id: string, reason: EndReason) {
     const isUnderWay = () => this.#ending.has(id)
     const before = isUnderWay() ? undefined : await moveBrowser(this.#settings.db, id, 'stopping', reason, ended(reason))
     if (before === undefined && !isUnderWay()) return undefined
@@ -112,15 +104,50 @@ export class Endings {
     return { whole, outOfUse: this.#ending.get(id)?.outOfUse.promise ?? Promise.resolve() }
   }
 
-  /** Ends a browser that has ended by itself, unless its row has moved elsewhere. */
-  async crashed(id: string, why: string, reason: EndReason): Promise<void> {
-    const before = await moveBrowser(this.#settings.db, id, 'failed', why, ended(reason))
-    if (before !== undefined) await this.#attempt(id, reason, before !== 'stopping')
+  /** Registers an instance and watches for its end. */
+  keep(instance: Instance, standing: Standing): void {
+    const { db, registry, leases, log } = this.#settings
+    const { id } = instance
+    registry.add(instance, standing)
+    const onExit = async ({ reason: whole, limit, cause }: Exit) => {
+      const why = whole.slice(0, MAX_REASON)
+      const reason = limit ? (`${limit}_limit` as const) : (cause ?? 'crashed')
+      const known = registry.known(id)
+      if (!known?.instance || known.isEnding) return
+      known.gone = { why, reason }
+      // Another replica that has taken it over may have ended it.
+      const row = await watcherOf(db, id)
+      if (row?.replica !== leases.replica) return registry.handOver(id)
+      log.error({ browser: id, reason: why }, 'a browser ended by itself')
+      await this.resume(row, reason)
+    }
+    // The sweep tries again.
+    void instance.exited.then(onExit).catch((err: unknown) => log.error({ err, browser: id }, 'cleaning up after a browser failed'))
   }
 
-  /** Continues the end of a browser whose row says that it ends. Resolves after one attempt: with true when nothing is left. */
-  resume(row: LiveRow, otherwise: EndReason): Promise<boolean> {
-    return this.#attempt(row.id, reasonOf(row, otherwise), false)
+  /** Ends an instance whose row says so, or has its replica do it. Resolves after the first attempt. */
+  async endRow(row: LiveRow & { replica: string | null }): Promise<void> {
+    const { registry, leases } = this.#settings
+    if (row.replica !== leases.replica) return row.replica === null ? undefined : this.#look(endAt(row.replica, row.id))
+    await registry.isHere(row.id)
+    await this.resume(row, 'surplus')
+  }
+
+  /** Continues the end of a browser that another replica has begun, if it is ours. Resolves after one attempt. */
+  async continue(id: string): Promise<void> {
+    const { db, registry, leases } = this.#settings
+    await registry.isHere(id)
+    const row = leases.isAlive && this.isDue(id) ? await watcherOf(db, id) : undefined
+    if (row?.state === 'stopping' && row.replica === leases.replica) await this.resume(row, 'crashed')
+  }
+
+  /** Ends a browser by its row: one that has lost its instance, or whose end has begun. Resolves after one attempt. `otherwise`: why, unless that is known. */
+  async resume(row: LiveRow, otherwise: EndReason): Promise<void> {
+    const { db, registry } = this.#settings
+    const gone = registry.known(row.id)?.gone
+    const reason = reasonOf(row, gone?.reason ?? otherwise)
+    if (row.state !== 'stopping' && row.state !== 'failed') await moveBrowser(db, row.id, 'failed', gone?.why ?? reason, ended(reason))
+    await this.#attempt(row.id, reason, false)
   }
 
   /** Whether an end that its row tells of needs another attempt now. */
@@ -146,7 +173,7 @@ export class Endings {
   }
 
   /** One attempt to end a browser whose row says so; otherwise the sweep retries. `isNew`: no step of it can have been done. */
-  #attempt(id: string, reason: EndReason, isNew: boolean): Promise<boolean> {
+  #attempt(id: string, reason: EndReason, isNew: boolean): Promise<void> {
     this.#settings.registry.beginEnd(id)
     const known = this.#ending.get(id)
     const begun = { done: undefined, underWay: new Map(), attempt: undefined, outOfUse: Promise.withResolvers<void>(), retryAt: 0, retryMs: RETRY_FIRST_MS }
@@ -161,7 +188,7 @@ export class Endings {
     return (ending.attempt ??= this.#tryToEnd(id, ending).finally(over))
   }
 
-  async #tryToEnd(id: string, ending: Ending): Promise<boolean> {
+  async #tryToEnd(id: string, ending: Ending): Promise<void> {
     const { db, registry, log } = this.#settings
     try {
       ending.done ??= new Set(await endedStepsOf(db, id))
@@ -178,18 +205,18 @@ export class Endings {
       log.error({ err, browser: id, retryMs: ending.retryMs }, 'a browser could not be ended yet')
       ending.retryAt = performance.now() + ending.retryMs
       ending.retryMs = Math.min(RETRY_LAST_MS, ending.retryMs * 2)
-      return false
+      return
     }
-    const isPooled = registry.isPooled(id)
+    const known = registry.known(id)
     registry.remove(id)
     this.#ending.delete(id)
-    this.#settings.onEnded?.(id, isPooled)
-    return true
+    this.#settings.onEnded(known !== undefined && (known.isReady || known.isPooled))
+    this.#tell(id)
   }
 
-  #outOfUse(id: string, { outOfUse }: Ending): void {
-    outOfUse.resolve()
-    this.#settings.onOutOfUse?.(id)
+  #outOfUse(id: string, ending: Ending): void {
+    ending.outOfUse.resolve()
+    this.#tell(outOfUse(id))
   }
 
   async #take(step: EndStep, id: string, ending: Ending, done: Set<string>): Promise<void> {
@@ -217,3 +244,26 @@ export class Endings {
 /** Why a browser ends, by its row; `otherwise` for one that ended by itself. */
 export const reasonOf = ({ state, end_reason }: LiveRow, otherwise: EndReason): EndReason =>
   (end_reason as EndReason | null) ?? (state === 'stopping' ? 'deleted' : otherwise)
+
+/** The step that kills what runs in the instance. A session is out of use after it. The next step waits until all of it has gone, and looks for what was missed. */
+export const killInstance = (registry: Registry): EndStep => ({
+  name: 'kill',
+  limitMs: 1_000,
+  mayFail: true,
+  run({ id }) {
+    registry.get(id)?.kill()
+    return undefined
+  },
+})
+
+/** The step that ends the instance itself. Its driver has time limits of its own, below this one. */
+export const removeInstance = (registry: Registry): EndStep => ({
+  name: 'instance',
+  limitMs: 60_000,
+  mayFail: false,
+  isBehind: true,
+  run({ id }) {
+    const instance = registry.get(id)
+    return instance === undefined ? undefined : Promise.resolve(instance[Symbol.asyncDispose]())
+  },
+})

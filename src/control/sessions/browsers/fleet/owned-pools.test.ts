@@ -1,42 +1,16 @@
 // Browser pools beside each other and beside warm browsers: whose boot comes next, and how fast what has ended is replaced.
 import { describe, expect, test } from 'vitest'
 import { amount } from '../../../../../test/support/long.ts'
-import { newId } from '../../../../base/ids.ts'
-import { abortable, sleep, until } from '../../../../base/wait.ts'
-import type { Driver } from '../../../../instances/driver.ts'
-import { alone } from '../../../../store/leases.ts'
-import { db, driver, NOTICE_MS, owner, row, signal } from '../fleet.suite.ts'
+import { sleep, until } from '../../../../base/wait.ts'
+import { db, NOTICE_MS, owner, row, signal } from '../fleet.suite.ts'
 import type { Fleet } from '../fleet.ts'
 import { usualKind } from './kinds.ts'
-import { giveBack, idsOf, insertPool, lend, makePoolFleet, reaches, resize, sourceFor, states } from './pools.suite.ts'
+import { gated, giveBack, idsOf, insertPool, largeOwner, lend, makePoolFleet, reaches, resize, states } from './pools.suite.ts'
 
 const MINUTE = 60_000
 const GIB = 1024 ** 3
 /** A boot has noticed within this time that its row is warm. */
 const SETTLED_MS = 50
-
-/** The driver, with starts that wait for `next`, which lets the oldest one go on. `order` has the pool of each, as it began; a warm browser is "warm", and one for a caller "own". */
-function gated() {
-  const gates: (() => void)[] = []
-  const order: string[] = []
-  const gate: Driver = {
-    ...driver,
-    async start(spec, stop) {
-      const { pool_id: pool, warm_kind: kind } = await row(spec.id)
-      order.push(pool ?? (kind === null ? 'own' : 'warm'))
-      await abortable(new Promise<void>((resolve) => gates.push(resolve)), stop)
-      return driver.start(spec, stop)
-    },
-  }
-  const next = async () => {
-    await until('a boot', NOTICE_MS, () => gates.length > 0)
-    gates.shift()!()
-  }
-  return { gate, order, next }
-}
-
-const LARGE = { width: 3000, height: 2000, refresh_rate: 60 }
-const largeOwner = () => ({ ...owner(), options: { ...owner().options, viewport: LARGE, maxScreen: LARGE } })
 
 describe('the next boot', () => {
   test('is for the pool that has the smallest part of its browsers', async () => {
@@ -53,21 +27,26 @@ describe('the next boot', () => {
   test('counts a browser that comes up while browsers are counted', async () => {
     const [large, small] = [await insertPool(4), await insertPool(2)]
     const { gate, order, next } = gated()
-    const leases = alone(newId())
     const configured = Promise.withResolvers<void>()
     let calls = 0
-    const source = sourceFor(leases.replica, async () => {
+    const configure = async () => {
       if (++calls === 2) await configured.promise
-    })
-    const counts = async () => {
-      const counted = await source.counts()
-      if (calls !== 2) return counted
-      configured.resolve()
-      await until('it to be warm', NOTICE_MS, async () => (await states(small)).warm === 1)
-      await sleep(SETTLED_MS, signal)
-      return counted
     }
-    makePoolFleet({ over: gate, bootsAtOnce: 1, leases, pools: { ...source, counts } }).fleet.refill()
+    const counts = new WeakSet<object>()
+    const through = db.withPlugin({
+      transformQuery({ node, queryId }) {
+        if (JSON.stringify(node).includes('full join')) counts.add(queryId)
+        return node
+      },
+      async transformResult({ result, queryId }) {
+        if (calls !== 2 || !counts.has(queryId)) return result
+        configured.resolve()
+        await until('it to be warm', NOTICE_MS, async () => (await states(small)).warm === 1)
+        await sleep(SETTLED_MS, signal)
+        return result
+      },
+    })
+    makePoolFleet({ over: gate, bootsAtOnce: 1, configure, through }).fleet.refill()
     for (let boots = 0; boots < 6; boots++) await next()
     await reaches(large, { warm: 4 })
     await reaches(small, { warm: 2 })
@@ -81,10 +60,10 @@ describe('the next boot', () => {
     fleet.refill()
     await next()
     await until('the first of the pool', NOTICE_MS, () => order.length === 2)
-    const own = fleet.obtain(largeOwner(), () => {}, signal)
+    const own = fleet.obtain(largeOwner(), signal)
     // The warm one is there; a second caller has to wait for a boot.
-    await fleet.obtain(owner(), () => {}, signal)
-    const second = fleet.obtain(owner(), () => {}, signal)
+    await fleet.obtain(owner(), signal)
+    const second = fleet.obtain(owner(), signal)
     await next()
     await next()
     await next()

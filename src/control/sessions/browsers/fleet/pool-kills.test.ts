@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { until } from '../../../../base/wait.ts'
 import type { Db } from '../../../../store/db.ts'
-import { db, driver, NOTICE_MS, row, runningIds, signal } from '../fleet.suite.ts'
+import { db, driver, NOTICE_MS, reconcile, row, runningIds, signal } from '../fleet.suite.ts'
 import type { Fleet } from '../fleet.ts'
 import { takeBack, giveBack, idsOf, insertPool, lend, makePoolFleet, reaches, states } from './pools.suite.ts'
 
@@ -62,7 +62,7 @@ async function doomed(size: number, settings: Parameters<typeof makePoolFleet>[0
 /** The next service, as it starts. */
 async function next(): Promise<Fleet> {
   const { fleet } = makePoolFleet()
-  await fleet.reconcile()
+  await reconcile(fleet)
   fleet.refill()
   await fleet.sweep()
   return fleet

@@ -1,15 +1,13 @@
 // Pools of a fleet over the fake driver, without their rules: rows, how their browsers are made, and what callers do with them. For the tests of this file's importer.
 import { afterEach } from 'vitest'
 import { newId } from '../../../../base/ids.ts'
-import { until } from '../../../../base/wait.ts'
-import { alone } from '../../../../store/leases.ts'
+import { abortable, until } from '../../../../base/wait.ts'
+import type { Driver } from '../../../../instances/driver.ts'
 import { DEFAULT_PROJECT } from '../../../access/projects/resolve.ts'
-import { db, driver, HOST, makeFleet, NOTICE_MS, owner, signal } from '../fleet.suite.ts'
+import { db, driver, HOST, makeFleet, NOTICE_MS, owner, row, signal } from '../fleet.suite.ts'
 import type { Fleet } from '../fleet.ts'
-import { countOrphans, poolCounts } from '../pooled-rows.ts'
 import type { Kind } from './kinds.ts'
-import type { PoolBoot, PoolSource } from './pools.ts'
-import type { FleetSettings } from './settings.ts'
+import type { FleetSettings, PoolBoot, PoolSource } from './settings.ts'
 
 /** Replaces at once whatever ends. */
 export const FAST = 10_000_000
@@ -26,8 +24,7 @@ export async function insertPool(size: number, rate = FAST): Promise<string> {
 export const resize = (id: string, size: number) => db.updateTable('browser_pools').set({ size }).where('id', '=', id).execute()
 
 /** What a fleet learns of pools. `configure` replaces what a booted browser is given. */
-export const sourceFor = (replica: string, configure: PoolBoot['configure'] = async () => {}, through = db): PoolSource => ({
-  counts: async () => ({ pools: await poolCounts(through, { scope: HOST, replica }), orphans: await countOrphans(through, HOST) }),
+export const source = (configure: PoolBoot['configure'] = async () => {}): PoolSource => ({
   async plan(pool) {
     const { options, ...ownership } = owner()
     const { viewport, maxScreen } = options
@@ -45,8 +42,7 @@ interface PoolFleetSettings extends Partial<FleetSettings> {
 
 /** A fleet that has its scope for itself, and keeps pools. As {@link makeFleet} besides. */
 export function makePoolFleet({ warm = 0, over = driver, through = db, configure, ...more }: PoolFleetSettings = {}) {
-  const replica = newId()
-  return makeFleet(warm, over, through, undefined, { leases: alone(replica), pools: sourceFor(replica, configure, through), ...more })
+  return makeFleet(warm, over, through, undefined, { pools: source(configure), ...more })
 }
 
 export const lend = async (fleet: Fleet, pool: string, within = signal, name?: string): Promise<string | undefined> =>
@@ -79,3 +75,33 @@ export async function reaches(pool: string, wanted: Record<string, number>): Pro
 }
 export const idsOf = async (pool: string, state: 'warm' | 'running'): Promise<string[]> =>
   (await db.selectFrom('browsers').select('id').where('pool_id', '=', pool).where('state', '=', state).orderBy('made_at').execute()).map(({ id }) => id)
+
+/**
+ * The driver, with starts that wait for `next`, which lets the oldest one go on. `order` has the pool of each, as it began; a warm browser is "warm", and one for a caller "own".
+ * `gates` are those that wait, `most` how many did so at once.
+ */
+export function gated() {
+  const gates: (() => void)[] = []
+  const order: string[] = []
+  let most = 0
+  let underWay = 0
+  const gate: Driver = {
+    ...driver,
+    async start(spec, stop) {
+      most = Math.max(most, ++underWay)
+      const { pool_id: pool, warm_kind: kind } = await row(spec.id)
+      order.push(pool ?? (kind === null ? 'own' : 'warm'))
+      await abortable(new Promise<void>((resolve) => gates.push(resolve)), stop).finally(() => underWay--)
+      return driver.start(spec, stop)
+    },
+  }
+  const next = async () => {
+    await until('a boot', NOTICE_MS, () => gates.length > 0)
+    gates.shift()!()
+  }
+  return { gate, gates, order, next, most: () => most }
+}
+
+const LARGE = { width: 3000, height: 2000, refresh_rate: 60 }
+/** A caller whom no kind serves. */
+export const largeOwner = () => ({ ...owner(), options: { ...owner().options, viewport: LARGE, maxScreen: LARGE } })

@@ -1,12 +1,7 @@
 // The instances that this process watches, and what it knows about each. The rows are the truth; this is found again after a crash.
 import type { Instance } from '../../../../instances/driver.ts'
 import type { EndReason } from '../end-step.ts'
-
-/** Why an instance has ended by itself. */
-export interface Gone {
-  why: string
-  reason: EndReason
-}
+import type { BrowserRow } from '../rows.ts'
 
 /** Whom an instance belongs to. */
 export interface Standing {
@@ -15,116 +10,121 @@ export interface Standing {
   isPooled: boolean
 }
 
+/** What is known of one browser. */
+interface Known extends Standing {
+  instance: Instance | undefined
+  /** The project of its session, as far as it is known. A session never leaves its project. */
+  project?: string
+  /** Which caller of its pool has it, as far as it is known. */
+  lease?: number
+  /** Its tools are closed to callers: it is the session of a login or health check. Known together with its project. */
+  isClosed?: boolean
+  /** It is being ended here. */
+  isEnding?: boolean
+  /** It has ended by itself and is not removed yet. The database may have been away when it did. */
+  gone?: { why: string; reason: EndReason }
+}
+
+/** A session whose agent answers, as far as this process knows. */
+export type KnownSession = Pick<Known, 'project' | 'lease' | 'isClosed' | 'isPooled'> & { endpoint: Instance['agent'] }
+
 export class Registry {
-  readonly #instances = new Map<string, Instance>()
-  /** The projects of sessions, as far as they are known. A session never leaves its project. */
-  readonly #projects = new Map<string, string>()
-  /** Which caller of its pool has an instance, as far as it is known. */
-  readonly #leases = new Map<string, number>()
-  /** Sessions of logins and health checks. */
-  readonly #closed = new Set<string>()
-  /** Instances that are not claimed by a session yet. */
-  readonly #ready = new Set<string>()
-  /** Instances of pools: those that wait for a caller, and those that callers have. */
-  readonly #idle = new Set<string>()
-  readonly #lent = new Set<string>()
+  readonly #known = new Map<string, Known>()
   /** Browsers that are being started here: their instance comes in a moment. */
   readonly #booting = new Set<string>()
   /** Browsers that are being taken over from another service; each resolves when that has worked or failed. */
   readonly #taking = new Map<string, Promise<void>>()
-  /** Browsers that are being ended here. */
-  readonly #ending = new Set<string>()
-  /** Browsers that have ended by themselves and are not removed yet. The database may have been away when they did. */
-  readonly #gone = new Map<string, Gone>()
+
+  #count(which: (known: Known) => boolean): number {
+    let count = 0
+    for (const known of this.#known.values()) if (known.instance && which(known)) count++
+    return count
+  }
 
   /** Instances that belong to a session. Those of pools are not counted. */
   get sessions(): number {
-    return this.#instances.size - this.#ready.size - this.pooled
+    return this.#count(({ isReady, isPooled }) => !isReady && !isPooled)
   }
 
   /** Instances that wait in the warm pool. */
   get ready(): number {
-    return this.#ready.size
+    return this.#count(({ isReady, isPooled }) => isReady && !isPooled)
   }
 
   /** Instances that belong to pools. */
   get pooled(): number {
-    return this.#idle.size + this.#lent.size
+    return this.#count(({ isPooled }) => isPooled)
   }
 
   get instances(): Instance[] {
-    return [...this.#instances.values()]
+    return [...this.#known.values()].flatMap(({ instance }) => instance ?? [])
+  }
+
+  known(id: string): Known | undefined {
+    return this.#known.get(id)
   }
 
   get(id: string): Instance | undefined {
-    return this.#instances.get(id)
+    return this.#known.get(id)?.instance
   }
 
   /** Whether there is an instance that has not ended by itself. */
   runs(id: string): boolean {
-    return this.#instances.has(id) && !this.#gone.has(id)
+    const known = this.#known.get(id)
+    return known?.instance !== undefined && !known.gone
+  }
+
+  /** A running session, without a database query. */
+  session(id: string): KnownSession | undefined {
+    const known = this.#known.get(id)
+    if (!known?.instance || known.isReady || known.isEnding || known.gone) return undefined
+    return { ...known, endpoint: known.instance.agent }
   }
 
   /** The endpoint of a running session's agent, without a database query. */
   endpointOf(id: string): Instance['agent'] | undefined {
-    return this.isReady(id) || this.#ending.has(id) || this.#gone.has(id) ? undefined : this.#instances.get(id)?.agent
+    return this.session(id)?.endpoint
   }
 
   /** The sessions that run here and are not being ended, and the browsers that wait in pools (`isIdle`). */
   get reachable(): { id: string; endpoint: Instance['agent']; isIdle: boolean }[] {
-    return [...this.#instances].flatMap(([id, { agent }]) => {
-      const isIdle = this.#idle.has(id)
-      return this.#ready.has(id) || this.#ending.has(id) || this.#gone.has(id) ? [] : [{ id, endpoint: agent, isIdle }]
-    })
+    return [...this.#known].flatMap(([id, { instance, isReady, isPooled, isEnding, gone }]) =>
+      !instance || (isReady && !isPooled) || isEnding || gone ? [] : [{ id, endpoint: instance.agent, isIdle: isReady }],
+    )
   }
 
-  /** The project of a session that runs here; undefined when only its row tells. */
-  projectOf(id: string): string | undefined {
-    return this.#projects.get(id)
-  }
-
-  /** Which caller of its pool has a session that runs here; undefined when only its row tells. */
-  leaseOf(id: string): number | undefined {
-    return this.#leases.get(id)
-  }
-
-  /** Whether the tools of a session that runs here are closed to callers. Known together with its project. */
-  isClosed(id: string): boolean {
-    return this.#closed.has(id)
-  }
-
-  /** Records the project of a session, which caller of its pool has it, and whether its tools are closed to callers. */
-  belongs(id: string, project: string, lease: number, isClosed: boolean): void {
-    if (!this.#instances.has(id)) return
-    if (isClosed) this.#closed.add(id)
-    this.#projects.set(id, project)
+  /** Records the project that a session's row names, which caller of its pool has it, and whether its tools are closed to callers. */
+  belongs({ id, project_id: project, lease, auth_flow_id: flow }: Pick<BrowserRow, 'id' | 'project_id' | 'lease' | 'auth_flow_id'>): void {
+    const known = this.#known.get(id)
+    if (!known?.instance || project === null) return
+    known.project = project
+    if (flow !== null) known.isClosed = true
     // A row may have been read before the next caller got it.
-    if (this.#lent.has(id)) this.#leases.set(id, Math.max(lease, this.#leases.get(id) ?? 0))
+    if (known.isPooled && !known.isReady) known.lease = Math.max(lease, known.lease ?? 0)
   }
 
-  add(instance: Instance, { isReady, isPooled }: Standing): void {
-    this.#instances.set(instance.id, instance)
-    if (isPooled) (isReady ? this.#idle : this.#lent).add(instance.id)
-    else if (isReady) this.#ready.add(instance.id)
+  add(instance: Instance, standing: Standing): void {
+    this.#known.set(instance.id, { ...this.#known.get(instance.id), instance, ...standing })
   }
 
   /** Records that an instance of the warm pool has become a session; false when it has ended in the meantime. */
   claim(id: string): boolean {
-    this.#ready.delete(id)
-    if (this.#idle.delete(id)) this.#lent.add(id)
-    return this.runs(id)
+    const known = this.#known.get(id)
+    if (known) known.isReady = false
+    return this.runs(id) || this.#taking.has(id)
   }
 
   /** Records that the browser of a pool does not belong to its caller any more; `lease`: unless another one has it by now. */
   putBack(id: string, lease = Infinity): void {
-    if ((this.#leases.get(id) ?? 0) > lease) return
-    if (this.#lent.delete(id)) this.#idle.add(id)
-    this.#leases.delete(id)
+    const known = this.#known.get(id)
+    if (!known?.isPooled || (known.lease ?? 0) > lease) return
+    known.isReady = true
+    delete known.lease
   }
 
-  /** Whether it belongs to a pool, as far as this process knows. */
-  isPooled(id: string): boolean {
-    return this.#idle.has(id) || this.#lent.has(id)
+  /** Whether it waits in the warm pool or in its pool, as far as this process knows. */
+  isReady(id: string): boolean {
+    return this.#known.get(id)?.isReady ?? false
   }
 
   /** Records that a browser is being started, until it is disposed. */
@@ -133,20 +133,12 @@ export class Registry {
     return { [Symbol.dispose]: () => void this.#booting.delete(id) }
   }
 
-  isBooting(id: string): boolean {
-    return this.#booting.has(id)
-  }
-
-  /** Records that a browser is being taken over, until it is disposed. */
-  taking(id: string): Disposable {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#taking.set(id, promise)
-    return {
-      [Symbol.dispose]: () => {
-        this.#taking.delete(id)
-        resolve()
-      },
-    }
+  /** Records that a browser is being taken over while `work` goes on. */
+  taking<T>(id: string, work: () => Promise<T>): Promise<T> {
+    const taken = work().finally(() => this.#taking.delete(id))
+    const over = () => {}
+    this.#taking.set(id, taken.then(over, over))
+    return taken
   }
 
   /** Whether its instance comes in a moment. */
@@ -154,45 +146,25 @@ export class Registry {
     return this.#booting.has(id) || this.#taking.has(id)
   }
 
-  /** Resolves when it is not being taken over any more; undefined when it is not. */
-  taken(id: string): Promise<void> | undefined {
-    return this.#taking.get(id)
+  /** Whether it is this process's: its instance is here, or is being started. Resolves when it is not being taken over any more. */
+  async isHere(id: string): Promise<boolean> {
+    await this.#taking.get(id)
+    return this.get(id) !== undefined || this.#booting.has(id)
   }
 
   /** Takes a browser out of use: its end has begun. */
   beginEnd(id: string): void {
-    this.#ending.add(id)
-  }
-
-  isEnding(id: string): boolean {
-    return this.#ending.has(id)
-  }
-
-  /** Records that an instance has ended by itself. */
-  lost(id: string, gone: Gone): void {
-    this.#gone.set(id, gone)
-  }
-
-  whyGone(id: string): Gone | undefined {
-    return this.#gone.get(id)
-  }
-
-  /** Whether it waits in the warm pool, as far as this process knows. */
-  isReady(id: string): boolean {
-    return this.#ready.has(id) || this.#idle.has(id)
+    this.#known.set(id, { instance: undefined, isReady: false, isPooled: false, ...this.#known.get(id), isEnding: true })
   }
 
   /** Another replica watches it. */
   handOver(id: string): void {
-    this.#instances.get(id)?.unwatch()
+    this.get(id)?.unwatch()
     this.remove(id)
   }
 
   /** Nothing is left of it. */
   remove(id: string): void {
-    this.#instances.delete(id)
-    this.#projects.delete(id)
-    this.#leases.delete(id)
-    for (const marks of [this.#closed, this.#ready, this.#idle, this.#lent, this.#ending, this.#gone]) marks.delete(id)
+    this.#known.delete(id)
   }
 }

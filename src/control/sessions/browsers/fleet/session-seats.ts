@@ -3,59 +3,77 @@ import { Mutexes } from '../../../../base/mutex.ts'
 import { Seats } from '../../../../base/seats.ts'
 import { sleep } from '../../../../base/wait.ts'
 import type { Db } from '../../../../store/db.ts'
-import type { Leases } from '../../../../store/leases.ts'
-import { NoSeat, SharedSeats, type ProjectSeats } from '../../../../store/seats.ts'
+import { NoSeat, SharedSeats } from '../../../../store/seats.ts'
 import { countSeats, isEndUnderWay, type Ownership } from '../rows.ts'
-import type { Endings } from './endings.ts'
-import type { Registry } from './registry.ts'
+import type { Pools } from './pools.ts'
+import type { Shared } from './shared.ts'
 
 /** How long a create waits for the seat of a session that is being ended. An end takes a tenth of a second, on a busy machine a second. */
 const SEAT_MS = 3_000
 /** What the database counts is looked for there. */
 const LOOK_FOR_SEAT_MS = 50
 
-interface SessionSeatsSettings {
-  db: Db
-  scope: string
-  leases: Leases
-  /** Most sessions of this scope. No limit, unless given. */
-  maxSessions?: number
-  projectSeats?: ProjectSeats
-  registry: Registry
-  /** Seats that pools take of those of this service. */
-  pooled: () => number
-  endings: Endings
-  /** Aborts when the service stops. */
-  signal: AbortSignal
-}
-
 export class SessionSeats {
-  readonly #settings: SessionSeatsSettings
+  readonly #settings: Shared
+  readonly #pools: Pick<Pools, 'seats' | 'count'>
   readonly #own: Seats
   readonly #counted: SharedSeats
   readonly #turns = new Mutexes()
   /** By project: callers who are let in and whose session has no row yet. */
   readonly #entered = new Map<string, Set<Ownership>>()
 
-  constructor(settings: SessionSeatsSettings) {
+  constructor(settings: Shared, pools: Pick<Pools, 'seats' | 'count'>) {
     this.#settings = settings
-    const { db, scope, leases, maxSessions: of, registry, pooled } = settings
-    this.#own = new Seats(() => registry.sessions + pooled())
+    this.#pools = pools
+    const { db, scope, leases, maxSessions: of, registry } = settings
+    this.#own = new Seats(() => registry.sessions + pools.seats)
     const ofScope = { name: `sessions of ${scope}`, count: async (tx: Db) => ({ of: of!, free: of! - (await countSeats(tx, { scope })) }) }
     // Where our own count is as good as the rows, the database counts for projects only.
     this.#counted = new SharedSeats(db, leases.remembered(this.#own) || of === undefined ? undefined : ofScope)
   }
 
   /**
-   * A seat of this service, or so many together; undefined when all `of` are taken. When sessions are being ended, it waits for theirs, up to {@link SEAT_MS}: a caller who has
-   * deleted one may make another.
+   * Does `work`, which makes a session, with a seat of this service that `leaveSeat` releases as soon as the session counts by itself. When the database has none for it while a session is
+   * being ended, it is done again, for {@link SEAT_MS}. @throws NoSeat; what `work` throws; the signal's reason
    */
-  async reserve(of: number, signal: AbortSignal, wanted = 1): Promise<(() => void) | undefined> {
-    const { endings } = this.#settings
+  async seated<T>(ownership: Ownership, work: (leaveSeat: () => void) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const { db, scope } = this.#settings
+    using opened = new DisposableStack()
+    opened.defer(await this.#enter(ownership, signal))
+    const leaveSeat = await this.#reserve(signal)
+    opened.defer(leaveSeat)
+    const until = performance.now() + SEAT_MS
+    for (;;)
+      try {
+        return await work(leaveSeat)
+      } catch (error) {
+        // Not in the queue, where others wait behind this caller who may not need a seat that is being left.
+        if (!(error instanceof NoSeat) || performance.now() >= until) throw error
+        if (!(await isEndUnderWay(db, error.projectLimit === undefined ? { scope } : { project: ownership.project }))) throw error
+        await sleep(LOOK_FOR_SEAT_MS, AbortSignal.any([signal, this.#settings.signal]))
+      }
+  }
+
+  /** Does `work`, which gives a pool `wanted` more seats. @throws NoSeat */
+  async forPool<T>(project: string, wanted: number, work: (db: Db) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const leave = wanted > 0 ? await this.#reserve(signal, wanted) : () => {}
+    try {
+      const made = await (wanted > 0 ? this.#counted.take(await this.#settings.projectSeats?.(project), work, wanted) : work(this.#settings.db))
+      await this.#pools.count()
+      return made
+    } finally {
+      leave()
+    }
+  }
+
+  /** So many seats of this service. When sessions are being ended, it waits for theirs, up to {@link SEAT_MS}: a caller who has deleted one may make another. @throws NoSeat */
+  async #reserve(signal: AbortSignal, wanted = 1): Promise<() => void> {
+    const { endings, maxSessions = Infinity } = this.#settings
     const limit = AbortSignal.timeout(SEAT_MS)
     for (;;) {
-      const seat = this.#own.reserve(of, wanted)
-      if (seat || endings.underWay === 0 || limit.aborted) return seat
+      const seat = this.#own.reserve(maxSessions, wanted)
+      if (seat) return seat
+      if (endings.underWay === 0 || limit.aborted) throw new NoSeat()
       await endings.over(AbortSignal.any([signal, limit])).catch(() => {})
       signal.throwIfAborted()
     }
@@ -65,7 +83,7 @@ export class SessionSeats {
    * Lets in as many callers of a project with a limit as may get a session. The others wait here, where they take no seat from callers of other projects, and no boot begins
    * for them. The last word has {@link take}. Returns what the caller must call at its end. @throws NoSeat when the project has all its sessions and none is being ended
    */
-  async enter(ownership: Ownership, signal: AbortSignal): Promise<() => void> {
+  async #enter(ownership: Ownership, signal: AbortSignal): Promise<() => void> {
     const { db, projectSeats } = this.#settings
     const { project } = ownership
     const until = performance.now() + SEAT_MS
@@ -93,26 +111,6 @@ export class SessionSeats {
     // The row counts by itself from here on.
     if (made !== undefined) this.#left(ownership)
     return made
-  }
-
-  /** The same for `wanted` seats of a pool. @throws NoSeat */
-  async takeForPool<T>(project: string, wanted: number, work: (db: Db) => Promise<T>): Promise<T> {
-    return this.#counted.take(await this.#settings.projectSeats?.(project), work, wanted)
-  }
-
-  /** Does `work` again when it finds no seat while a session is being ended, for {@link SEAT_MS}. @throws NoSeat */
-  async waiting<T>({ project }: Ownership, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    const { db, scope } = this.#settings
-    const until = performance.now() + SEAT_MS
-    for (;;)
-      try {
-        return await work()
-      } catch (error) {
-        // Not in the queue, where others wait behind this caller who may not need a seat that is being left.
-        if (!(error instanceof NoSeat) || performance.now() >= until) throw error
-        if (!(await isEndUnderWay(db, error.projectLimit === undefined ? { scope } : { project }))) throw error
-        await sleep(LOOK_FOR_SEAT_MS, AbortSignal.any([signal, this.#settings.signal]))
-      }
   }
 
   #left(ownership: Ownership): void {

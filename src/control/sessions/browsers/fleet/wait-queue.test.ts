@@ -19,7 +19,8 @@ interface Boot {
 function queue(atOnce: number, ready: string[] = [], room: (booting: number) => number = () => Infinity) {
   const boots: Boot[] = []
   const starts = new Slots(atOnce)
-  const boot = async (isAwaited: boolean, wanted: Promise<void>) => {
+  const boot = async (wanted: Promise<void>, turn: Disposable | undefined) => {
+    const isAwaited = turn === undefined
     const { promise, resolve, reject } = Promise.withResolvers<boolean>()
     const comeUp = () => (ready.push(`boot ${boots.indexOf(made)}`), resolve(true), settle() as Promise<void>)
     const findFull = () => (resolve(false), settle() as Promise<void>)
@@ -28,7 +29,7 @@ function queue(atOnce: number, ready: string[] = [], room: (booting: number) => 
     void wanted.then(() => (made.isWanted = true))
     return promise
   }
-  const made = new WaitQueue({ boot, starts, room, onOver() {}, onSleep() {}, signal: NEVER })
+  const made = new WaitQueue({ boot, starts, room, onOver() {}, onEmpty() {}, signal: NEVER })
   /** What callers got, in the order in which they got it. */
   const got: string[] = []
   const caller = (name: string, signal = NEVER, late?: AbortSignal) =>
@@ -39,8 +40,8 @@ function queue(atOnce: number, ready: string[] = [], room: (booting: number) => 
         (error: Error) => void got.push(`${name}: ${error.message}`),
       )
   const refill = async () => {
-    using _ = await starts.enter(NEVER)
-    await made.refill()
+    using turn = await starts.enter(NEVER)
+    await made.refill(turn)
   }
   return { made, boots, got, ready, caller, refill }
 }
@@ -278,7 +279,11 @@ describe('a caller who looks just now', () => {
     let finds: ((found: string | undefined) => void)[] = []
     const waiting = made.wait(() => new Promise<string | undefined>((resolve) => finds.push(resolve)), NEVER, late)
     waiting.catch(() => {})
-    const find = (found?: string) => (finds.splice(0).forEach((one) => one(found)), settle())
+    const find = async (found?: string) => {
+      await settle()
+      for (const one of finds.splice(0)) one(found)
+      await settle()
+    }
     return { made, boots, waiting, find }
   }
 

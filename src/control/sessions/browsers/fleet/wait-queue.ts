@@ -1,16 +1,6 @@
-// The callers who wait for an instance of one kind, in their order, and the boots that serve them.
+// The callers who wait for an instance of one pool, in their order, and the boots that serve them.
 import { addAbortListener } from 'node:events'
-import { abortable } from '../../../../base/wait.ts'
 import type { Slots } from '../../../../base/slots.ts'
-
-interface Waiting {
-  /** Wakes it to look at the warm pool again. */
-  look: () => void
-  /** Ends its wait: no boot can serve it. */
-  fail: (error: unknown) => void
-  /** When it has no more time. */
-  late: AbortSignal | undefined
-}
 
 /** What a caller has waited for. `wasReady`: it was ready before the caller asked. */
 export interface Waited<T> {
@@ -18,13 +8,24 @@ export interface Waited<T> {
   wasReady: boolean
 }
 
+interface Waiting {
+  /** Looks for what the caller wants; false when there is nothing now. Otherwise the caller has left the queue. */
+  look: () => Promise<boolean>
+  /** Ends its wait. One that looks just now ends it when that finds nothing. */
+  fail: (error: unknown) => void
+  /** When it has no more time. */
+  late: AbortSignal | undefined
+  /** Nothing was missing since it came. */
+  wasReady: boolean
+}
+
 interface WaitQueueSettings {
-  /** Boots one for the warm pool; false when there is no room for one. `wanted` resolves when a caller waits for it; `isAwaited`: one has waited before. */
-  boot: (isAwaited: boolean, wanted: Promise<void>) => Promise<boolean>
+  /** Boots one; false when there is no room for it. `wanted` resolves when a caller waits for it; `turn`: of a boot that none waits for yet. */
+  boot: (wanted: Promise<void>, turn: Disposable | undefined) => Promise<boolean>
   /** For how many more boots there is room. Callers for whom there is none wait for what others give back. */
   room: (booting: number) => number
-  /** A caller goes to sleep. */
-  onSleep: () => void
+  /** Callers wait, and there is nothing for them. */
+  onEmpty: () => void
   /** A boot that a caller had waited for is over. */
   onOver: () => void
   /** Has the turns of all boots of this service. */
@@ -33,28 +34,19 @@ interface WaitQueueSettings {
   signal: AbortSignal
 }
 
-/** A caller may be found out of place while nobody waits for this promise. */
-function madeAwake(): PromiseWithResolvers<void> {
-  const made = Promise.withResolvers<void>()
-  made.promise.catch(() => {})
-  return made
-}
-
 export class WaitQueue {
   readonly #settings: WaitQueueSettings
   readonly #waiting: Waiting[] = []
-  /** The first caller has found nothing in the warm pool, and sleeps. */
-  #isFirstAsleep = false
-  /** How often the warm pool was found empty. */
-  #vain = 0
+  /** Looking for the callers, one after the other. */
+  #looking: Promise<void> | undefined
+  /** Something may have come since the last look. */
+  #hasNews = false
+  /** The first caller has found nothing, and nothing has come since. */
+  #isEmpty = false
   /** Boots under way, oldest first; each is called when a caller waits for it. */
   readonly #running: (() => void)[] = []
   /** Boots for callers that wait for their turn. */
-  #queued = 0
-  /** Boots that have come up since the first caller has looked at the warm pool. */
-  #fresh = 0
-  /** Resolves when the first caller has looked for what came from elsewhere, while it does so. */
-  #looking: PromiseWithResolvers<void> | undefined
+  readonly #queued = new Set<symbol>()
   /** Why boots failed that callers wait for. Never more than there are callers. */
   #failures: unknown[] = []
   readonly #work = new Set<Promise<unknown>>()
@@ -63,7 +55,7 @@ export class WaitQueue {
     this.#settings = settings
   }
 
-  /** Callers who wait, those included who look at the warm pool just now. */
+  /** Callers who wait, those included who look just now. */
   get waiting(): number {
     return this.#waiting.length
   }
@@ -79,64 +71,61 @@ export class WaitQueue {
   }
 
   /**
-   * Waits in the queue for what `take` finds; `take` is called by one caller at a time, and undefined means that there is nothing now. Then the caller gets the boot that is
+   * Waits in the queue for what `take` finds; `take` is called for one caller at a time, and undefined means that there is nothing now. Then the caller gets the boot that is
    * ready next, first come, first served. A boot goes on when its caller leaves. After `late` it waits no longer, but for its turn to look at what is there. @throws the reasons
    * of the signals; what `take` throws; the error of a failed boot, when no boot is left that could serve the first caller
    */
   async wait<T>(take: () => Promise<T | undefined>, signal: AbortSignal, late?: AbortSignal): Promise<Waited<T>> {
-    let awake = madeAwake()
-    // It may have been woken to look once more: then it finds this after it.
+    const { promise, resolve, reject } = Promise.withResolvers<Waited<T>>()
+    let isLooking = false
     let failure: { error: unknown } | undefined
+    const leave = (): boolean => {
+      this.#waiting.splice(this.#waiting.indexOf(self), 1)
+      this.#failures.length = Math.min(this.#failures.length, this.#waiting.length)
+      return true
+    }
     const fail = (error: unknown) => {
       failure ??= { error }
-      awake.reject(error)
+      if (isLooking || !this.#waiting.includes(self)) return
+      const wasFirst = this.#waiting[0] === self
+      leave()
+      reject(failure.error)
+      // What the next one wants may be there.
+      if (wasFirst) this.lookAgain()
     }
-    const self: Waiting = { look: () => awake.resolve(), fail, late }
-    this.#waiting.push(self)
-    using _late = late && addAbortListener(late, () => this.#dismissLate())
-    const sleep = () => {
-      this.#settings.onSleep()
-      return abortable(abortable(awake.promise, signal), this.#settings.signal)
-    }
-    // While the first caller sleeps, the warm pool is known to be empty.
-    const foundEmpty = this.#isFirstAsleep ? -1 : this.#vain
-    try {
-      if (this.#waiting[0] !== self) {
-        if (this.#isFirstAsleep && !late?.aborted) this.#bootForCallers()
-        await sleep()
-      }
-      for (;;) {
-        if (failure) throw failure.error
-        // One that looks is not asleep, whatever wakes or fails it meanwhile.
-        this.#isFirstAsleep = false
-        awake = madeAwake()
-        const fresh = this.#fresh
+    const look = async () => {
+      isLooking = true
+      try {
         const taken = await take()
-        this.#fresh = Math.max(0, taken === undefined ? this.#fresh - fresh : this.#fresh - 1)
-        if (taken !== undefined) return { taken, wasReady: this.#vain === foundEmpty }
-        this.#vain++
-        this.#isFirstAsleep = this.#fresh === 0
-        this.#hasLooked()
-        this.#dismissLate()
-        this.#bootForCallers()
-        this.#settle()
-        if (this.#fresh === 0) await sleep()
+        if (taken !== undefined) resolve({ taken, wasReady: self.wasReady })
+        else if (failure) reject(failure.error)
+        else return false
+      } catch (error) {
+        reject(error)
+      } finally {
+        isLooking = false
       }
-    } finally {
-      this.#leave(self)
+      return leave()
     }
+    const self: Waiting = { look, fail, late, wasReady: !this.#isEmpty }
+    this.#waiting.push(self)
+    using _left = addAbortListener(signal, () => fail(signal.reason))
+    using _stopped = addAbortListener(this.#settings.signal, () => fail(this.#settings.signal.reason))
+    using _late = late && addAbortListener(late, () => this.#dismissLate())
+    if (this.#isEmpty) this.#serve()
+    else this.lookAgain()
+    return await promise
   }
 
   /**
    * Boots one that no caller waits for yet, in a turn that the caller of this method has; false when there is no room for one. It counts for callers who come meanwhile. @throws when it
    * does not come up
    */
-  async refill(): Promise<boolean> {
+  async refill(turn: Disposable): Promise<boolean> {
     try {
-      return await this.#boot(false)
+      return await this.#boot(turn)
     } finally {
-      if (this.#isFirstAsleep) this.#bootForCallers()
-      this.#settle()
+      this.#serve()
     }
   }
 
@@ -145,15 +134,16 @@ export class WaitQueue {
     for (const hurry of this.#running) hurry()
   }
 
-  /** Something may be in the warm pool that was not booted here. */
+  /** Something may be there for the callers. */
   lookAgain(): void {
-    if (this.#waiting.length > 0) this.#looking ??= Promise.withResolvers()
-    this.#wakeFirst()
+    this.#hasNews = true
+    this.#isEmpty = false
+    this.#looking ??= this.#look()
   }
 
   /** Nothing comes any more: those who wait get this error. */
   close(error: unknown): void {
-    for (const { fail } of this.#waiting) fail(error)
+    for (const { fail } of this.#waiting.slice()) fail(error)
   }
 
   /** Resolves when no boot for a caller is under way. For use after the signal has aborted. */
@@ -161,98 +151,76 @@ export class WaitQueue {
     while (this.#work.size > 0) await Promise.allSettled(this.#work)
   }
 
-  /** Callers for whom a boot is under way, or has just come up, or has failed. */
-  get #served(): number {
-    return this.#running.length + this.#fresh + this.#failures.length
+  async #look(): Promise<void> {
+    await Promise.resolve() // now #looking is set
+    while (this.#hasNews) {
+      this.#hasNews = false
+      while (this.#waiting[0] && (await this.#waiting[0].look()));
+      for (const waiting of this.#waiting) waiting.wasReady = false
+    }
+    this.#looking = undefined
+    this.#isEmpty = this.#waiting.length > 0
+    this.#serve()
   }
 
-  #bootForCallers(): void {
-    for (const hurry of this.#running.slice(0, Math.max(0, this.#waiting.length - this.#fresh))) hurry()
-    while (this.#waiting.length > this.#served + this.#queued && this.#settings.room(this.booting) > this.#queued) {
+  /** Does what callers need for whom there is nothing: ends their waits, boots for them, or tells them why boots have failed. */
+  #serve(): void {
+    this.#dismissLate()
+    if (!this.#isEmpty || this.#waiting.length === 0) return
+    this.#settings.onEmpty()
+    for (const hurry of this.#running.slice(0, this.#waiting.length)) hurry()
+    while (this.#waiting.length > this.#served + this.#queued.size && this.#settings.room(this.booting) > this.#queued.size) {
       const work = this.#bootForCaller()
       this.#work.add(work)
       void work.finally(() => this.#work.delete(work))
     }
+    // Failures are told when no other boot can serve the callers.
+    if (this.#running.length + this.#queued.size === 0) for (const error of this.#failures.splice(0)) this.#waiting[0]?.fail(error)
+  }
+
+  /** Callers for whom a boot is under way, or has failed. */
+  get #served(): number {
+    return this.#running.length + this.#failures.length
   }
 
   async #bootForCaller(): Promise<void> {
-    const { starts, signal } = this.#settings
-    this.#queued++
-    let isQueued = true
-    const leaveQueue = () => {
-      if (isQueued) this.#queued--
-      isQueued = false
-    }
+    const { starts, signal, onOver } = this.#settings
+    const queued = Symbol('a boot for a caller')
+    this.#queued.add(queued)
     const work = async () => {
-      // What came from elsewhere may serve the caller, who is looking for it just now.
-      await this.#looking?.promise
-      leaveQueue()
+      // What has come up, or came from elsewhere, may serve the caller.
+      while (this.#looking) await this.#looking
+      this.#queued.delete(queued)
       // The caller has left, or another boot has served it.
-      if (this.#waiting.length > this.#served) await this.#boot(true)
+      if (this.#waiting.length > this.#served) await this.#boot(undefined)
     }
     try {
       await starts.run(work, signal, true)
     } catch (error) {
       if (this.#waiting.length > this.#failures.length) this.#failures.push(error)
     } finally {
-      leaveQueue()
-      if (this.#isFirstAsleep) this.#bootForCallers()
-      this.#settle()
-      this.#settings.onOver()
+      this.#queued.delete(queued)
+      this.#serve()
+      onOver()
     }
   }
 
-  async #boot(isAwaited: boolean): Promise<boolean> {
+  async #boot(turn: Disposable | undefined): Promise<boolean> {
     const { promise: wanted, resolve: hurry } = Promise.withResolvers<void>()
     this.#running.push(hurry)
-    if (isAwaited) hurry()
+    if (!turn) hurry()
     try {
-      if (!(await this.#settings.boot(isAwaited, wanted))) return false
-      this.#fresh++
+      if (!(await this.#settings.boot(wanted, turn))) return false
     } finally {
       this.#running.splice(this.#running.indexOf(hurry), 1)
     }
-    this.#wakeFirst()
-    if (this.#waiting.length === 0) this.#fresh = 0
+    this.lookAgain()
     return true
-  }
-
-  #hasLooked(): void {
-    this.#looking?.resolve()
-    this.#looking = undefined
-  }
-
-  #wakeFirst(): void {
-    this.#isFirstAsleep = false
-    this.#waiting[0]?.look()
   }
 
   /** Ends the waits of those who have no more time, when it is known that there is nothing for them. */
   #dismissLate(): void {
-    if (!this.#isFirstAsleep) return
-    const [first] = this.#waiting
-    for (const one of this.#waiting.filter(({ late }) => late?.aborted)) {
-      this.#waiting.splice(this.#waiting.indexOf(one), 1)
-      one.fail(one.late!.reason)
-    }
-    if (this.#waiting[0] !== first) this.#wakeFirst()
-  }
-
-  /** Lets callers know of failed boots when no other boot can serve them. */
-  #settle(): void {
-    if (!this.#isFirstAsleep || this.#running.length + this.#queued + this.#fresh > 0) return
-    const failed = this.#failures.splice(0)
-    for (const error of failed) this.#waiting.shift()?.fail(error)
-    if (failed.length > 0) this.#wakeFirst()
-  }
-
-  #leave(self: Waiting): void {
-    const at = this.#waiting.indexOf(self)
-    if (at !== -1) this.#waiting.splice(at, 1)
-    this.#failures.length = Math.min(this.#failures.length, this.#waiting.length)
-    if (this.#waiting.length === 0) this.#fresh = 0
-    if (at !== 0) return
-    this.#hasLooked()
-    this.#wakeFirst()
+    if (!this.#isEmpty) return
+    for (const { late, fail } of this.#waiting.slice()) if (late?.aborted) fail(late.reason)
   }
 }

@@ -1,11 +1,12 @@
 // The warm pool with several kinds of ready instances: each at its number, each only for the sessions that it serves.
 import { describe, expect, test } from 'vitest'
-import { abortable, sleep, until } from '../../../../base/wait.ts'
+import { sleep, until } from '../../../../base/wait.ts'
 import type { Driver } from '../../../../instances/driver.ts'
 import { alone } from '../../../../store/leases.ts'
 import { db, driver, makeFleet, NOTICE_MS, owner, row, runningIds, signal } from '../fleet.suite.ts'
 import type { BootFailed } from './boots.ts'
 import { headlessKind, usualKind, type Kind } from './kinds.ts'
+import { gated, largeOwner } from './pools.suite.ts'
 
 /** How long boots are held. */
 const BOOT_MS = 400
@@ -29,11 +30,11 @@ test('each kind is kept at its number, is claimed only by sessions that it serve
     ...driver,
     start: async (...args: Parameters<typeof driver.start>) => (booted.push({ id: args[0].id, width: args[0].viewport.width }), driver.start(...args)),
   }
-  const { fleet } = makeFleet([pool('one', 2), pool('two', 1), usualKind(1)], noting)
+  const { fleet, registry } = makeFleet([pool('one', 2), pool('two', 1), usualKind(1)], noting)
   fleet.refill()
   await ready('one', 'one', 'two', 'usual')
   const row = (await fleet.claim(ofPool('two')))!
-  expect([row.warm_kind, booted.find(({ id }) => id === row.id)?.width, fleet.take(row, () => {})]).toEqual(['two', 800, true])
+  expect([row.warm_kind, booted.find(({ id }) => id === row.id)?.width, registry.claim(row.id)]).toEqual(['two', 800, true])
   await ready('one', 'one', 'two', 'usual')
   // A session of no pool, and one whose pool has nothing ready: the usual kind serves both, in the order of the list.
   expect((await fleet.claim(owner()))!.warm_kind).toBe('usual')
@@ -52,35 +53,12 @@ test('a kind whose number changes is filled up at the next refill', async () => 
   await ready('growing', 'growing')
 })
 
-/** The driver, with starts that wait for `next`, which lets the oldest one go on. */
-function gated() {
-  const gates: (() => void)[] = []
-  let most = 0
-  let underWay = 0
-  const gate: Driver = {
-    ...driver,
-    async start(spec, stop) {
-      most = Math.max(most, ++underWay)
-      await abortable(new Promise<void>((resolve) => gates.push(resolve)), stop).finally(() => underWay--)
-      return driver.start(spec, stop)
-    },
-  }
-  const next = async () => {
-    await until('a boot', NOTICE_MS, () => gates.length > 0)
-    gates.shift()!()
-  }
-  return { gate, gates, next, most: () => most }
-}
-const noSeat = () => {}
-const LARGE = { width: 3000, height: 2000, refresh_rate: 60 }
-const largeOwner = () => ({ ...owner(), options: { ...owner().options, viewport: LARGE, maxScreen: LARGE } })
-
 describe('callers for whom nothing is ready', () => {
   test('are served in their order, also those who need a boot of their own, by as many boots at once as are allowed', async () => {
     const { gate, gates, next, most } = gated()
     const { fleet } = makeFleet([usualKind(0)], gate, undefined, undefined, { bootsAtOnce: 2 })
     const order: string[] = []
-    const create = (name: string, wanted = owner()) => fleet.obtain({ ...wanted, name }, noSeat, signal).then(({ id }) => (order.push(name), id))
+    const create = (name: string, wanted = owner()) => fleet.obtain({ ...wanted, name }, signal).then(({ id }) => (order.push(name), id))
     const [a, b, c] = [create('a'), create('b'), create('c')]
     await until('two boots', NOTICE_MS, () => gates.length === 2)
     const own = create('own', largeOwner())
@@ -100,7 +78,7 @@ describe('callers for whom nothing is ready', () => {
     const { gate, next } = gated()
     const { fleet } = makeFleet([usualKind(0)], gate)
     const leaving = new AbortController()
-    const left = fleet.obtain(owner('mine'), noSeat, leaving.signal)
+    const left = fleet.obtain(owner('mine'), leaving.signal)
     left.catch(() => {})
     await until('its boot', NOTICE_MS, () => fleet.warmPool.booting === 1)
     leaving.abort(new Error('the caller left'))
@@ -117,7 +95,7 @@ describe('callers for whom nothing is ready', () => {
 
   test('get the error of the boot that failed, and nothing is left of it', async () => {
     const { fleet } = makeFleet([usualKind(0)], { ...driver, start: () => Promise.reject(new Error('no display')) })
-    const failed = await Promise.allSettled([1, 2, 3].map(() => fleet.obtain(owner(), noSeat, signal)))
+    const failed = await Promise.allSettled([1, 2, 3].map(() => fleet.obtain(owner(), signal)))
     expect(failed.map((one) => one.status === 'rejected' && ((one.reason as BootFailed).cause as Error).message)).toEqual([
       'no display',
       'no display',
@@ -141,7 +119,7 @@ describe('callers for whom nothing is ready', () => {
     fleet.refill()
     await until('two refills', NOTICE_MS, () => gates.length === 2)
     expect(hurried).toEqual([0, 0])
-    const made = fleet.obtain(largeOwner(), noSeat, signal)
+    const made = fleet.obtain(largeOwner(), signal)
     await until('both to hurry', NOTICE_MS, () => hurried.join() === '1,1')
     for (let boots = 0; boots < 3; boots++) await next()
     await made
@@ -152,7 +130,7 @@ describe('callers for whom nothing is ready', () => {
     const { fleet } = makeFleet([headlessKind(0), usualKind(1)], gate, undefined, undefined, { bootsAtOnce: 1 })
     fleet.refill()
     await until('the refill', NOTICE_MS, () => gates.length === 1)
-    const made = fleet.obtain({ ...owner(), options: { ...owner().options, headless: true } }, noSeat, signal)
+    const made = fleet.obtain({ ...owner(), options: { ...owner().options, headless: true } }, signal)
     await until('the caller to wait', NOTICE_MS, () => fleet.warmPool.waiting === 1)
     await next()
     expect((await row((await made).id)).warm_kind).toBe('usual')
@@ -163,11 +141,11 @@ describe('callers for whom nothing is ready', () => {
   test('keep refills from beginning', async () => {
     const { gate, gates, next } = gated()
     const { fleet } = makeFleet([usualKind(3)], gate, undefined, undefined, { bootsAtOnce: 2 })
-    const made = [fleet.obtain(owner(), noSeat, signal)]
+    const made = [fleet.obtain(owner(), signal)]
     await until('its boot', NOTICE_MS, () => gates.length === 1)
     fleet.refill()
     // Refills would have a free turn here: the second boot is the second caller's.
-    made.push(fleet.obtain(owner(), noSeat, signal))
+    made.push(fleet.obtain(owner(), signal))
     await until('its boot', NOTICE_MS, () => gates.length === 2)
     expect(fleet.warmPool.waiting).toBe(2)
     await next()
@@ -210,7 +188,7 @@ describe('the number that is kept', () => {
       leases: alone('this one'),
     })
     const burst = async (callers: number) => {
-      const made = await Promise.all(Array.from({ length: callers }, () => fleet.obtain(owner(), noSeat, signal)))
+      const made = await Promise.all(Array.from({ length: callers }, () => fleet.obtain(owner(), signal)))
       await Promise.all(made.map(({ id }) => fleet.end(id, 'deleted')))
     }
     const swept = (count: number) =>
@@ -253,7 +231,7 @@ describe('the number that is kept', () => {
     fleet.refill()
     await ready('usual', 'usual')
     await until('the failure of the other kind', NOTICE_MS, () => !fleet.isWell)
-    await fleet.obtain(owner(), noSeat, signal)
+    await fleet.obtain(owner(), signal)
     await ready('usual', 'usual')
   })
 
