@@ -27,13 +27,15 @@ const LONG = [
   'src/control/sessions/browsers/standby.ts sleepWhenUnused',
   'src/control/sessions/profiles/profiles.ts makeProfiles',
   'src/control/sessions/proxies/proxies.ts makeProxies',
-  'src/control/sessions/telemetry/archive.ts makeArchive',
   'src/control/sessions/telemetry/export/exporter.ts exportTelemetry',
-  'src/control/sessions/telemetry/page/events.js eventList',
+  'src/control/sessions/telemetry/followers.ts makeFollowers',
   'src/instances/docker/docker.ts dockerEngine',
   'src/instances/local/apps.ts localApps',
   'src/store/objects-s3.ts s3Objects',
   'web/src/pages/sessions/files.tsx Files',
+  'web/src/standalone/events/event-list.tsx EventList',
+  'web/src/standalone/live/live.tsx Live',
+  'web/src/standalone/player/player.tsx Player',
 ]
 
 interface Rule {

@@ -84,7 +84,7 @@ export const MANY_RUNS = 256
 export const MERGE_RUNS_AT_ONCE = 32
 export const MERGE_SESSIONS_AT_ONCE = 100
 /** How often it is looked for sessions to merge. */
-export const MERGE_MS = 10_000
+export const MERGE_MS = 2_000
 /** One that could not be merged is tried again after this. */
 export const MERGE_FAILED_MS = 3600_000
 /** Rows of one statement of the removal of old telemetry. */
