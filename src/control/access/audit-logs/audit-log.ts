@@ -16,6 +16,8 @@ const REPLAY_MS = 5_000
 export const MAX_BYTES = 64 * 1024 * 1024
 /** Most entries in memory, while the disk does not take them either. */
 const MAX_IN_MEMORY = 10_000
+/** A disk that has failed is left alone for so long: another process that has locked the file, and was stopped just then, must not hold each call. */
+const AGAIN_MS = 1_000
 /** A disk that fails again within this time has not been good in between: that is logged once. */
 const QUIET_MS = 60_000
 
@@ -53,11 +55,13 @@ export async function openAuditLog({ dir, replica, store, log, signal }: AuditLo
   /** `isResult`: its entry is kept, so it is kept beyond the limit. False: it is in memory, or lost. */
   function keep(row: AuditRow, isResult = false): boolean {
     if (buffer.bytes > MAX_BYTES && !isResult) return lose()
-    try {
-      buffer.append(row)
-      return true
-    } catch (err) {
-      diskFailed(err)
+    if (performance.now() - failedAt > AGAIN_MS) {
+      try {
+        buffer.append(row)
+        return true
+      } catch (err) {
+        diskFailed(err)
+      }
     }
     if (isClosed || inMemory.length >= MAX_IN_MEMORY) return lose()
     inMemory.push({ ...row })

@@ -9,8 +9,8 @@ const FILE = 'buffer.sqlite'
 const AT_ONCE = 500
 /** What others have left for so long is stored by any replica: they are dead. If they live, it is stored twice, which changes nothing. */
 const LEFT_MS = 5_000
-/** How long a call waits for another process that writes. That takes a millisecond, unless the process is stopped just then. */
-const LOCKED_MS = 500
+/** How long a call waits for another process that writes, in which the service does nothing else. That takes a millisecond, unless the process is stopped just then. */
+const LOCKED_MS = 20
 
 /** A row in the buffer. Its id may be used again when it is removed, but not at the same time. */
 export interface Kept {
