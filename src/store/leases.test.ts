@@ -33,30 +33,30 @@ async function replica(host: string, name: string): Promise<{ leases: Leases; aw
     return node
   }
   const through = db.withPlugin({ transformQuery: ({ node }) => pass(node), transformResult: async ({ result }) => result })
-  const leases = await shareLeases(through, host, name, ['shelf', 'builds'], async () => {}, silentLog)
+  const leases = await shareLeases(through, host, name, ['warm_pool', 'builds'], async () => {}, silentLog)
   return { leases, away: (is) => (isAway = is) }
 }
-const holders = (all: Leases[]) => all.filter((leases) => leases.holds('shelf')).map(({ replica: name }) => name)
+const holders = (all: Leases[]) => all.filter((leases) => leases.holds('warm_pool')).map(({ replica: name }) => name)
 const becomes = (what: string, ms: number, check: () => boolean) => until(what, ms, check, { everyMs: 5 })
 
 test('a duty has one holder at a time; a replica that is cut off loses it before another one takes it, and gets it back only from that one', async () => {
   const one = await replica('a', 'one')
   const two = await replica('a', 'two')
   const all = [one.leases, two.leases]
-  expect([one.leases.holds('shelf'), one.leases.holds('builds'), two.leases.holds('shelf'), two.leases.isAlive]).toEqual([true, true, false, true])
+  expect([one.leases.holds('warm_pool'), one.leases.holds('builds'), two.leases.holds('warm_pool'), two.leases.isAlive]).toEqual([true, true, false, true])
   let most = 0
   const watch = setInterval(() => (most = Math.max(most, holders(all).length)), 1)
   one.away(true)
   const cutAt = performance.now()
-  await becomes('the other one to hold it', TAKEN_MS + SLACK_MS, () => two.leases.holds('shelf'))
+  await becomes('the other one to hold it', TAKEN_MS + SLACK_MS, () => two.leases.holds('warm_pool'))
   const took = performance.now() - cutAt
-  expect([one.leases.isAlive, one.leases.holds('shelf')]).toEqual([false, false])
+  expect([one.leases.isAlive, one.leases.holds('warm_pool')]).toEqual([false, false])
   one.away(false)
   await becomes('the first one to live again', TAKEN_MS + SLACK_MS, () => one.leases.isAlive)
   await sleep(2 * RENEW_MS)
   expect(holders(all)).toEqual(['two'])
   await two.leases[Symbol.asyncDispose]()
-  await becomes('the first one to have it back', TAKEN_MS + SLACK_MS, () => one.leases.holds('shelf'))
+  await becomes('the first one to have it back', TAKEN_MS + SLACK_MS, () => one.leases.holds('warm_pool'))
   clearInterval(watch)
   expect(most).toBe(1)
   // Not a promise about time on a busy machine: a takeover before the lease is over would be wrong.
@@ -71,7 +71,7 @@ test('after a time without a database nobody takes over from others that were cu
   one.away(true)
   two.away(true)
   await sleep(LEASE_MS + RENEW_MS)
-  expect([one.leases.isAlive, two.leases.isAlive, one.leases.holds('shelf')]).toEqual([false, false, false])
+  expect([one.leases.isAlive, two.leases.isAlive, one.leases.holds('warm_pool')]).toEqual([false, false, false])
   // The one without the duty is back first.
   two.away(false)
   await becomes('it to live again', SLACK_MS, () => two.leases.isAlive)
@@ -79,7 +79,7 @@ test('after a time without a database nobody takes over from others that were cu
   one.away(false)
   await becomes('both to live again', SLACK_MS, () => one.leases.isAlive && two.leases.isAlive)
   await becomes('both to be sure of it', SLACK_MS, () => one.leases.mayTakeOver && two.leases.mayTakeOver)
-  expect([one.leases.holds('shelf'), two.leases.holds('shelf')]).toEqual([true, false])
+  expect([one.leases.holds('warm_pool'), two.leases.holds('warm_pool')]).toEqual([true, false])
   await Promise.all([one.leases[Symbol.asyncDispose](), two.leases[Symbol.asyncDispose]()])
 })
 

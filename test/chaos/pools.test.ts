@@ -92,7 +92,7 @@ test('leased browsers go on by the same URLs, idle ones stay idle, and the pool 
 
   // All are lent; two callers wait, and have left by the next start.
   const waiting = Promise.allSettled([acquire(), acquire()])
-  const waits = async () => /^cob_shelf_waiting 2$/m.test(await (await cloud.fetch('/metrics')).text())
+  const waits = async () => /^cob_warm_pool_waiting 2$/m.test(await (await cloud.fetch('/metrics')).text())
   await until('the callers to wait', FILL_MS, waits, { everyMs: 20 })
   const released = pools()
     .release(POOL, { session_id: third.session_id })

@@ -23,7 +23,7 @@ export interface Place {
   dataDir: string
 }
 
-/** A service as its callers and its operator see it, perhaps used by other test files before and after this one (shelf.ts). */
+/** A service as its callers and its operator see it, perhaps used by other test files before and after this one (shared-cloud.ts). */
 export interface Cloud extends Place, AsyncDisposable {
   /** The official SDK with this service's address; does not retry failed calls unless told to. */
   client: Kernel

@@ -137,7 +137,7 @@ export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Wal
       },
     )
   }
-  const waitingNow = async () => Number(/^cob_shelf_waiting (\d+)$/m.exec(await (await cloud.fetch('/metrics')).text())![1])
+  const waitingNow = async () => Number(/^cob_warm_pool_waiting (\d+)$/m.exec(await (await cloud.fetch('/metrics')).text())![1])
 
   async function crash(id: string): Promise<void> {
     await cloud.crash(id)

@@ -79,14 +79,19 @@ describe('/metrics', () => {
 
   test('counts creates that found a warm browser and those that waited, their waits, and boots', async () => {
     const figure = async (name: string) => Number(new RegExp(`^${name.replace(/[{}]/g, '\\$&')} (\\d+)`, 'm').exec(await figures())?.[1] ?? 0)
-    const creates = async () => [await figure('cob_shelf_hits_total'), await figure('cob_shelf_misses_total'), await figure('cob_shelf_wait_seconds_count')]
+    const creates = async () => [
+      await figure('cob_warm_pool_hits_total'),
+      await figure('cob_warm_pool_misses_total'),
+      await figure('cob_warm_pool_wait_seconds_count'),
+    ]
     await until('a warm browser', WARM_MS, async () => (await figures()).includes('cob_browsers{state="warm"} 1'))
     const [hits, misses, waits] = (await creates()) as [number, number, number]
     const { session_id } = await cloud.create()
     expect(await creates()).toEqual([hits + 1, misses, waits + 1])
     await cloud.fetch(`/browsers/${session_id}`, { method: 'DELETE' })
     const figuresNow = await figures()
-    for (const line of ['cob_shelf_waiting 0', 'cob_shelf_wanted{kind="usual"} 1', 'cob_boots_total{for="shelf"}']) expect(figuresNow).toContain(line)
+    for (const line of ['cob_warm_pool_waiting 0', 'cob_warm_pool_wanted{kind="usual"} 1', 'cob_boots_total{for="warm_pool"}'])
+      expect(figuresNow).toContain(line)
   })
 
   test('measures requests by route, never by path: ids would create endless series', async () => {

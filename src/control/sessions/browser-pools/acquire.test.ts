@@ -38,7 +38,9 @@ function leaving(pool: string, body: object = {}): { leave: () => void; answer: 
 }
 /** Resolves when so many callers wait. */
 const waiting = (count: number) =>
-  until(`${count} callers who wait`, FILL_MS, async () => new RegExp(`^cob_shelf_waiting ${count}$`, 'm').test(await (await cloud.fetch('/metrics')).text()))
+  until(`${count} callers who wait`, FILL_MS, async () =>
+    new RegExp(`^cob_warm_pool_waiting ${count}$`, 'm').test(await (await cloud.fetch('/metrics')).text()),
+  )
 
 describe('what a caller wants', () => {
   test('belongs to its time with the browser: name, tags and start page, which the next one does not have', async () => {

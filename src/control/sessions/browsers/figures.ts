@@ -5,17 +5,17 @@ import type { PoolsState, WarmPoolMeter } from './fleet/settings.ts'
 /** Counts what the warm pool does. */
 export function meterWarmPool(registry: Registry): WarmPoolMeter {
   const registers = [registry]
-  const hits = new Counter({ name: 'cob_shelf_hits_total', help: 'Creates that found a warm browser', registers })
-  const misses = new Counter({ name: 'cob_shelf_misses_total', help: 'Creates that waited for a boot', registers })
+  const hits = new Counter({ name: 'cob_warm_pool_hits_total', help: 'Creates that found a warm browser', registers })
+  const misses = new Counter({ name: 'cob_warm_pool_misses_total', help: 'Creates that waited for a boot', registers })
   const waits = new Histogram({
-    name: 'cob_shelf_wait_seconds',
+    name: 'cob_warm_pool_wait_seconds',
     help: 'Time until a create had its browser',
     buckets: [0.005, 0.01, 0.025, 0.1, 0.25, 0.5, 1, 2, 5, 15, 60],
     registers,
   })
   const begun = new Counter({ name: 'cob_boots_total', help: 'Boots begun', labelNames: ['for'], registers })
   const failed = new Counter({ name: 'cob_boots_failed_total', help: 'Boots that failed', labelNames: ['for'], registers })
-  const forWhom = (isAwaited: boolean) => ({ for: isAwaited ? 'caller' : 'shelf' })
+  const forWhom = (isAwaited: boolean) => ({ for: isAwaited ? 'caller' : 'warm_pool' })
   return {
     served(wasReady, seconds) {
       ;(wasReady ? hits : misses).inc()
@@ -47,7 +47,7 @@ export function showBrowsers(registry: Registry, byState: () => Promise<Record<'
   showStates('cob_browsers', 'Browsers by state that this replica watches', 'own')
   showStates('cob_all_browsers', 'Browsers by state in the whole database: each replica tells the same, so take the maximum and not the sum', 'all')
   void new Gauge({
-    name: 'cob_shelf_wanted',
+    name: 'cob_warm_pool_wanted',
     help: 'Warm browsers that demand and memory ask for, of all replicas together: take the maximum and not the sum',
     labelNames: ['kind'],
     registers,
@@ -64,6 +64,6 @@ export function showBrowsers(registry: Registry, byState: () => Promise<Record<'
         this.set(value())
       },
     })
-  show('cob_shelf_waiting', 'Creates that wait for a warm browser', () => warmPool().waiting)
+  show('cob_warm_pool_waiting', 'Creates that wait for a warm browser', () => warmPool().waiting)
   show('cob_boots_under_way', 'Boots under way', () => warmPool().booting)
 }

@@ -164,7 +164,7 @@ export class Fleet {
   /** Starts keeping ready instances, until {@link stop}, here or where that is done. */
   refill(): void {
     this.#pools.fill()
-    if (!this.#leases.holds('shelf')) this.#notices.tell(this.#notices.fill)
+    if (!this.#leases.holds('warm_pool')) this.#notices.tell(this.#notices.fill)
   }
 
   /** Looks after what another replica tells of. */

@@ -68,7 +68,7 @@ export const browsers = defineModule<BrowsersPart>({
       purpose: 'endpoints',
     }),
   ],
-  duties: ['shelf'],
+  duties: ['warm_pool'],
   purges: ({ db, scope, config }) => [endedSessions(db, scope, config.keepEndedDays)],
   holdings: [{ called: 'live browsers', isAtWork: true, table: 'browsers', isOver: sql`state = 'deleted'`, keeps: sql`deleted_at is null` }],
   counts: { sessions: countSeats },

@@ -87,7 +87,7 @@ function Figures() {
           {seats.concurrent_sessions_available} more can begin
         </Tile>
         <Tile title="Warm browsers" value={of('cob_all_browsers', { state: 'warm' }) ?? 0}>
-          {of('cob_shelf_wanted') ?? 0} wanted, {of('cob_boots_under_way') ?? 0} booting, {of('cob_shelf_waiting') ?? 0} callers wait
+          {of('cob_warm_pool_wanted') ?? 0} wanted, {of('cob_boots_under_way') ?? 0} booting, {of('cob_warm_pool_waiting') ?? 0} callers wait
         </Tile>
         <Tile title="Disk" value={`${size(of('cob_disk_free_bytes') ?? 0)} free`} isBad={of('cob_disk_full') === 1}>
           {of('cob_disk_full') === 1 ? 'Full: nothing new is begun' : 'Room of the data directory'}

@@ -63,7 +63,7 @@ export class Lending {
   /** Begins to end browsers that their pools do not want any more, and what {@link endLeft} ends. For the sweep. */
   trim(): void {
     const { leases, pools, signal, log } = this.#shared
-    if (!pools || !leases.holds('shelf') || leases.remembered(this.#pools.isUnowned) || signal.aborted) return
+    if (!pools || !leases.holds('warm_pool') || leases.remembered(this.#pools.isUnowned) || signal.aborted) return
     this.#trimming ??= this.#trim()
       .catch((err: unknown) => log.warn({ err }, 'browsers that pools do not want could not be ended; the next sweep tries again'))
       .finally(() => (this.#trimming = undefined))

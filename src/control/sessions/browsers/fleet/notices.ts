@@ -4,7 +4,7 @@
 export const noticesOf = (scope: string, tell: (text: string) => void) => ({
   tell,
   /** There is something to do for the one that fills the pools. */
-  fill: `shelf of ${scope}`,
+  fill: `fill the pools of ${scope}`,
   /** There is one more for callers. */
   isReady: `one more is ready in ${scope}`,
   /** A caller wants an instance of a kind. */

@@ -83,7 +83,7 @@ export class Pools {
 
   /** Whether the wanted number of every kind is there, or the last attempt to start one succeeded, or that is another replica's duty. Each owned pool says for itself whether it is well. */
   get isWell(): boolean {
-    return !this.#shared.leases.holds('shelf') || (this.#isCounted && this.#kinds.every(({ isWell }) => isWell))
+    return !this.#shared.leases.holds('warm_pool') || (this.#isCounted && this.#kinds.every(({ isWell }) => isWell))
   }
 
   get state(): PoolsState {
@@ -122,7 +122,7 @@ export class Pools {
     const { leases, notices } = this.#shared
     const pool = this.#kinds.find(({ kind }) => kind!.serves(ownership))!
     this.asked(pool.name)
-    if (!leases.holds('shelf')) notices.tell(notices.asked(pool.name))
+    if (!leases.holds('warm_pool')) notices.tell(notices.asked(pool.name))
     return this.#waitIn(pool, take, signal)
   }
 
@@ -289,7 +289,7 @@ export class Pools {
     while (!signal.aborted) {
       this.#isChanged = false
       try {
-        await this.#pause(leases.holds('shelf') ? await this.#fillOne() : Infinity)
+        await this.#pause(leases.holds('warm_pool') ? await this.#fillOne() : Infinity)
       } catch (err) {
         if (signal.aborted) return
         this.#isCounted = false

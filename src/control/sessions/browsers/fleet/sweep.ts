@@ -87,7 +87,7 @@ export class Sweep {
     const missing = rows.filter((row) => this.#isMissing(row)).map(({ id }) => id)
     for (const id of missing) if (this.#missing.has(id)) this.#begin(id, this.#endMissing(id))
     this.#missing = new Set(missing)
-    if (leases.holds('shelf') && performance.now() - this.#unknownAt > UNKNOWN_MS) {
+    if (leases.holds('warm_pool') && performance.now() - this.#unknownAt > UNKNOWN_MS) {
       this.#unknownAt = performance.now()
       void this.removeUnknown().catch((err: unknown) => log.warn({ err }, 'instances that no row knows could not be removed; it is tried again later'))
     }
