@@ -87,7 +87,10 @@ export function beginEntry(settings: AuditSettings, request: FastifyRequest, rep
   if (caller) request.entry = settings.log.begin(entryOf(request.raw, caller, { route, status: PENDING, durationMs: reply.elapsedTime }, settings))
 }
 
-/** The hook before each answer: adds the result of what changed something, and notes what only read or was refused. */
+/**
+ * The hook before each answer: adds the result of what changed something, and notes what only read or was refused. The page of a hosted login asks for its state every second:
+ * that is not noted.
+ */
 export const auditHook =
   (settings: AuditSettings) =>
   async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
@@ -96,7 +99,7 @@ export const auditHook =
     if (entry) {
       entry.end(status, durationMs)
       await entry.stored
-    } else if (caller)
+    } else if (caller && !(caller.by.kind === 'login' && request.method === 'GET' && status < 400))
       request.entry = settings.log.note(entryOf(request.raw, caller, { route: request.routeOptions.config.route ?? '', status, durationMs }, settings))
   }
 

@@ -8,9 +8,12 @@ export const isSecret = (text: string): boolean => hidden(text, undefined) !== t
 
 const hidden = (text: string, shown: string | undefined): string => withoutTokens(shown === undefined ? text : text.replaceAll(shown, '…'), '…')
 
-/** `text` without the caller's own key and without others in our form, copied: a part of a longer text would keep all of it in memory. */
+/**
+ * `text` without the caller's own key and without others in our form, copied: a part of a longer text would keep all of it in memory. Postgres takes no text with U+0000, nor halves of
+ * surrogate pairs.
+ */
 export const clean = (request: Pick<IncomingMessage, 'headers'>, text: string, longest: number): string =>
-  Buffer.from(hidden(text, bearer(request)).slice(0, longest)).toString()
+  Buffer.from(hidden(text, bearer(request)).slice(0, longest).replaceAll('\0', '\ufffd')).toString()
 
 /**
  * The path of a request's target, without its query, which may hold a token, and its origin, which may hold a password. In what lies below `secretsBelow` the next

@@ -200,6 +200,8 @@ function formsOf(value: string): string[] {
   const readings = [...readingsOf(value)]
   const json = (text: string) => JSON.stringify(text).slice(1, -1)
   const texts = readings.flatMap((text) => [text, json(text), html(text), ...base64Forms(text)]).flatMap((text) => [foldedText(text), loweredText(text)])
+  // Of one that is mostly escapes, little is left when they are resolved.
+  if (foldedText(value).length < MIN_LENGTH) texts.push(loweredText(encodeURIComponent(value)))
   return [...new Set(texts)].filter((text) => text.length >= Math.min(MIN_LENGTH, value.trim().length))
 }
 

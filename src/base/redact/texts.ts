@@ -23,7 +23,7 @@ const EMAIL = /[\p{L}\p{N}._%+*•-]{1,64}@[\p{L}\p{N}.*•-]{1,190}/gu
 const NUMBER = /\p{N}(?:[\s.()/-]?\p{N})+|[*•●]{2,40}[\s\p{N}-]{0,20}\p{N}/gu
 const WEB_ADDRESS = /\bhttps?:\/\/[^\s"'<>]{1,2000}/giu
 /** Anything that may be a key or a token: long, with letters and digits. */
-const MAY_BE_TOKEN = /\b(?=[\w-]{0,200}\d)(?=[\w-]{0,200}[A-Za-z])[\w-]{16,200}\b/gu
+const MAY_BE_TOKEN = /\b(?=[\w-]{0,200}\d)(?=[\w-]{0,200}[A-Za-z])[\w-]{16,}\b/gu
 
 /** A text without web addresses' queries, e-mail addresses, numbers and tokens. */
 export function withoutPersonal(text: string): string {

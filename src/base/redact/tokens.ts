@@ -1,7 +1,7 @@
 // Secrets that their own form tells: keys and tokens of services, ours among them.
 
-/** Keys and tokens wherever they are. Anybody may send any text, so each part takes time in proportion to it. */
-const KEYS = String.raw`cob_[0-9a-f]{40}`
+/** Our keys, and our tokens and codes of OAuth, wherever they are. Anybody may send any text, so each part takes time in proportion to it. */
+const KEYS = String.raw`cob_(?:[0-9a-f]{40}|(?:oc|at|rt)_[0-9a-f]{64})`
 /** A JWT with its three parts, and the word in which it begins. It is looked for from the beginning of a word only. */
 const JWTS = String.raw`(?<![\w-])(?=[\w-]*eyJ)[\w-]+\.[\w-]+\.[\w-]+`
 const SERVICES = String.raw`(?<![A-Za-z\d])(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|sk[-_](?=[\w-]{0,100}\d)[\w-]{20,}|xox[abprs]-[\w-]{8,}|AKIA[A-Z\d]{16}|AIza[\w-]{35}|glpat-[\w-]{10,})`

@@ -237,7 +237,8 @@ test('of a database that is away for long, the first 64 MiB are kept with all th
     note(`${made++} ${long}`)
     if (made % 1_000 === 0) await sleep(0)
   }
-  for (let i = 0; i < 99; i++) note(long)
+  for (let i = 0; i < 98; i++) note(long)
+  it.change('one that is lost has no result either', 204)
   for (const { end } of first) end(204, 5)
   expect(made).toBeGreaterThan(20_000)
   expect(statSync(join(dir, FILE)).size).toBeLessThan(1.5 * MAX_BYTES)
@@ -277,6 +278,20 @@ test('another process that has locked the buffer and stands still holds one call
   expect(performance.now() - began).toBeLessThan(1_000)
   await Promise.all(stored)
   expect(it.to.has).toHaveLength(100)
+})
+
+test('an entry that the database refuses for its values does not hold the others, and is named in the log', async () => {
+  const to = table()
+  const store = async (rows: readonly AuditRow[]) => {
+    if (rows.some(({ path }) => path === 'refused')) throw Object.assign(new Error('unsupported Unicode escape sequence'), { code: '22P05' })
+    await to.store(rows)
+  }
+  await using it = await start({ ...to, store })
+  for (const path of ['one', 'refused', 'two']) it.change(path, 200)
+  await it.auditLog.flush()
+  expect(to.has).toEqual(['one 200', 'two 200'])
+  expect(buffered()).toEqual([])
+  expect(it.messages()).toEqual(expect.arrayContaining(['an entry of the audit log is not stored: the database refuses its values']))
 })
 
 test('on a full disk every change is stored whole', { timeout: 60_000 }, async ({ skip }) => {

@@ -3,7 +3,7 @@ import type { Log } from '../../../base/log.ts'
 import { Mutex } from '../../../base/mutex.ts'
 import { WaitTimeout, within } from '../../../base/wait.ts'
 import { PENDING, type Audit, type AuditEntry } from '../../../http/audit.ts'
-import { AuditBuffer } from './buffer.ts'
+import { AT_ONCE, AuditBuffer } from './buffer.ts'
 import { rowOf, type AuditRow, type StoreRows } from './rows.ts'
 
 /** How often the table gets what the buffer has. */
@@ -52,25 +52,24 @@ export async function openAuditLog({ dir, replica, store, log, signal }: AuditLo
   let isAway = false
   let isClosed = false
 
-  /** `isResult`: its entry is kept, so it is kept beyond the limit. False: it is in memory, or lost. */
-  function keep(row: AuditRow, isResult = false): boolean {
+  /** Where the row is now; undefined when it is lost. `isResult`: its entry is kept, so it is kept beyond the limit. */
+  function keep(row: AuditRow, isResult = false): 'buffer' | 'memory' | undefined {
     if (buffer.bytes > MAX_BYTES && !isResult) return lose()
     if (performance.now() - failedAt > AGAIN_MS) {
       try {
         buffer.append(row)
-        return true
+        return 'buffer'
       } catch (err) {
         diskFailed(err)
       }
     }
     if (isClosed || inMemory.length >= MAX_IN_MEMORY) return lose()
     inMemory.push({ ...row })
-    return false
+    return 'memory'
   }
 
-  function lose(): false {
+  function lose(): undefined {
     if (++lost === 1) log.error({}, 'the audit log loses entries: its buffer is full, or closed')
-    return false
   }
 
   function diskFailed(err: unknown): void {
@@ -80,7 +79,7 @@ export async function openAuditLog({ dir, replica, store, log, signal }: AuditLo
     failedAt = now
   }
 
-  /** Stores all that there is, batch by batch, until the database does not take it. */
+  /** Stores all that there is, batch by batch, until the database does not take it. What comes meanwhile waits for the next call. */
   async function storeAll(isStart = false): Promise<void> {
     while (!isClosed) {
       const kept = buffer.first(isStart)
@@ -88,13 +87,14 @@ export async function openAuditLog({ dir, replica, store, log, signal }: AuditLo
       if (kept.length + direct.length === 0) return
       if (!(await stored(merged([...kept.map(({ json }) => JSON.parse(json) as AuditRow), ...direct])))) return void inMemory.unshift(...direct)
       if (!isClosed) buffer.remove(kept)
+      if (kept.length < AT_ONCE) return
     }
   }
 
   async function stored(rows: AuditRow[]): Promise<boolean> {
     const began = performance.now()
     try {
-      await store(rows)
+      await put(rows, store, log)
     } catch (err) {
       if (!isAway) log.error({ err }, 'the audit log cannot be stored; requests go on, and their entries are stored later')
       isAway = true
@@ -116,20 +116,24 @@ export async function openAuditLog({ dir, replica, store, log, signal }: AuditLo
       isAway = true
     })
 
-  function begin(entry: AuditEntry): { isKept: boolean; end: (status: number, durationMs: number) => void } {
+  function begin(entry: AuditEntry): { place: ReturnType<typeof keep>; end: (status: number, durationMs: number) => void } {
     const row = rowOf(entry)
-    const isKept = keep(row)
+    const place = keep(row)
     const end = (status: number, durationMs: number) => {
-      if (row.status === status) return
+      if (place === undefined || row.status === status) return
       row.status = status
       row.duration_ms = Math.round(durationMs)
       keep(row, true)
     }
-    return { isKept, end }
+    return { place, end }
   }
 
   await within('what earlier services have left of the audit log', REPLAY_MS, take(true), signal).catch((err: unknown) => {
-    if (!(err instanceof WaitTimeout)) throw err
+    if (!(err instanceof WaitTimeout)) {
+      isClosed = true
+      buffer[Symbol.dispose]()
+      throw err
+    }
     log.warn({ err }, 'entries of the audit log that earlier services have left are stored while this one serves')
   })
   let isStoring = false
@@ -142,8 +146,8 @@ export async function openAuditLog({ dir, replica, store, log, signal }: AuditLo
   return {
     note: (entry) => ({ stored: undefined, end: begin(entry).end }),
     begin(entry) {
-      const { isKept, end } = begin(entry)
-      return { stored: isKept || isAway ? undefined : flush(), end }
+      const { place, end } = begin(entry)
+      return { stored: place === 'buffer' || isAway ? undefined : flush(), end }
     },
     flush,
     async [Symbol.asyncDispose]() {
@@ -156,6 +160,20 @@ export async function openAuditLog({ dir, replica, store, log, signal }: AuditLo
     },
   }
 }
+
+/** Stores rows together, or each by itself, so that one which the database never takes does not hold the others. @throws when it takes none now */
+async function put(rows: readonly AuditRow[], store: StoreRows, log: Log): Promise<void> {
+  try {
+    await store(rows)
+  } catch (err) {
+    if (!isRefused(err)) throw err
+    if (rows.length > 1) for (const row of rows) await put([row], store, log)
+    else log.error({ err, event: rows[0]!.event_id }, 'an entry of the audit log is not stored: the database refuses its values')
+  }
+}
+
+/** Postgres' classes of errors for values that it never takes: of data, and of constraints. */
+const isRefused = (error: unknown): boolean => /^2[23]/.test(String((error as { code?: unknown }).code))
 
 /** Each entry once, with its last result. */
 function merged(rows: readonly AuditRow[]): AuditRow[] {

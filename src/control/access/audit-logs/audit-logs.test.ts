@@ -72,6 +72,13 @@ test("who only shows what is no credential is not in the log; a key's request fo
   expect(await search({ search_user_id: id })).toMatchObject([{ status: 403, path: '/browsers' }])
 })
 
+test('a path that the database cannot hold as it was sent is in the log without that', async () => {
+  const { id, key } = await keyFor(null)
+  const response = await fetch(`${cloud.url}/browsers/%00${key}`, { headers: { authorization: `Bearer ${key}` } })
+  expect(response.status).toBe(400)
+  expect(await search({ search_user_id: id })).toMatchObject([{ path: '/browsers/\ufffd…', status: 400 }])
+})
+
 test('the token and the link of an ended session make no entry', async () => {
   const { session_id, base_url, browser_live_view_url, cdp_ws_url } = (await cloud.create()) as unknown as Record<string, string>
   const jwt = new URL(cdp_ws_url!).searchParams.get('jwt')!

@@ -6,11 +6,13 @@ import type { AuditRow } from './rows.ts'
 
 const FILE = 'buffer.sqlite'
 /** Rows that are stored together. */
-const AT_ONCE = 500
+export const AT_ONCE = 500
 /** What others have left for so long is stored by any replica: they are dead. If they live, it is stored twice, which changes nothing. */
 const LEFT_MS = 5_000
 /** How long a call waits for another process that writes, in which the service does nothing else. That takes a millisecond, unless the process is stopped just then. */
 const LOCKED_MS = 20
+/** The same for opening: others may just make the file, repair it after a kill, or close it. */
+const OPEN_MS = 5_000
 
 /** A row in the buffer. Its id may be used again when it is removed, but not at the same time. */
 export interface Kept {
@@ -64,21 +66,23 @@ export class AuditBuffer implements Disposable {
 
   /** The first rows of this replica, and those that dead ones have left. `isStart`: also what came from others just now. */
   first(isStart = false): Kept[] {
-    return this.#select.all(this.#replica, Date.now() - (isStart ? 0 : LEFT_MS), AT_ONCE) as unknown as Kept[]
+    const rows = this.#select.all(this.#replica, Date.now() - (isStart ? 0 : LEFT_MS), AT_ONCE) as unknown as Kept[]
+    // These are all of ours. Other replicas may have removed some.
+    if (rows.length < AT_ONCE) this.bytes = rows.reduce((sum, { replica, json }) => sum + (replica === this.#replica ? json.length : 0), 0)
+    return rows
   }
 
   remove(rows: readonly Kept[]): void {
     this.#file.exec('begin')
     try {
-      for (const { id, at, replica, json } of rows) {
-        this.#delete.run(id, at)
-        if (replica === this.#replica) this.bytes -= json.length
-      }
+      for (const { id, at } of rows) this.#delete.run(id, at)
       this.#file.exec('commit')
     } catch (error) {
-      this.#file.exec('rollback')
+      // On a full disk it is rolled back already.
+      if (this.#file.isTransaction) this.#file.exec('rollback')
       throw error
     }
+    for (const { replica, json } of rows) if (replica === this.#replica) this.bytes -= json.length
   }
 
   [Symbol.dispose](): void {
@@ -87,12 +91,13 @@ export class AuditBuffer implements Disposable {
 }
 
 function opened(path: string): DatabaseSync {
-  const file = new DatabaseSync(path, { timeout: LOCKED_MS })
+  const file = new DatabaseSync(path, { timeout: OPEN_MS })
   try {
     file.exec(`pragma journal_mode = wal; pragma synchronous = off;
       create table if not exists rows (id integer primary key, at integer not null, replica text not null, json text not null)`)
     const [{ quick_check: found }] = file.prepare('pragma quick_check(1)').all() as [{ quick_check: string }]
     if (found !== 'ok') throw Object.assign(new Error(found), { errcode: CORRUPT })
+    file.exec(`pragma busy_timeout = ${LOCKED_MS}`)
     return file
   } catch (error) {
     file.close()

@@ -57,7 +57,7 @@ type Known = { browserId: string } & (
   | { state: 'dropping'; done: Promise<void> } // it never began
   /** `epoch`: of our leases, in which it was known to be ours. When that is over, another replica may fetch it. Undefined: one does, and this transfer ends. */
   | { state: 'fetching'; transfer: Transfer; epoch: number | undefined }
-  | { state: 'tried' } // it is a video, or the next start makes it one
+  | { state: 'tried' } // the next start makes a video of it
 )
 
 export class Recordings implements AsyncDisposable {
@@ -90,7 +90,7 @@ export class Recordings implements AsyncDisposable {
     return this.transfers().find((one) => one.id === id)
   }
 
-  /** Whether this process has fetched a recording, or could not. */
+  /** Whether this process could not make a video of a recording. */
   hasTried(id: string): boolean {
     return this.#known.get(id)?.state === 'tried'
   }
@@ -132,7 +132,7 @@ export class Recordings implements AsyncDisposable {
     this.#known.set(id, known)
     // A look that was under way when the service began to stop: it is the next start's, or another replica's.
     if (this.stopping.aborted) transfer.quit()
-    void transfer.done.then(() => (known.epoch === undefined ? this.#known.delete(id) : this.#known.set(id, { browserId, state: 'tried' })))
+    void transfer.done.then((isReady) => (isReady || known.epoch === undefined ? this.#known.delete(id) : this.#known.set(id, { browserId, state: 'tried' })))
     return transfer
   }
 

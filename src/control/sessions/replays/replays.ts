@@ -73,7 +73,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     return row
   }
 
-  /** Stops a recording that another replica fetches, and waits until it is a video. One that this process has fetched, or could not, is not waited for. */
+  /** Stops a recording that another replica fetches, and waits until it is a video. One that this process could not fetch is not waited for. */
   async function stopElsewhere(project: string, called: Called, { id, state }: ReplayRow): Promise<void> {
     const isReady = async () => (await findReplay(db, scope, id))?.state === 'ready'
     if (state === 'ready' || recordings.hasTried(id)) return

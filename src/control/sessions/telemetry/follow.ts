@@ -31,8 +31,8 @@ import {
 import type { Position } from './rows.ts'
 import { cut, lineOf, pack, type Line, type Segment } from './segments.ts'
 
-/** Why events are missing, in events of our own: the session's limit on stored telemetry is reached; the session ended before all was read. */
-type LossReason = 'archive_limit' | 'instance_ended'
+/** Why events are missing, in events of our own: the session's limit on stored telemetry is reached; the session ended before all was read; lines that were none. */
+type LossReason = 'archive_limit' | 'instance_ended' | 'not_kept'
 
 /** Figures about what is stored. */
 export interface TelemetryMeter {
@@ -67,6 +67,8 @@ export class Follower {
   #running = Promise.resolve()
   #loaded: Promise<void> | undefined
   #hasReportedBadLines = false
+  /** Whether a line was left out since the last number that was missing. */
+  #hasLeftOut = false
   #hasReportedEnd = false
 
   /** The number of the last event that has come, stored or not, and its time. */
@@ -191,10 +193,11 @@ export class Follower {
     }
   }
 
-  /** One connection. Resolves when the agent has ended it: there are no more events. `isRest`: it is limited by its signal alone. */
+  /** One connection. Resolves when the agent has ended it: there are no more events. `isRest`: nobody else reads of the session; it may send what an agent keeps, and no more. */
   async #listen(agent: Endpoint, signal: AbortSignal, isRest: boolean): Promise<void> {
     const left = new AbortController()
     let bytes = 0
+    let rest = 0
     const options = {
       signal: AbortSignal.any([signal, left.signal]),
       maxLineBytes: MAX_LINE,
@@ -211,9 +214,10 @@ export class Follower {
           if (!line) this.#leaveOut(one)
           else if ('seq' in line) this.#take(line)
         }
-        if (isRest) continue
-        await this.#pause(bytes + value.length * EVENT_COST, signal)
+        const cost = bytes + value.length * EVENT_COST
         bytes = 0
+        if (!isRest) await this.#pause(cost, signal)
+        else if ((rest += cost) > SESSION_RATE.atOnce) throw new Error('it sends more than an agent keeps')
       }
     } finally {
       // Whatever happens to its reader.
@@ -241,18 +245,23 @@ export class Follower {
   }
 
   #leaveOut(value: unknown): void {
+    this.#hasLeftOut = true
     if (this.#hasReportedBadLines) return
     this.#hasReportedBadLines = true
     const text = isWithin(value, MAX_DEPTH) ? JSON.stringify(value).slice(0, 300) : 'too many levels'
     this.#settings.log.warn({ browser: this.id, line: text }, "a line of a session's telemetry is none")
   }
 
-  /** Takes the next event. Its agent tells why numbers are missing before it. @throws when it has no number that an event can have */
+  /** Takes the next event. Its agent tells why numbers are missing before it, unless that line was none. @throws when it has no number that an event can have */
   #take({ seq, event }: Envelope): void {
     if (seq <= this.#last) return
     if (seq > MAX_SEQ) throw new Error(`an event has the number ${seq}`)
     const missing = seq - this.#last - 1
     if (missing > 0) this.#settings.meter.lost(Math.min(missing, MAX_COUNTED))
+    if (missing > 0 && this.#hasLeftOut) {
+      this.#hasLeftOut = false
+      this.#add(lossEvent(this.#last + 1, this.#lastTs, { reason: 'not_kept', count: missing, first_seq: this.#last + 1, last_seq: seq - 1 }))
+    }
     const ts = Math.max(this.#lastTs, Math.min(event.ts, Date.now() * 1000 + MAX_AHEAD_US))
     const whole: TelemetryEvent = { ...event, category: TYPES[event.type], ts }
     this.#add({ seq, event: isWithin(event.data, MAX_DEPTH) ? whole : withoutData(whole) })

@@ -66,7 +66,7 @@ interface Followed {
   onConnection: (isThere: boolean) => void
 }
 
-/** Asks for the state of a login until `stop`. */
+/** Asks for the state of a login until `stop`, less often while the service does not answer, and not while nobody sees the page. */
 export function follow({ id, token, onState, onOver, onConnection }: Followed): Session {
   const stopped = new AbortController()
   const { signal } = stopped
@@ -95,11 +95,11 @@ export function follow({ id, token, onState, onOver, onConnection }: Followed): 
   }
   async function keepAsking(): Promise<void> {
     while (!signal.aborted) {
-      await refresh()
-      await pause(POLL_MS)
+      if (document.visibilityState === 'visible') await refresh()
+      await pause(failures === 0 ? POLL_MS : RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]!)
     }
   }
-  /** Timers of a phone that was put away are late. */
+  /** It is seen again. Timers of a phone that was put away are late. */
   const back = (): void => {
     if (document.visibilityState === 'visible') void refresh()
   }

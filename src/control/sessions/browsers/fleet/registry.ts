@@ -46,9 +46,9 @@ export class Registry {
     return this.#count(({ isReady, isPooled }) => !isReady && !isPooled)
   }
 
-  /** Instances that wait in the warm pool. */
+  /** Instances that wait in the warm pool, and have not ended. */
   get ready(): number {
-    return this.#count(({ isReady, isPooled }) => isReady && !isPooled)
+    return this.#count(({ isReady, isPooled, isEnding, gone }) => isReady && !isPooled && !isEnding && !gone)
   }
 
   /** Instances that belong to pools. */

@@ -59,7 +59,8 @@ export class SessionSeats {
     const leave = wanted > 0 ? await this.#reserve(signal, wanted) : () => {}
     try {
       const made = await (wanted > 0 ? this.#counted.take(await this.#settings.projectSeats?.(project), work, wanted) : work(this.#settings.db))
-      await this.#pools.count()
+      // It is made, whatever this says: the sweep counts again.
+      await this.#pools.count().catch(() => {})
       return made
     } finally {
       leave()
