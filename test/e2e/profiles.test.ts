@@ -230,7 +230,7 @@ test('an archive that is damaged, too large or too new leaves the session as it 
     [Buffer.from('not an archive'), LIMIT, 400, /^body: the profile is not zstd, or is damaged/],
     [saved.subarray(0, saved.length >> 1), LIMIT, 400, /^body: the profile is not zstd, or is damaged/],
     [zstdCompressSync(tar.subarray(0, tar.length >> 1)), LIMIT, 400, /^body: the profile ends too early/],
-    [saved, 1000, 413, /^body: the profile has more than 1000 bytes/],
+    [saved, 1000, 413, /^body: the profile unpacks to more than 1000 bytes/],
     [zstdCompressSync(newer), LIMIT, 409, /^the profile was saved by Chromium 9\d\d\./],
   ] as const) {
     const error = await failure(load(session, archive, {}, limit))
