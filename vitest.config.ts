@@ -1,5 +1,5 @@
 import { defineConfig } from 'vitest/config'
-import { SHORT_DESK, SHORT_HANDS, SHORT_REAL } from './test/support/parts.ts'
+import { LONG_FAST, SHORT_DESK, SHORT_HANDS, SHORT_REAL } from './test/support/parts.ts'
 
 const e2e = (names: string[]) => names.map((name) => `test/e2e/${name}.test.ts`)
 // What a person would do at a screen. With a person's timing (steps and wheel notches that must not share a frame, pointer paths, films of a clock):
@@ -35,7 +35,7 @@ export default defineConfig({
     teardownTimeout: 120_000,
     reporters: ['default', './test/support/summary.ts'],
     projects: [
-      project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'web/**/*.test.ts', 'test/*.test.ts']),
+      project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'web/**/*.test.ts', 'test/*.test.ts'], part(LONG_FAST, [])),
       project('real', 1, 2, 120_000, part(SHORT_REAL, ['test/{sdk,e2e,chaos}/**/*.test.ts']), [...HANDS, ...DESK]),
       project('desk', 2, 2, 120_000, part(SHORT_DESK, DESK)),
       project('hands', 3, 1, 120_000, part(SHORT_HANDS, HANDS)),
