@@ -3,7 +3,8 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { builtDashboard, checkPage, openDashboard } from '../support/dashboard.ts'
 import { startFastCloud, type FastCloud } from '../support/fast-cloud.ts'
-import { freePort, startIdentityProvider, type IdentityProvider } from '../support/identity-provider.ts'
+import { freePort } from '../support/free-port.ts'
+import { startIdentityProvider, type IdentityProvider } from '../support/identity-provider.ts'
 
 const scope = new AsyncDisposableStack()
 let idp: IdentityProvider

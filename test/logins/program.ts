@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { until } from '../../src/base/wait.ts'
-import { freePort } from '../support/cloud.ts'
+import { freePort } from '../support/free-port.ts'
 import { LOGINS_DIR } from './app.ts'
 
 /** Jupyter and Node-RED alone need 2 s, MariaDB 3 s; this is for a busy machine. */

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { EVENT_TYPES, TYPES } from '../../src/agent/telemetry/contract.ts'
 import { sleep, until } from '../../src/base/wait.ts'
-import { freePort } from '../support/cloud.ts'
+import { freePort } from '../support/free-port.ts'
 import { startFastCloud, type FastCloud } from '../support/fast-cloud.ts'
 import { allOf, emit, EVERYTHING, say } from '../support/kept-telemetry.ts'
 

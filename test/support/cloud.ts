@@ -3,12 +3,12 @@ import Kernel from '@onkernel/sdk'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { dataPaths, PACKAGE_DIR } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
+import { freePort } from './free-port.ts'
 import { leftovers, processesNow } from './leaks.ts'
 import { copyTemplate } from './template.ts'
 
@@ -173,13 +173,4 @@ export function callsTo({ url, key, dataDir }: Place): Omit<Cloud, 'pid' | 'log'
       await until('warm browsers', START_MS, async () => (await query(`select id from browsers where state = 'warm'`)).length >= count, { everyMs: 50 })
     },
   }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -1,7 +1,5 @@
 // An identity provider for tests: oidc-provider from npm, with the forms of its development mode, and people who need no password.
 import { createServer, type RequestListener } from 'node:http'
-import { createServer as createTcp, type AddressInfo } from 'node:net'
-import { once } from 'node:events'
 import Provider from 'oidc-provider'
 import { serveSockets } from './upstreams.ts'
 
@@ -16,16 +14,6 @@ export interface IdentityProvider extends AsyncDisposable {
 }
 
 const SECRET = 'secret-of-the-client'
-
-/** A port that nothing listens on now. */
-export async function freePort(): Promise<number> {
-  const server = createTcp().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 /** `port` is that of the service which its people sign in to. */
 export async function startIdentityProvider(port: number): Promise<IdentityProvider> {

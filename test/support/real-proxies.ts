@@ -2,12 +2,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { connect, createServer, type AddressInfo } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Server as ProxyChain } from 'proxy-chain'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
+import { freePort } from './free-port.ts'
 import type { Login } from './upstreams.ts'
 
 /** Squid reads its files and starts its helper first: 0.3 s alone. */
@@ -20,15 +21,6 @@ export interface RealProxy extends AsyncDisposable {
 const HOST = '127.0.0.1'
 /** Unpacked by script/setup. */
 const SQUID = join(PACKAGE_DIR, '.cob/squid')
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, HOST)
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 const answers = (port: number): Promise<boolean> =>
   new Promise((resolve) => {

@@ -1,6 +1,6 @@
 // Why a container has ended, over an engine that learns it late.
 import { expect, onTestFinished, test } from 'vitest'
-import { freePort } from '../../../test/support/cloud.ts'
+import { freePort } from '../../../test/support/free-port.ts'
 import { silentLog } from '../../base/log.ts'
 import type { Exit } from '../driver.ts'
 import { ContainerInstance } from './container.ts'

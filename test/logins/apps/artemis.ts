@@ -1,7 +1,7 @@
 // The console of Apache ActiveMQ Artemis from Maven Central, on Java: a form that React makes, whose wrong answer is 403 to its script.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePort } from '../../support/cloud.ts'
+import { freePort } from '../../support/free-port.ts'
 import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
 import { runProgram, scratchFolder, startProgram } from '../program.ts'
 

@@ -1,7 +1,7 @@
 // RabbitMQ's management page from Debian: its script asks the server with the password that was typed, and a wrong one is answered by a challenge of HTTP itself.
 import { mkdirSync } from 'node:fs'
 import { sleep } from '../../../src/base/wait.ts'
-import { freePort } from '../../support/cloud.ts'
+import { freePort } from '../../support/free-port.ts'
 import { randomPassword, startFront, type LoginApp } from '../app.ts'
 import { inTree, scratchFolder, startProgram, writeFiles } from '../program.ts'
 

@@ -1,7 +1,8 @@
 // Signing in with an identity provider, which is oidc-provider from npm: who gets in with which role, and what an attacker tries.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
-import { freePort, startIdentityProvider, type IdentityProvider } from '../../../../test/support/identity-provider.ts'
+import { freePort } from '../../../../test/support/free-port.ts'
+import { startIdentityProvider, type IdentityProvider } from '../../../../test/support/identity-provider.ts'
 import { asPage } from '../../../../test/support/people.ts'
 import { actionOf, form, makeVisitor, type Visitor } from '../../../../test/support/visitor.ts'
 import type { Member } from '../members/contract.ts'

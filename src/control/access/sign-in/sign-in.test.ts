@@ -2,7 +2,7 @@
 import { request } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { freePort } from '../../../../test/support/cloud.ts'
+import { freePort } from '../../../../test/support/free-port.ts'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { readFrames } from '../../../../test/support/apps.ts'
 import { within } from '../../../base/wait.ts'

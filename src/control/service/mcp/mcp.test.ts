@@ -1,9 +1,8 @@
 // The MCP server over fake browsers: who may ask, what is offered, and that tools are the API with the caller's own rights.
-import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
-import { createServer, type AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { freePort } from '../../../../test/support/free-port.ts'
 import { connectMcp, GENERATIONS, type McpClient } from '../../../../test/support/mcp.ts'
 import { OURS, signedIn } from '../../../../test/support/people.ts'
 import { MCP_TOOLSETS } from '../../../base/mcp-toolsets.ts'
@@ -50,14 +49,6 @@ function postAs(headers: Record<string, string>, of: { url: string; key: string 
 }
 
 const made = async (path: string, body: object) => (await (await cloud.send('POST', path, body)).json()) as { id: string; key: string; name: string }
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
-}
 
 describe('who may ask', () => {
   test.each([
