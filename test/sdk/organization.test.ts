@@ -80,7 +80,7 @@ describe('client.apiKeys', () => {
         { timeout: 10_000 },
       )
       .toBe(401)
-    await expect(clientOf(last).apiKeys.rotate(last.id, { days_to_expire: 1 })).rejects.toMatchObject({ status: 400 })
+    await expect(clientOf(last).apiKeys.rotate(last.id, { days_to_expire: 1, expire_in_days: 7 })).rejects.toMatchObject({ status: 400 })
   })
 })
 
