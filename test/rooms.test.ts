@@ -33,7 +33,6 @@ const LONG = [
   'src/instances/local/apps.ts localApps',
   'src/store/objects-s3.ts s3Objects',
   'web/src/pages/sessions/files.tsx Files',
-  'web/src/standalone/events/event-list.tsx EventList',
   'web/src/standalone/live/live.tsx Live',
   'web/src/standalone/player/player.tsx Player',
 ]

@@ -18,8 +18,14 @@ interface Props {
   jump?: (line: Line) => void
 }
 
-/** Draws again after changes, at most once a frame. */
-function useChanges(events: Events): () => void {
+/** The line whose details are shown; without `found` while they are loading. */
+interface Opened {
+  line: Line
+  found?: EventDetails | 'failed'
+}
+
+/** Draws again after changes of the events or of the view's size, the former at most once a frame. */
+function useChanges(events: Events, view: React.RefObject<HTMLElement | null>): () => void {
   const [, draw] = useReducer((count: number) => count + 1, 0)
   useEffect(() => {
     let frame = 0
@@ -32,18 +38,40 @@ function useChanges(events: Events): () => void {
       cancelAnimationFrame(frame)
     }
   }, [events])
+  useEffect(() => {
+    const observer = new ResizeObserver(() => draw())
+    observer.observe(view.current!)
+    return () => observer.disconnect()
+  }, [view])
   return draw
 }
 
+/** Neither the browser nor the page around the list acts on it, too. */
+function keep(event: React.KeyboardEvent): void {
+  event.preventDefault()
+  event.stopPropagation()
+}
+
+/** The line whose details are shown, and what loads those of another one. */
+function useOpened(details: Props['details']) {
+  const [opened, set] = useState<Opened>()
+  const load = (line: Line): void => {
+    set({ line })
+    const end = (found: EventDetails | 'failed'): void => set((now) => (now?.line === line ? { line, found } : now))
+    details(line).then(end, () => end('failed'))
+  }
+  return { opened, load, close: () => set(undefined) }
+}
+
 export function EventList({ events, when, details, jump }: Props) {
-  const draw = useChanges(events)
   const view = useRef<HTMLDivElement>(null)
+  const draw = useChanges(events, view)
   const list = useRef<HTMLOListElement>(null)
   const [isFollowing, follow] = useState(true)
   /** The line that Tab reaches, and what of it gets the focus with the next drawing. */
   const [chosen, choose] = useState(0)
   const wanted = useRef<string>(undefined)
-  const [opened, setOpened] = useState<{ line: Line; found?: EventDetails | 'failed' }>()
+  const { opened, load, close } = useOpened(details)
   const { lines, status } = events
   const row = rowHeight()
   const present = jump ? events.present : -1
@@ -51,18 +79,8 @@ export function EventList({ events, when, details, jump }: Props) {
   const { scrollTop = 0, clientHeight = 0 } = view.current ?? {}
 
   const scrollTo = (at: number, isCentred = false): void => {
-    const { current } = view
-    if (!current || at < 0) return
-    const [top, inView] = [at * row, current.clientHeight]
-    if (isCentred) current.scrollTop = top - inView / 2 + row / 2
-    else if (top < current.scrollTop) current.scrollTop = top
-    else if (top + row > current.scrollTop + inView) current.scrollTop = top + row - inView
+    if (view.current && at >= 0) scrollToRow(view.current, at * row, row, isCentred)
   }
-  useEffect(() => {
-    const observer = new ResizeObserver(() => draw())
-    observer.observe(view.current!)
-    return () => observer.disconnect()
-  }, [draw])
   useLayoutEffect(() => {
     if (isFollowing && lines.length > 0) scrollTo(jump ? Math.max(0, present) : lines.length - 1, jump !== undefined)
     // oxlint-disable-next-line react-hooks/exhaustive-deps
@@ -87,12 +105,10 @@ export function EventList({ events, when, details, jump }: Props) {
   }
   const open = (line: Line): void => {
     if (lines[present] !== line) follow(false)
-    setOpened({ line })
-    const end = (found: EventDetails | 'failed'): void => setOpened((now) => (now?.line === line ? { line, found } : now))
-    details(line).then(end, () => end('failed'))
+    load(line)
   }
   const shut = (): void => {
-    setOpened(undefined)
+    close()
     focusOn(active, '.ev-line')
   }
   const press = (line: Line, at: number, isForDetails: boolean): void => {
@@ -106,19 +122,15 @@ export function EventList({ events, when, details, jump }: Props) {
   }
 
   const onKey = (event: React.KeyboardEvent): void => {
-    const page = Math.max(1, Math.floor(clientHeight / row) - 1)
-    const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }
-    const step = steps[event.key]
+    const step = stepOf(event.key, Math.max(1, Math.floor(clientHeight / row) - 1))
     if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return
-    event.preventDefault()
-    event.stopPropagation()
+    keep(event)
     follow(false)
     focusOn(active + step, document.activeElement!.classList.contains('ev-open') ? '.ev-open' : '.ev-line')
   }
   const onEscape = (event: React.KeyboardEvent): void => {
     if (event.key !== 'Escape' || !opened) return
-    event.preventDefault()
-    event.stopPropagation()
+    keep(event)
     shut()
   }
   const onScroll = (): void => {
@@ -131,56 +143,10 @@ export function EventList({ events, when, details, jump }: Props) {
   const onWheel = (): void => {
     if (lines.length * row > clientHeight) follow(false)
   }
-
-  const first = Math.max(0, Math.floor(scrollTop / row) - MARGIN)
-  const shown = Array.from({ length: Math.max(0, Math.min(lines.length, Math.ceil((scrollTop + clientHeight) / row) + MARGIN) - first) }, (_, at) => first + at)
-  // Whoever is at a line with the keyboard stays there when it is scrolled away; and Tab always finds one.
-  if (lines.length > 0 && !shown.includes(active)) shown.push(active)
-  shown.sort((one, other) => one - other)
   return (
     <div className="events" onKeyDown={onEscape} style={{ '--row': `${row}px` } as React.CSSProperties}>
-      <div className="ev-tools">
-        <input
-          type="search"
-          placeholder="Search"
-          aria-label="Search events"
-          autoComplete="off"
-          spellCheck="false"
-          defaultValue={events.query}
-          onInput={({ currentTarget }) => events.search(currentTarget.value)}
-        />
-        <div className="ev-kinds" role="group" aria-label="Kinds of events">
-          {(Object.entries(KINDS) as [Kind, string][]).map(
-            ([kind, name]) =>
-              events.counts[kind] > 0 && (
-                <button
-                  key={kind}
-                  type="button"
-                  className="ev-kind"
-                  data-kind={kind}
-                  aria-pressed={!events.hidden.has(kind)}
-                  onClick={() => events.toggle(kind)}
-                >
-                  <span className="ev-dot" />
-                  {name}
-                  <span className="muted">{events.counts[kind]}</span>
-                </button>
-              ),
-          )}
-        </div>
-      </div>
-      {/* Nobody wants to hear a number that changes all the time. */}
-      <p className="ev-status" role={jump ? 'status' : undefined}>
-        {status.text}
-        {status.action && (
-          <>
-            {' '}
-            <button type="button" onClick={status.action.act}>
-              {status.action.name}
-            </button>
-          </>
-        )}
-      </p>
+      <Filter events={events} />
+      <Status {...status} isSpoken={jump !== undefined} />
       <div className="ev-body">
         <div
           className="ev-view"
@@ -192,44 +158,19 @@ export function EventList({ events, when, details, jump }: Props) {
         >
           {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions */}
           <ol className="ev-list" role="list" ref={list} style={{ height: `${lines.length * row}px` }} onKeyDown={onKey}>
-            {shown.map((at) => {
-              const line = lines[at]!
-              const tabIndex = at === active ? 0 : -1
-              return (
-                <li
-                  key={line.seq}
-                  className={opened?.line === line ? 'ev-row ev-opened' : 'ev-row'}
-                  data-kind={line.kind}
-                  data-tone={line.tone}
-                  aria-current={at === present ? 'true' : undefined}
-                  aria-setsize={lines.length}
-                  aria-posinset={at + 1}
-                  style={{ transform: `translateY(${at * row}px)` }}
-                >
-                  <button type="button" className="ev-line" tabIndex={tabIndex} title={line.text} onClick={() => press(line, at, false)}>
-                    <span className="ev-when">{when(line)}</span>
-                    <span className="ev-dot" />
-                    <span className="visually-hidden">
-                      {KINDS[line.kind]}
-                      {line.tone === 'bad' ? ', failed' : ''}:{' '}
-                    </span>
-                    <span className="ev-text" dir="auto">
-                      {line.text}
-                    </span>
-                    {line.note && (
-                      <span className="ev-note" dir="auto">
-                        {line.note}
-                      </span>
-                    )}
-                  </button>
-                  {jump && (
-                    <button type="button" className="ev-open" tabIndex={tabIndex} aria-label="Details" onClick={() => press(line, at, true)}>
-                      ›
-                    </button>
-                  )}
-                </li>
-              )
-            })}
+            {rowsInView(scrollTop, clientHeight, row, lines.length, active).map((at) => (
+              <Row
+                key={lines[at]!.seq}
+                line={lines[at]!}
+                place={{ at, of: lines.length, top: at * row }}
+                time={when(lines[at]!)}
+                isPresent={at === present}
+                isOpened={opened?.line === lines[at]}
+                isActive={at === active}
+                hasDetailsButton={jump !== undefined}
+                press={(isForDetails) => press(lines[at]!, at, isForDetails)}
+              />
+            ))}
           </ol>
         </div>
         {!isFollowing && (
@@ -238,22 +179,137 @@ export function EventList({ events, when, details, jump }: Props) {
           </button>
         )}
       </div>
-      {opened && (
-        <section className="ev-details" aria-label="Details of an event">
-          <div className="ev-head">
-            <h2>{opened.line.text}</h2>
-            <button type="button" className="ev-close" aria-label="Close the details" onClick={shut}>
-              ×
-            </button>
-          </div>
-          <div className="ev-content" key={`${opened.line.seq} ${String(opened.found === undefined)}`} tabIndex={0} role="group" aria-label="Details">
-            {opened.found === undefined ? <p>Loading…</p> : opened.found === 'failed' ? <p>The details could not be loaded.</p> : <Details {...opened.found} />}
-          </div>
-        </section>
-      )}
+      {opened && <OpenedLine {...opened} shut={shut} />}
     </div>
   )
 }
+
+/** Scrolls no further than needed to show a row that begins at `top`, in pixels. */
+function scrollToRow(view: HTMLElement, top: number, height: number, isCentred: boolean): void {
+  const inView = view.clientHeight
+  if (isCentred) view.scrollTop = top - inView / 2 + height / 2
+  else if (top < view.scrollTop) view.scrollTop = top
+  else if (top + height > view.scrollTop + inView) view.scrollTop = top + height - inView
+}
+
+/** By how many lines a key moves the focus; `page`: lines in view. */
+const stepOf = (key: string, page: number): number | undefined =>
+  ({ ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity })[key]
+
+/** The numbers of the rows that are in the document, in order. */
+function rowsInView(scrollTop: number, clientHeight: number, row: number, count: number, active: number): number[] {
+  const first = Math.max(0, Math.floor(scrollTop / row) - MARGIN)
+  const end = Math.min(count, Math.ceil((scrollTop + clientHeight) / row) + MARGIN)
+  const shown = Array.from({ length: Math.max(0, end - first) }, (_, at) => first + at)
+  // Whoever is at a line with the keyboard stays there when it is scrolled away; and Tab always finds one.
+  if (count > 0 && !shown.includes(active)) shown.push(active)
+  return shown.sort((one, other) => one - other)
+}
+
+/** `isSpoken`: screen readers say its changes. Nobody wants to hear a number that changes all the time. */
+const Status = ({ text, action, isSpoken }: Events['status'] & { isSpoken: boolean }) => (
+  <p className="ev-status" role={isSpoken ? 'status' : undefined}>
+    {text}
+    {action && (
+      <>
+        {' '}
+        <button type="button" onClick={action.act}>
+          {action.name}
+        </button>
+      </>
+    )}
+  </p>
+)
+
+/** The search, and the kinds that there are. */
+const Filter = ({ events }: Pick<Props, 'events'>) => (
+  <div className="ev-tools">
+    <input
+      type="search"
+      placeholder="Search"
+      aria-label="Search events"
+      autoComplete="off"
+      spellCheck="false"
+      defaultValue={events.query}
+      onInput={({ currentTarget }) => events.search(currentTarget.value)}
+    />
+    <div className="ev-kinds" role="group" aria-label="Kinds of events">
+      {(Object.entries(KINDS) as [Kind, string][]).map(
+        ([kind, name]) =>
+          events.counts[kind] > 0 && (
+            <button key={kind} type="button" className="ev-kind" data-kind={kind} aria-pressed={!events.hidden.has(kind)} onClick={() => events.toggle(kind)}>
+              <span className="ev-dot" />
+              {name}
+              <span className="muted">{events.counts[kind]}</span>
+            </button>
+          ),
+      )}
+    </div>
+  </div>
+)
+
+interface RowProps {
+  line: Line
+  /** `top`: pixels from the list's beginning. */
+  place: { at: number; of: number; top: number }
+  time: string
+  isPresent: boolean
+  isOpened: boolean
+  isActive: boolean
+  hasDetailsButton: boolean
+  press: (isForDetails: boolean) => void
+}
+
+function Row({ line, place, time, isPresent, isOpened, isActive, hasDetailsButton, press }: RowProps) {
+  const tabIndex = isActive ? 0 : -1
+  return (
+    <li
+      className={isOpened ? 'ev-row ev-opened' : 'ev-row'}
+      data-kind={line.kind}
+      data-tone={line.tone}
+      aria-current={isPresent ? 'true' : undefined}
+      aria-setsize={place.of}
+      aria-posinset={place.at + 1}
+      style={{ transform: `translateY(${place.top}px)` }}
+    >
+      <button type="button" className="ev-line" tabIndex={tabIndex} title={line.text} onClick={() => press(false)}>
+        <span className="ev-when">{time}</span>
+        <span className="ev-dot" />
+        <span className="visually-hidden">
+          {KINDS[line.kind]}
+          {line.tone === 'bad' ? ', failed' : ''}:{' '}
+        </span>
+        <span className="ev-text" dir="auto">
+          {line.text}
+        </span>
+        {line.note && (
+          <span className="ev-note" dir="auto">
+            {line.note}
+          </span>
+        )}
+      </button>
+      {hasDetailsButton && (
+        <button type="button" className="ev-open" tabIndex={tabIndex} aria-label="Details" onClick={() => press(true)}>
+          ›
+        </button>
+      )}
+    </li>
+  )
+}
+
+const OpenedLine = ({ line, found, shut }: Opened & { shut: () => void }) => (
+  <section className="ev-details" aria-label="Details of an event">
+    <div className="ev-head">
+      <h2>{line.text}</h2>
+      <button type="button" className="ev-close" aria-label="Close the details" onClick={shut}>
+        ×
+      </button>
+    </div>
+    <div className="ev-content" key={`${line.seq} ${String(found === undefined)}`} tabIndex={0} role="group" aria-label="Details">
+      {found === undefined ? <p>Loading…</p> : found === 'failed' ? <p>The details could not be loaded.</p> : <Details {...found} />}
+    </div>
+  </section>
+)
 
 /** The details of an event: facts, then longer texts. */
 const Details = ({ facts, blocks, png, isBrief }: EventDetails) => (
