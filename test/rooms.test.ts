@@ -14,7 +14,6 @@ const LONG = [
   'src/agent/playwright/runs.ts serveRuns',
   'src/agent/telemetry/capture/world.ts makeWorld',
   'src/cli/program.ts makeProgram',
-  'src/control/apps/invocations/invocations.ts makeInvocations',
   'src/control/logins/auth-connections/connections.ts makeConnections',
   'src/control/logins/auth-connections/flows.ts makeFlows',
   'src/control/logins/credential-providers/providers.ts makeCredentialProviders',

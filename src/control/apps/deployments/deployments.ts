@@ -11,6 +11,7 @@ import { CodeUnavailable, type AppCode, type AppSandboxes } from '../../../insta
 import { isProjectGone, type Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import type { AppEvent, EventNotifier } from '../../../store/events.ts'
+import { pageOf } from '../../../store/lists.ts'
 import type { Objects } from '../../../store/objects.ts'
 import { Region } from '../apps/contract.ts'
 import { follow } from '../apps/follow.ts'
@@ -152,8 +153,7 @@ export class Deployments implements AsyncDisposable {
   }
 
   async list(project: string, filter: DeploymentFilter): Promise<Page<Deployment>> {
-    const rows = await listDeployments(this.#settings.db, project, filter)
-    return { items: rows.slice(0, filter.limit).map(record), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+    return pageOf(await listDeployments(this.#settings.db, project, filter), filter, record)
   }
 
   async delete(project: string, id: string): Promise<void> {
