@@ -3,7 +3,6 @@ import { known, type Handlers } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { pageOf } from '../../../store/lists.ts'
 import { holds, isNamed } from '../../../store/names.ts'
-import { withoutValues } from '../deployments/rows.ts'
 import type { apps } from './contract.ts'
 
 export const appHandlers = (db: Db): Handlers<typeof apps> => ({
@@ -32,7 +31,7 @@ export const appHandlers = (db: Db): Handlers<typeof apps> => ({
       deployment: row.deployment_id,
       region: row.region as 'aws.us-east-1a',
       actions: row.actions.map(({ name }) => ({ name, input_schema: null, output_schema: null })),
-      env_vars: withoutValues(row.env_keys),
+      env_vars: Object.fromEntries(row.env_keys.map((name) => [name, ''])),
     }))
   },
 })
