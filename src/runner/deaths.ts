@@ -1,4 +1,5 @@
 // Explains the exit of a process in a message that the app's author can act on.
+import { constants } from 'node:os'
 
 /** Exit codes as a shell reports them: 128 plus the signal. */
 const KILLED = 137
@@ -14,16 +15,4 @@ export function whyEnded(what: string, code: number, before: string, memoryMb: n
 }
 
 /** The exit code of a child process, as a shell would report it. */
-export const exitCode = (code: number | null, signal: NodeJS.Signals | null): number => code ?? 128 + (SIGNAL_NUMBERS[signal ?? 'SIGKILL'] ?? 9)
-
-const SIGNAL_NUMBERS: Partial<Record<NodeJS.Signals, number>> = {
-  SIGKILL: 9,
-  SIGABRT: 6,
-  SIGSEGV: 11,
-  SIGBUS: 7,
-  SIGTERM: 15,
-  SIGILL: 4,
-  SIGFPE: 8,
-  SIGTRAP: 5,
-  SIGQUIT: 3,
-}
+export const exitCode = (code: number | null, signal: NodeJS.Signals | null): number => code ?? 128 + constants.signals[signal ?? 'SIGKILL']

@@ -146,6 +146,12 @@ test('a database with all migrations of before the first release goes on, as the
   await expect(refused).rejects.toThrow(/its last migration is 0037-oauth\), which only the last version before it, with 0038-build-sandboxes/)
   await beforeRelease(db, '0038-build-sandboxes')
   expect(await schemaOf(db)).toEqual({ done: ['0001-schema'], pending: migrationNames().slice(1), unknown: [] })
+  // Its version keeps code as a folder until it has packed it. Runs of this one would not find it.
+  await sql`insert into deployments (id, scope, state, region, env_keys) values ('a', 'here', 'running', 'r', '[]'), ('b', 'here', 'stopped', 'r', '[]')`.execute(
+    db,
+  )
+  await expect(openDb(address, silentLog)).rejects.toThrow('has not packed the code of 1 deployments yet. Start that version')
+  await sql`update deployments set code_key = 'code/a.x' where id = 'a'`.execute(db)
   for (const one of await Promise.all([openDb(address, silentLog), openDb(address, silentLog)])) await one.destroy()
   const { rows } = await sql`select * from kysely_migration where name < '0002'`.execute(db)
   expect(rows).toEqual([{ name: '0001-schema', timestamp: '2026-11-01T00:00:00.000Z' }])

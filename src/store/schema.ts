@@ -87,10 +87,20 @@ export async function replicasThere(db: Db): Promise<number> {
   return rows[0]!.count
 }
 
+/** Why a database of before the first release is not taken over: its version has not packed all code yet, and this one cannot. Undefined when it is. */
+async function notPacked(db: Db): Promise<string | undefined> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from deployments
+    where state = 'running' and deletion = 'kept' and code_key is null and exists (select from kysely_migration where name = ${LAST_BEFORE})`.execute(db)
+  const { count } = rows[0]!
+  if (count === 0) return undefined
+  return `the database is of the last version before the first release, which has not packed the code of ${count} deployments yet. Start that version and wait until it has (its log names each), or delete these deployments there. Then start this one`
+}
+
 /** What {@link whyNot} says of a database, with the form that its tables have. */
 export async function standingOf(db: Db): Promise<{ schema: Schema; why: string | undefined }> {
   // In this order: a replica of this version has its lease only after it has upgraded the tables.
   const replicas = await replicasThere(db)
   const schema = await schemaOf(db)
-  return { schema, why: whyNot(schema, replicas) }
+  return { schema, why: whyNot(schema, replicas) ?? (schema.done.includes(SCHEMA) ? await notPacked(db) : undefined) }
 }

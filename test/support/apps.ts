@@ -13,7 +13,7 @@ import { fixedKeys } from '../../src/base/keys.ts'
 import { makeSealer } from '../../src/base/sealed.ts'
 import { until } from '../../src/base/wait.ts'
 import { Rights } from '../../src/control/access/rights.ts'
-import { makeDeployments, type Deployments, type DeploymentsSettings } from '../../src/control/apps/deployments/deployments.ts'
+import { Deployments, type DeploymentsSettings } from '../../src/control/apps/deployments/deployments.ts'
 import { runnerEvents } from '../../src/control/apps/apps/runner-events.ts'
 import { moveDeployment } from '../../src/control/apps/deployments/lifecycle.ts'
 import { call } from '../../src/http/client.ts'
@@ -202,7 +202,7 @@ export async function startAppHost(): Promise<AppHost> {
       maxCodeBytes: 1024 * 1024,
       logLevel: 'info',
     }
-    const made = makeDeployments({ ...usual, log, endRuns: async () => {}, ...settings })
+    const made = new Deployments({ ...usual, log, endRuns: async () => {}, ...settings })
     services.push(made)
     return made
   }

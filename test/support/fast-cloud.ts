@@ -3,11 +3,12 @@ import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import { readConfig } from '../../src/base/config.ts'
-import type { Log } from '../../src/base/log.ts'
+import { silentLog, type Log } from '../../src/base/log.ts'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { startControlPlane } from '../../src/control/main.ts'
 import { modules } from '../../src/control/modules.ts'
 import type { Driver } from '../../src/instances/driver.ts'
+import { connectDb, type Db } from '../../src/store/db.ts'
 import { scratchDir } from './scratch.ts'
 import { copyTemplate } from './template.ts'
 
@@ -39,6 +40,8 @@ export interface FastCloud extends AsyncDisposable {
   /** Creates a session. @throws when the answer is not 200. */
   create(body?: object): Promise<Session>
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
+  /** The database, by connections that are none of the service's. */
+  db: Db
 }
 
 /**
@@ -62,6 +65,8 @@ export async function startFastCloud(env: Record<string, string> = {}, drive?: (
   pool.on('connect', (client) => client.on('error', () => {}))
   pool.on('error', () => {})
   scope.defer(() => pool.end())
+  const db = connectDb({ host: paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
+  scope.defer(() => db.destroy())
 
   const cloud = {
     url,
@@ -78,6 +83,7 @@ export async function startFastCloud(env: Record<string, string> = {}, drive?: (
       return (await response.json()) as Session
     },
     query: async <T extends pg.QueryResultRow>(text: string, values: unknown[] = []) => (await pool.query<T>(text, values)).rows,
+    db,
   }
   const owner = scope.move()
   return Object.assign(cloud, { [Symbol.asyncDispose]: () => owner.disposeAsync() })

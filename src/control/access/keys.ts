@@ -12,7 +12,8 @@ import type { Rights } from './rights.ts'
 /** A new key: 160 random bits, no dots (clients take a token with two dots for a JWT). */
 export const newKey = (): string => `cob_${randomBytes(20).toString('hex')}`
 
-const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest()
+/** What tables have of keys, cookies and tokens. */
+export const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest()
 
 /** Keys of settings may be as short as 16 characters. Of those shorter than this, 12 would say too much. */
 const SHORT_KEY = 32

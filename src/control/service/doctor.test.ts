@@ -8,7 +8,6 @@ import { readConfig } from '../../base/config.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog, type Log } from '../../base/log.ts'
 import { until } from '../../base/wait.ts'
-import { openDb } from '../../store/db.ts'
 import { fileObjects } from '../../store/objects-files.ts'
 import { objectsProblem } from './doctor.ts'
 import { deploy } from '../apps/invocations/deployed.suite.ts'
@@ -36,8 +35,7 @@ test('an object that a row names and that is gone is named by the doctor, and lo
   const received: { message: string; fields: object }[] = []
   const log: Log = { ...silentLog, error: (fields, message) => void received.push({ message, fields }) }
   await using scope = new AsyncDisposableStack()
-  const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
-  scope.defer(() => db.destroy())
+  const { db } = cloud
   const host = (await cloud.query<{ scope: string }>('select scope from browsers where id = $1', [id]))[0]!.scope
   scope.use(careForObjects({ db, objects: fileObjects(cloud.paths.objects), owners: objectOwners(db, host), log }))
   await until('the report', NOTICE_MS, () => received.length > 0)

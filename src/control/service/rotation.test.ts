@@ -8,10 +8,9 @@ import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud
 import { derivedKey } from '../../base/derived-key.ts'
 import { newId } from '../../base/ids.ts'
 import { openKeys, readKeyFile, sealingKey, writeKeyFile, type Keys } from '../../base/keys.ts'
-import { silentLog } from '../../base/log.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { keyIdOf, makeSealer } from '../../base/sealed.ts'
-import { openDb, type Db } from '../../store/db.ts'
+import type { Db } from '../../store/db.ts'
 import { purposeOf } from '../logins/credentials/credentials.ts'
 import { DEFAULT_PROJECT } from '../access/projects/resolve.ts'
 import { alone, beginRotation, completeRotation, countByKey, FORGET_AFTER_MS, forgetUnused, reencrypt } from './rotation.ts'
@@ -27,8 +26,7 @@ let keys: Keys
 const scope = new AsyncDisposableStack()
 beforeAll(async () => {
   cloud = scope.use(await startFastCloud())
-  db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
-  scope.defer(() => db.destroy())
+  db = cloud.db
   keys = serviceKeys({ secretKey: undefined, sealingKeys: [] }, cloud.paths)
 })
 afterAll(() => scope.disposeAsync())

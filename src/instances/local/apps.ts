@@ -12,7 +12,7 @@ import { resultWithin, until } from '../../base/wait.ts'
 import { call, CallFailed } from '../../http/client.ts'
 import { environmentFile } from '../../runner/command.ts'
 import { runner as runnerCalls, type RunnerSpec } from '../../runner/contract.ts'
-import { CodeUnavailable, letGo, type AppCode, type AppSandbox, type AppSandboxes } from '../driver.ts'
+import { CodeUnavailable, letGo, type AppCode, type AppSandbox, type AppSandboxes, type AppSandboxSpec, type Found } from '../driver.ts'
 import { APP_LINK, appCommand, GO } from './app-command.ts'
 import { readyCacheOf } from './build-cache.ts'
 import { CodeCache, linkedBy } from './code-cache.ts'
@@ -52,17 +52,74 @@ interface Prepared {
   apps: string
 }
 
-export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, compiled: () => Promise<string>): AppSandboxes {
-  // Each sandbox's user passes through it to the one folder that the sandbox mounts. Other users cannot come this far.
-  chmodSync(paths.apps, 0o711)
-  const limits = { memoryBytes: config.appMemoryMb * MIB, pids: config.appPids, cpuPercent: config.appCpuPercent }
-  const { trash, log } = kind
-  const copies = new CodeCache({ dir: paths.apps, sandboxes: paths.appSandboxes, maxBytes: config.appCodeCacheMb * MIB, trash, log, unpack })
+export class LocalApps implements AppSandboxes {
+  readonly #config: Config
+  readonly #paths: DataPaths
+  readonly #kind: SandboxKind
+  readonly #compiled: () => Promise<string>
+  readonly #copies: CodeCache
+  /** A sandbox for the next run. */
+  #next: { made: Promise<Prepared>; apiUrl: string; timer: NodeJS.Timeout } | undefined
+  #isStopping = false
+
+  constructor(config: Config, paths: DataPaths, kind: SandboxKind, compiled: () => Promise<string>) {
+    // Each sandbox's user passes through it to the one folder that the sandbox mounts. Other users cannot come this far.
+    chmodSync(paths.apps, 0o711)
+    this.#config = config
+    this.#paths = paths
+    this.#kind = kind
+    this.#compiled = compiled
+    const { trash, log } = kind
+    const unpack = (id: string, code: AppCode) => this.#unpack(id, code)
+    this.#copies = new CodeCache({ dir: paths.apps, sandboxes: paths.appSandboxes, maxBytes: config.appCodeCacheMb * MIB, trash, log, unpack })
+  }
+
+  async start({ id, code, runner, apiUrl, downloadsOf }: AppSandboxSpec, signal: AbortSignal): Promise<AppSandbox> {
+    signal.throwIfAborted()
+    if (!code) {
+      const instance = await this.#making(runner, apiUrl, signal, runner.kind === 'build' ? (downloadsOf ?? id) : undefined).catch(async (error: unknown) => {
+        await this.#copies.drop(runner.id)
+        throw error
+      })
+      return this.#sandbox(instance)
+    }
+    using copy = await this.#copies.hold(code, signal)
+    if (runner.kind !== 'run') return this.#sandbox(await this.#begin(await this.#prepare(runner.kind, id, apiUrl), copy.name, runner, signal))
+    const prepared = await this.#take(apiUrl)
+    // After this start and not at the same time, so that it does not slow it down.
+    return this.#sandbox(await this.#begin(prepared, copy.name, runner, signal).finally(() => this.#refill(apiUrl)))
+  }
+
+  async found(): Promise<Found[]> {
+    return foundSandboxes(this.#kind)
+  }
+
+  async adopt(id: string): Promise<AppSandbox | undefined> {
+    const instance = await adoptSandbox(this.#kind, id)
+    if (instance) return this.#sandbox(instance)
+    // No other attempt of a build uses the folder that this one has made. Otherwise it is found later.
+    await this.#copies
+      .drop(id)
+      .catch((err: unknown) => this.#kind.log.warn({ err, instance: id }, 'what a sandbox has made could not be removed; it will be tried again'))
+    return undefined
+  }
+
+  forget(key: string): Promise<void> {
+    return this.#copies.forget(key)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isStopping = true
+    await this.#letNextGo()
+    await this.#copies[Symbol.asyncDispose]()
+  }
 
   /** `made` is the folder outside of its own that it fills. Only builds and runs have a network. */
-  async function prepare(what: RunnerSpec['kind'], id: string, apiUrl: string, { made, downloadsOf }: Making = {}): Promise<Prepared> {
+  async #prepare(what: RunnerSpec['kind'], id: string, apiUrl: string, { made, downloadsOf }: Making = {}): Promise<Prepared> {
+    const { appMemoryMb, appPids, appCpuPercent, appDiskMb, allowHostLoopback } = this.#config
+    const { usage, trash, log } = this.#kind
     const user = instanceUser(what === 'run' ? id : BUILDER)
-    const cache = downloadsOf === undefined ? undefined : await readyCacheOf(paths.buildCache, downloadsOf, kind.usage, kind.trash, kind.log)
+    const cache = downloadsOf === undefined ? undefined : await readyCacheOf(this.#paths.buildCache, downloadsOf, usage, trash, log)
     const isOffline = what === 'unpack'
     let apps = ''
     const fill = async ({ dir, groups, bounds, before }: Place): Promise<Command> => {
@@ -70,30 +127,32 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       const [spec, etc] = [own(join(dir, 'spec'), 0o700), join(dir, 'etc')]
       await run('mkfifo', ['-m', '600', join(spec, GO)], { timeout: MKFIFO_MS })
       if (user) chownSync(join(spec, GO), user.uid, user.gid)
-      const network = isOffline ? NO_NETWORK : planNetwork(config.allowHostLoopback, [Number(new URL(apiUrl).port || 80)])
+      const network = isOffline ? NO_NETWORK : planNetwork(allowHostLoopback, [Number(new URL(apiUrl).port || 80)])
       const downloads = cache && own(cache.dir, 0o700)
-      const folders = { home: own(join(diskOf(dir), 'home'), 0o700), memory: memoryOf(dir), etc, spec, apps: paths.apps, cache: await compiled(), downloads }
+      const home = own(join(diskOf(dir), 'home'), 0o700)
+      const folders = { home, memory: memoryOf(dir), etc, spec, apps: this.#paths.apps, cache: await this.#compiled(), downloads }
       const command = appCommand({ kind: what, folders, bounds, before, etcFiles: await writeGuestEtc(etc, network), network, user, groups })
       apps = command.seen.apps!
       return command
     }
     // What it makes outlives it, so it lies outside of its own disk. Of the shared downloads, only what a build adds counts for it.
     const shared = [...(made === undefined ? [] : [made]), ...(cache?.held ? [cache.dir] : [])]
-    const disk = diskQuota(config.appDiskMb)
+    const limits = { memoryBytes: appMemoryMb * MIB, pids: appPids, cpuPercent: appCpuPercent }
+    const wanted = { id, limits, disk: diskQuota(appDiskMb), shared, sharedBefore: cache?.held, isOffline, prepare: fill }
     using scope = new DisposableStack()
     if (cache) scope.use(cache.hold)
-    const instance = await openSandbox(kind, { id, limits, disk, shared, sharedBefore: cache?.held, isOffline, prepare: fill })
+    const instance = await openSandbox(this.#kind, wanted)
     const held = scope.move()
     void instance.exited.then(() => held.dispose())
     return { instance, user, apps }
   }
 
   /** Gives a prepared sandbox its input. `code` is the folder of its code below `apps`. */
-  async function begin({ instance, user, apps }: Prepared, code: string, runner: RunnerSpec, signal: AbortSignal): Promise<LocalInstance> {
+  async #begin({ instance, user, apps }: Prepared, code: string, runner: RunnerSpec, signal: AbortSignal): Promise<LocalInstance> {
     try {
       const spec = join(instance.dir, 'spec')
       const files = {
-        'runner.json': JSON.stringify({ ...runner, graceSeconds: config.abandonedGraceSeconds } satisfies RunnerSpec),
+        'runner.json': JSON.stringify({ ...runner, graceSeconds: this.#config.abandonedGraceSeconds } satisfies RunnerSpec),
         ...(runner.kind === 'run' && { environment: environmentFile(runner.env) }),
       }
       for (const [name, text] of Object.entries(files)) {
@@ -106,59 +165,59 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       const sent = until('a sandbox to have its network', NETWORK_MS, () => tell(join(spec, GO)), { everyMs: 1, signal })
       await Promise.race([sent, gone])
     } catch (error) {
-      await letGo(instance, kind.log)
+      await this.#letGo(instance)
       throw error
     }
     return instance.up(signal)
   }
 
-  let next: { made: Promise<Prepared>; apiUrl: string; timer: NodeJS.Timeout } | undefined
-  let stopped = false
-  const letNextGo = async (): Promise<void> => {
-    const kept = next
-    next = undefined
-    clearTimeout(kept?.timer)
-    await kept?.made.then(
-      ({ instance }) => letGo(instance, kind.log),
-      () => {},
-    )
+  #letGo(instance: LocalInstance): Promise<void> {
+    return letGo(instance, this.#kind.log)
   }
+
+  #takeNext() {
+    const next = this.#next
+    this.#next = undefined
+    clearTimeout(next?.timer)
+    return next
+  }
+
+  async #letNextGo(): Promise<void> {
+    const prepared = await this.#takeNext()?.made.catch(() => undefined)
+    if (prepared) await this.#letGo(prepared.instance)
+  }
+
   /** Prepares a sandbox for the next run. */
-  const refill = (apiUrl: string) => {
-    if (stopped || next) return
-    const made = prepare('run', newId(), apiUrl)
-    made.catch((err: unknown) => kind.log.warn({ err }, 'a sandbox could not be prepared'))
-    next = {
-      made,
-      apiUrl,
-      timer: setTimeout(() => void letNextGo(), KEPT_MS).unref(),
-    }
+  #refill(apiUrl: string): void {
+    if (this.#isStopping || this.#next) return
+    const made = this.#prepare('run', newId(), apiUrl)
+    made.catch((err: unknown) => this.#kind.log.warn({ err }, 'a sandbox could not be prepared'))
+    this.#next = { made, apiUrl, timer: setTimeout(() => void this.#letNextGo(), KEPT_MS).unref() }
   }
-  const take = async (apiUrl: string): Promise<Prepared> => {
-    const kept = next
-    next = undefined
-    clearTimeout(kept?.timer)
-    const prepared = await kept?.made.catch(() => undefined)
-    if (prepared && kept?.apiUrl === apiUrl && (await isThere(prepared.instance))) return prepared
-    if (prepared) await letGo(prepared.instance, kind.log)
-    return prepare('run', newId(), apiUrl)
+
+  async #take(apiUrl: string): Promise<Prepared> {
+    const next = this.#takeNext()
+    const prepared = await next?.made.catch(() => undefined)
+    if (prepared && next?.apiUrl === apiUrl && (await isThere(prepared.instance))) return prepared
+    if (prepared) await this.#letGo(prepared.instance)
+    return this.#prepare('run', newId(), apiUrl)
   }
 
   /** Makes a folder by a sandbox that may write there, which then begins with it. */
-  async function making(runner: RunnerSpec, apiUrl: string, signal: AbortSignal, downloadsOf?: string): Promise<LocalInstance> {
-    const made = await copies.make(runner.id)
+  async #making(runner: RunnerSpec, apiUrl: string, signal: AbortSignal, downloadsOf?: string): Promise<LocalInstance> {
+    const made = await this.#copies.make(runner.id)
     const user = instanceUser(BUILDER)
     if (user) chownSync(made, user.uid, user.gid)
-    return begin(await prepare(runner.kind, runner.id, apiUrl, { made, downloadsOf }), basename(made), runner, signal)
+    return this.#begin(await this.#prepare(runner.kind, runner.id, apiUrl, { made, downloadsOf }), basename(made), runner, signal)
   }
 
   /** What was packed may be hostile, as all that a build leaves: it is unpacked inside a sandbox, with the limits of a build and without a network. */
-  async function unpack(id: string, code: AppCode): Promise<void> {
-    const signal = AbortSignal.any([kind.signal, AbortSignal.timeout(UNPACK_MS)])
+  async #unpack(id: string, code: AppCode): Promise<void> {
+    const { appMemoryMb, appDiskMb, logLevel } = this.#config
+    const signal = AbortSignal.any([this.#kind.signal, AbortSignal.timeout(UNPACK_MS)])
     const content = await code.open(signal)
     try {
-      const spec = { id, kind: 'unpack' as const, env: {}, memoryMb: config.appMemoryMb, logLevel: config.logLevel }
-      const instance = await making(spec, NOWHERE, signal)
+      const instance = await this.#making({ id, kind: 'unpack', env: {}, memoryMb: appMemoryMb, logLevel }, NOWHERE, signal)
       try {
         await call(instance.runner, runnerCalls.unpackCode, { body: content }, { signal })
       } catch (error) {
@@ -169,16 +228,17 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
         await instance[Symbol.asyncDispose]()
       }
       // What is written between two counts of a sandbox is counted here.
-      const [held, allowed] = [await sizeOf([copies.madeBy(id)]), diskQuota(config.appDiskMb)]
+      const [held, allowed] = [await sizeOf([this.#copies.madeBy(id)]), diskQuota(appDiskMb)]
       if (held.bytes > allowed.bytes || held.inodes > allowed.inodes)
-        throw new CodeUnavailable(`${NOT_UNPACKED}: it has ${Math.round(held.bytes / MIB)} MiB in ${held.inodes} files; ${config.appDiskMb} MiB are allowed`)
+        throw new CodeUnavailable(`${NOT_UNPACKED}: it has ${Math.round(held.bytes / MIB)} MiB in ${held.inodes} files; ${appDiskMb} MiB are allowed`)
     } finally {
       content.destroy()
     }
   }
 
   /** A sandbox whose code is its own making has a result besides itself, which stays or goes with its end. */
-  function sandbox(instance: LocalInstance): AppSandbox {
+  #sandbox(instance: LocalInstance): AppSandbox {
+    const copies = this.#copies
     let key: string | undefined
     let arrived = () => {}
     const isMaker = linkedBy(instance.dir) === basename(copies.madeBy(instance.id))
@@ -210,42 +270,6 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
         }
       },
     }
-  }
-
-  return {
-    async start(spec, signal) {
-      signal.throwIfAborted()
-      const { code, runner, apiUrl } = spec
-      const downloadsOf = runner.kind === 'build' ? (spec.downloadsOf ?? spec.id) : undefined
-      if (!code) {
-        const instance = await making(runner, apiUrl, signal, downloadsOf).catch(async (error: unknown) => {
-          await copies.drop(runner.id)
-          throw error
-        })
-        return sandbox(instance)
-      }
-      using copy = await copies.hold(code, signal)
-      if (runner.kind === 'run') {
-        const prepared = await take(apiUrl)
-        // After this start and not at the same time, so that it does not slow it down.
-        return sandbox(await begin(prepared, copy.name, runner, signal).finally(() => refill(apiUrl)))
-      }
-      return sandbox(await begin(await prepare(runner.kind, spec.id, apiUrl), copy.name, runner, signal))
-    },
-    found: async () => foundSandboxes(kind),
-    async adopt(id) {
-      const instance = await adoptSandbox(kind, id)
-      if (instance) return sandbox(instance)
-      // No other attempt of a build uses the folder that this one has made. Otherwise it is found later.
-      await copies.drop(id).catch((err: unknown) => log.warn({ err, instance: id }, 'what a sandbox has made could not be removed; it will be tried again'))
-      return undefined
-    },
-    forget: (key) => copies.forget(key),
-    async [Symbol.asyncDispose]() {
-      stopped = true
-      await letNextGo()
-      await copies[Symbol.asyncDispose]()
-    },
   }
 }
 

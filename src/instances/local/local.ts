@@ -11,7 +11,7 @@ import { instanceUser, isRoot } from '../../base/user.ts'
 import { within } from '../../base/wait.ts'
 import type { Driver, InstanceSpec } from '../driver.ts'
 import { agentCache } from './agent-cache.ts'
-import { localApps } from './apps.ts'
+import { LocalApps } from './apps.ts'
 import { LaterAddresses } from './close-later.ts'
 import { localDirectWays } from './direct-ways.ts'
 import { writeGuestEtc } from './guest-etc.ts'
@@ -62,7 +62,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     signal: stop.signal,
   }
   const runs: SandboxKind = { ...browsers, root: paths.appSandboxes, standby: undefined, kills: undefined, limits: findLimits(`${scope}-apps`) }
-  const apps = localApps(config, paths, runs, () => compiled())
+  const apps = new LocalApps(config, paths, runs, () => compiled())
 
   const places = sharedPlaces(paths.root)
   let cache: Promise<string> | undefined

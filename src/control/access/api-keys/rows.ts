@@ -1,5 +1,5 @@
 // The rows of keys that callers manage. Those of deployments are internal: no query here finds one.
-import { sql, type RawBuilder, type SqlBool } from 'kysely'
+import { sql, type InferResult, type RawBuilder, type SqlBool } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
 import { holds, isNamed } from '../../../store/names.ts'
@@ -8,21 +8,6 @@ import type { ApiKey, List } from './contract.ts'
 
 /** The only project whose keys a caller sees; undefined: all keys, also those without a project. */
 export type Within = string | undefined
-
-export interface KeyRow {
-  id: string
-  name: string
-  masked: string
-  created_at: Date
-  expires_at: Date | null
-  deleted_at: Date | null
-  lifetime_seconds: number | null
-  project_id: string | null
-  project_name: string | null
-  created_by: string | null
-  creator_name: string | null
-  creator_email: string | null
-}
 
 const keysWithin = (db: Db, within: Within) =>
   db
@@ -35,6 +20,8 @@ const keysWithin = (db: Db, within: Within) =>
     .select((eb) => eb.fn.coalesce('h.name', 'h.email', 'c.name').as('creator_name'))
     .where('k.deployment_id', 'is', null)
     .$if(within !== undefined, (select) => select.where('k.project_id', '=', within!))
+
+export type KeyRow = InferResult<ReturnType<typeof keysWithin>>[number]
 
 /** What callers see of a key. */
 export function record(row: KeyRow): ApiKey {

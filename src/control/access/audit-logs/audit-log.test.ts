@@ -10,7 +10,7 @@ import { sleep, until } from '../../../base/wait.ts'
 import { PENDING, type AuditEntry } from '../../../http/audit.ts'
 import { scratchDir } from '../../../../test/support/scratch.ts'
 import { MAX_BYTES, openAuditLog } from './audit-log.ts'
-import { AuditBuffer } from './buffer.ts'
+import { AT_ONCE, AuditBuffer } from './buffer.ts'
 import { rowOf, type AuditRow } from './rows.ts'
 
 let dir: string
@@ -248,6 +248,31 @@ test('of a database that is away for long, the first 64 MiB are kept with all th
   expect(it.lines.at(-1)).toEqual({ message: 'the audit log is stored again', fields: { lost: 100 } })
   await it.auditLog[Symbol.asyncDispose]()
   expect(buffered()).toEqual([])
+})
+
+test('the count of a buffer is what this replica has in it: after more than a batch, and when another replica has removed some', () => {
+  const [own, other] = [newId(), newId()]
+  using buffer = AuditBuffer.open(dir, own).buffer
+  using beside = AuditBuffer.open(dir, other).buffer
+  const held = () => {
+    using file = new DatabaseSync(join(dir, FILE), { readOnly: true })
+    return (file.prepare('select coalesce(sum(length(json)), 0) as held from rows where replica = ?').get(own) as { held: number }).held
+  }
+  for (let i = 0; i < AT_ONCE + 100; i++) {
+    buffer.append(answered(`own ${i} ${'x'.repeat(i)}`))
+    beside.append(answered(`beside ${i}`))
+  }
+  expect(buffer.bytes).toBe(held())
+  for (let rows = buffer.first(true); rows.length > 0; rows = buffer.first(true)) {
+    buffer.remove(rows)
+    expect(buffer.bytes).toBe(held())
+  }
+  expect([buffer.bytes, held()]).toEqual([0, 0])
+  for (const path of ['one', 'two', 'three']) buffer.append(answered(path))
+  beside.remove(beside.first(true).slice(0, 2))
+  // It is told by its next look.
+  buffer.first()
+  expect([buffer.bytes, buffer.bytes > 0]).toEqual([held(), true])
 })
 
 test('what the disk does not take is stored before its answer, a failing disk is logged once, and it is used again later', { timeout: 20_000 }, async () => {

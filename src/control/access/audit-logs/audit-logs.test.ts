@@ -7,8 +7,6 @@ import { sleep } from '../../../base/wait.ts'
 import { newId } from '../../../base/ids.ts'
 import { around, asked, keyOf, lockTable, searchLog } from '../../../../test/support/audit-log.ts'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
-import { silentLog } from '../../../base/log.ts'
-import { connectDb } from '../../../store/db.ts'
 import type { AuditLogEntry } from './contract.ts'
 import { oldEntries } from './purge.ts'
 
@@ -272,18 +270,14 @@ describe('pages and chunks', () => {
   })
 
   test('old entries are removed in batches, and only those', async () => {
-    const db = connectDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
-    try {
-      await cloud.query(
-        `insert into audit_log (at, event_id, method, path, route, status, duration_ms, domain, client_ip, user_agent, auth_strategy, user_id)
-         select now() - interval '400 days' + i * interval '1 second', 'o' || i, 'GET', '/old', '/old', 200, 1, '', '', '', 'api_key', 'u' from generate_series(1, 12000) as i`,
-      )
-      expect(await oldEntries(db, 399).run(new AbortController().signal)).toBe(12_000)
-      expect(await stored('/old')).toEqual([])
-      expect((await search({ ...window, limit: '5' })).length).toBe(5)
-    } finally {
-      await db.destroy()
-    }
+    const { db } = cloud
+    await cloud.query(
+      `insert into audit_log (at, event_id, method, path, route, status, duration_ms, domain, client_ip, user_agent, auth_strategy, user_id)
+       select now() - interval '400 days' + i * interval '1 second', 'o' || i, 'GET', '/old', '/old', 200, 1, '', '', '', 'api_key', 'u' from generate_series(1, 12000) as i`,
+    )
+    expect(await oldEntries(db, 399).run(new AbortController().signal)).toBe(12_000)
+    expect(await stored('/old')).toEqual([])
+    expect((await search({ ...window, limit: '5' })).length).toBe(5)
   })
 })
 

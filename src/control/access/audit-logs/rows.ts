@@ -1,27 +1,13 @@
 // The table of the audit log: written in batches, read newest first.
-import { sql, type RawBuilder, type SqlBool } from 'kysely'
+import { sql, type Insertable, type RawBuilder, type SqlBool } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import { PENDING, type AuditEntry } from '../../../http/audit.ts'
 import type { Db } from '../../../store/db.ts'
+import type { Tables } from '../../../store/tables.ts'
 import type { AuditLogEntry, Filter, Position } from './contract.ts'
 
 /** A row of the table, and of the buffer. A later version reads those of this one: columns that are added must be optional. */
-export interface AuditRow {
-  at: string
-  event_id: string
-  project_id: string | null
-  method: string
-  path: string
-  route: string
-  status: number
-  duration_ms: number
-  domain: string
-  client_ip: string
-  user_agent: string
-  auth_strategy: string
-  user_id: string
-  email: string | null
-}
+export type AuditRow = Omit<Insertable<Tables['audit_log']>, 'at'> & { at: string }
 
 /** What a credential is called in the log, and whose it is. */
 function userOf({ by }: AuditEntry): { strategy: string; id: string } {

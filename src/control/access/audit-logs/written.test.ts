@@ -4,9 +4,7 @@ import { around, asked, buffered, keyOf, lockTable, searchLog, tableText, writte
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { say } from '../../../../test/support/raw-http.ts'
 import { newId } from '../../../base/ids.ts'
-import { silentLog } from '../../../base/log.ts'
 import { PENDING } from '../../../http/audit.ts'
-import { connectDb } from '../../../store/db.ts'
 import { rowOf, storeRows } from './rows.ts'
 
 let cloud: FastCloud
@@ -38,33 +36,29 @@ test('a read is written when its answer arrives, and in the table within a secon
 })
 
 test('what is stored twice is one entry with its last result', async () => {
-  const db = connectDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
-  try {
-    const at = new Date()
-    const request = {
-      at,
-      by: { kind: 'session', id: 's' },
-      project: undefined,
-      method: 'POST',
-      route: '/twice',
-      durationMs: 1,
-      domain: '',
-      clientIp: '',
-      userAgent: '',
-    } as const
-    const rows = [rowOf({ ...request, path: '/twice/1', status: 201 }), rowOf({ ...request, path: '/twice/2', status: PENDING })]
-    const store = storeRows(db)
-    for (let i = 0; i < 2; i++) {
-      await store(rows)
-      await store([rows[0]!, { ...rows[1]!, status: 204, duration_ms: 7 }])
-    }
-    expect(await cloud.query("select path, status, duration_ms from audit_log where route = '/twice' order by path")).toEqual([
-      { path: '/twice/1', status: 201, duration_ms: 1 },
-      { path: '/twice/2', status: 204, duration_ms: 7 },
-    ])
-  } finally {
-    await db.destroy()
+  const { db } = cloud
+  const at = new Date()
+  const request = {
+    at,
+    by: { kind: 'session', id: 's' },
+    project: undefined,
+    method: 'POST',
+    route: '/twice',
+    durationMs: 1,
+    domain: '',
+    clientIp: '',
+    userAgent: '',
+  } as const
+  const rows = [rowOf({ ...request, path: '/twice/1', status: 201 }), rowOf({ ...request, path: '/twice/2', status: PENDING })]
+  const store = storeRows(db)
+  for (let i = 0; i < 2; i++) {
+    await store(rows)
+    await store([rows[0]!, { ...rows[1]!, status: 204, duration_ms: 7 }])
   }
+  expect(await cloud.query("select path, status, duration_ms from audit_log where route = '/twice' order by path")).toEqual([
+    { path: '/twice/1', status: 201, duration_ms: 1 },
+    { path: '/twice/2', status: 204, duration_ms: 7 },
+  ])
 })
 
 test('no secret that a caller shows is stored, wherever it is written', async () => {

@@ -1,11 +1,12 @@
 // What clients were allowed: grants and their tokens. Tables hold only the SHA-256 of a token. A grant ends with the key or the person that gave it.
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { sql, type Selectable } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import { fault } from '../../../http/fault.ts'
 import type { ByKey } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Tables } from '../../../store/tables.ts'
+import { hashOf } from '../keys.ts'
 import type { Person } from '../members/person.ts'
 import type { Rights } from '../rights.ts'
 
@@ -17,8 +18,6 @@ const MOST_GRANTS = 100
 const MOST_ACCESS = 10
 /** A client that has not got the answer may ask again at once. It is refused, but nothing is taken from it. */
 const AGAIN_SECONDS = 10
-
-const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest()
 
 const PREFIX = { code: 'cob_oc_', access: 'cob_at_', refresh: 'cob_rt_' } as const
 type Kind = keyof typeof PREFIX

@@ -3,9 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { endAll, share, startFastReplica, type FastReplica, type ReplicaCalls, type Shared } from '../../../../test/support/replicas.ts'
-import { silentLog } from '../../../base/log.ts'
 import { until } from '../../../base/wait.ts'
-import { openDb } from '../../../store/db.ts'
 import { calling, deploy } from '../../apps/invocations/deployed.suite.ts'
 import { makeCaps } from './limits.ts'
 import { DEFAULT_PROJECT } from './resolve.ts'
@@ -24,26 +22,22 @@ const running = async (calls: Calls) => ((await (await calls.fetch('/browsers?li
 
 test('that a project has no limit is asked for once in two seconds, however many callers there are, and nothing is counted', async () => {
   await using cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
-  const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
-  try {
-    let statements = 0
-    const counting = db.withPlugin({
-      transformQuery({ node }) {
-        statements++
-        return node
-      },
-      transformResult: async ({ result }) => result,
-    })
-    let counts = 0
-    const count = async () => ++counts
-    const caps = makeCaps(counting, { sessions: count, invocations: count })
-    for (let round = 0; round < 3; round++)
-      expect(await Promise.all(Array.from({ length: 50 }, () => caps.sessions(DEFAULT_PROJECT)))).toEqual(Array.from({ length: 50 }, () => undefined))
-    expect([await caps.invocations(DEFAULT_PROJECT), counts]).toEqual([undefined, 0])
-    expect(statements).toBe(1)
-  } finally {
-    await db.destroy()
-  }
+  const { db } = cloud
+  let statements = 0
+  const counting = db.withPlugin({
+    transformQuery({ node }) {
+      statements++
+      return node
+    },
+    transformResult: async ({ result }) => result,
+  })
+  let counts = 0
+  const count = async () => ++counts
+  const caps = makeCaps(counting, { sessions: count, invocations: count })
+  for (let round = 0; round < 3; round++)
+    expect(await Promise.all(Array.from({ length: 50 }, () => caps.sessions(DEFAULT_PROJECT)))).toEqual(Array.from({ length: 50 }, () => undefined))
+  expect([await caps.invocations(DEFAULT_PROJECT), counts]).toEqual([undefined, 0])
+  expect(statements).toBe(1)
 })
 
 describe('one service', () => {

@@ -1,29 +1,19 @@
 // Web sessions: what a cookie stands for. Their table holds only the SHA-256. A session ends with its key or person, when it expires, and by signing out.
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import { fault } from '../../../http/fault.ts'
 import type { ByKey } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
+import { hashOf } from '../keys.ts'
 import type { Person } from '../members/person.ts'
 import type { Rights } from '../rights.ts'
 
 /** Sessions of one key or person. The oldest end: whoever has the key cannot fill the table. */
 const MOST_SESSIONS = 100
 
-const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest()
-
 /** Who may have sessions: as {@link ByKey} or {@link Person}, but not an app's code. */
 export type Whose = { key: string } | { person: string }
-
-/** What the principal of a request is made of. */
-export interface SignIns {
-  /** Whose web session a cookie is. @throws 401 */
-  ofCookie(token: string): Promise<ByKey | Person>
-  /** Whether a bearer token is one of OAuth, and whose. @throws 401 */
-  isToken(token: string): boolean
-  ofToken(token: string): Promise<ByKey | Person>
-}
 
 export interface WebSessionsSettings {
   db: Db

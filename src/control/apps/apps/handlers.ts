@@ -1,6 +1,7 @@
 // Handlers of the Apps contract, from the versions and the deployments that they point at.
 import { known, type Handlers } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
+import { pageOf } from '../../../store/lists.ts'
 import { holds, isNamed } from '../../../store/names.ts'
 import type { apps } from './contract.ts'
 
@@ -23,17 +24,14 @@ export const appHandlers = (db: Db): Handlers<typeof apps> => ({
       .offset(offset)
       .limit(limit + 1)
       .execute()
-    return {
-      items: rows.slice(0, limit).map((row) => ({
-        id: row.id,
-        app_name: row.app_name,
-        version: row.version,
-        deployment: row.deployment_id,
-        region: row.region as 'aws.us-east-1a',
-        actions: row.actions.map(({ name }) => ({ name, input_schema: null, output_schema: null })),
-        env_vars: Object.fromEntries(row.env_keys.map((name) => [name, ''])),
-      })),
-      nextOffset: rows.length > limit ? offset + limit : undefined,
-    }
+    return pageOf(rows, { offset, limit }, (row) => ({
+      id: row.id,
+      app_name: row.app_name,
+      version: row.version,
+      deployment: row.deployment_id,
+      region: row.region as 'aws.us-east-1a',
+      actions: row.actions.map(({ name }) => ({ name, input_schema: null, output_schema: null })),
+      env_vars: Object.fromEntries(row.env_keys.map((name) => [name, ''])),
+    }))
   },
 })

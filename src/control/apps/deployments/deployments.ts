@@ -11,15 +11,17 @@ import { CodeUnavailable, type AppCode, type AppSandboxes } from '../../../insta
 import { isProjectGone, type Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import type { AppEvent, EventNotifier } from '../../../store/events.ts'
+import { pageOf } from '../../../store/lists.ts'
 import type { Objects } from '../../../store/objects.ts'
+import { Region } from '../apps/contract.ts'
 import { follow } from '../apps/follow.ts'
 import { mintDeploymentKey } from '../../access/keys.ts'
 import type { Rights } from '../../access/rights.ts'
 import { Builder } from './builder.ts'
 import { codeOf } from './code.ts'
 import type { Deployment, DeploymentEvent } from './contract.ts'
-import { makeEndings } from './endings.ts'
-import { MAX_ARCHIVE_BYTES, readDeploymentForm } from './form.ts'
+import { makeEndings, type Endings } from './endings.ts'
+import { MAX_ARCHIVE_BYTES, readDeploymentForm, type DeploymentForm } from './form.ts'
 import { deploymentLifecycle, moveDeletion, type DeploymentState } from './lifecycle.ts'
 import { archiveKey, findDeployment, listDeployments, record, type DeploymentFilter, type DeploymentRow, type Secrets } from './rows.ts'
 
@@ -64,74 +66,195 @@ export interface DeploymentsSettings {
   heartbeatMs?: number
 }
 
-export interface Deployments extends AsyncDisposable {
-  create(project: string, parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<Deployment>
-  get(project: string, id: string): Promise<Deployment>
-  list(project: string, filter: DeploymentFilter): Promise<Page<Deployment>>
-  delete(project: string, id: string): Promise<void>
-  follow(
-    project: string,
-    id: string,
-    since: Date | undefined,
-    lastEventId: string | string[] | undefined,
-    signal: AbortSignal,
-  ): Promise<AsyncIterable<DeploymentEvent>>
-  /** The variables of a deployment's code: the caller's own, and over them those of the service. */
-  environment(deploymentId: string): Promise<Record<string, string>>
-  /** The code of a running deployment. @throws CodeUnavailable */
-  code(deploymentId: string): Promise<AppCode>
-  /** Stops a superseded deployment when nothing runs on it any more. Call it at the end of every run; repeated calls are harmless. */
-  retire(deploymentId: string): Promise<void>
-  /** Looks after what another replica tells of: something to build, or a build (its deployment) that has to end. */
-  onNotice(toEnd: string | undefined): void
-  /** Begins to build, and to finish interrupted work. */
-  start(): void
-}
-
 /** Disposing ends the running build; the next start begins it again. */
-export function makeDeployments(settings: DeploymentsSettings): Deployments {
-  const { db, leases, notifier, objects, sealer, scope, gitBase, log, apiUrl } = settings
-  const stop = new AbortController()
-  let background: Promise<void> | undefined
-  const deletions = new Set<Promise<void>>()
+export class Deployments implements AsyncDisposable {
+  readonly #settings: DeploymentsSettings
+  readonly #builder: Builder
+  readonly #endings: Endings
+  readonly #stop = new AbortController()
+  #background: Promise<void> | undefined
+  readonly #deletions = new Set<Promise<void>>()
 
-  const secrets = (row: DeploymentRow): Secrets => {
-    if (row.secrets === null) throw new Error(`deployment ${row.id} has ended; its secrets are gone`)
-    return JSON.parse(sealer.open(row.secrets, row.id)) as Secrets
+  constructor(settings: DeploymentsSettings) {
+    this.#settings = settings
+    this.#builder = new Builder({
+      ...settings,
+      secrets: (row) => this.#secrets(row),
+      environment: (row) => this.#environment(row),
+      onFailed: (id) => this.#endings.clean(id),
+      onRunning: async (id, superseded) => {
+        settings.onRunning?.(id)
+        for (const old of superseded) await this.#endings.retire(old)
+      },
+    })
+    const endBuild = async (id: string) => {
+      if (!settings.leases.holds('builds')) settings.tellBuilder?.(id)
+      await this.#builder.end(id)
+    }
+    this.#endings = makeEndings({ ...settings, endBuild })
   }
-  const environment = (row: DeploymentRow): Record<string, string> => {
-    const { env, key } = secrets(row)
-    return { ...env, KERNEL_API_KEY: key, KERNEL_BASE_URL: apiUrl(), ENTRYPOINT_RELPATH: row.entrypoint_rel_path ?? '' }
-  }
-  const builder = new Builder({
-    ...settings,
-    secrets,
-    environment,
-    onFailed: (id) => endings.clean(id),
-    async onRunning(id, superseded) {
-      settings.onRunning?.(id)
-      for (const old of superseded) await endings.retire(old)
-    },
-  })
-  const endBuild = async (id: string) => {
-    if (!leases.holds('builds')) settings.tellBuilder?.(id)
-    await builder.end(id)
-  }
-  const endings = makeEndings({ ...settings, endBuild })
 
-  const find = async (project: string, id: string): Promise<DeploymentRow> => {
-    const row = await findDeployment(db, id)
+  async create(project: string, parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<Deployment> {
+    const { gitBase, log, maxArchiveBytes = MAX_ARCHIVE_BYTES, objects, unreachable } = this.#settings
+    const why = unreachable?.()
+    if (why !== undefined) throw fault.broken(why)
+    const id = newId()
+    const key = archiveKey(id)
+    await using opened = new AsyncDisposableStack()
+    // If this fails, the sweep of objects removes it later. Its error must not hide why the deployment was refused.
+    opened.defer(() => objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the archive of a refused deployment could not be removed yet')))
+    const form = await readDeploymentForm(parts, { objects, key, gitBase, maxArchiveBytes }, signal)
+    signal.throwIfAborted()
+    const row = await this.#insert(id, project, form).catch((error: unknown) => {
+      throw isProjectGone(error) ? fault.projectNotFound(project) : error
+    })
+    opened.move()
+    this.#builder.wake()
+    // As it was made: by now its build may have begun.
+    return record(row)
+  }
+
+  #insert(id: string, project: string, { archive, source, variables, ...form }: DeploymentForm): Promise<DeploymentRow> {
+    const { db, scope, sealer } = this.#settings
+    return db.transaction().execute(async (tx) => {
+      await tx
+        .insertInto('deployments')
+        .values({
+          id,
+          scope,
+          project_id: project,
+          state: 'queued',
+          app_version: form.version,
+          region: Region.value,
+          entrypoint_rel_path: form.entrypoint,
+          env_keys: JSON.stringify(Object.keys(variables)),
+          force: form.force,
+          archive: archive?.key ?? null,
+          source_type: source ? 'github' : 'file',
+          source_url: source?.url ?? null,
+          source_ref: source?.ref ?? null,
+          source_path: source?.path ?? null,
+          source_checksum: archive?.sha256 ?? null,
+        })
+        .execute()
+      const token = source?.auth?.token
+      const sealed: Secrets = { env: variables, key: await mintDeploymentKey(tx, id, project), ...(token && { token }) }
+      const made = tx
+        .updateTable('deployments')
+        .set({ secrets: sealer.seal(JSON.stringify(sealed), id) })
+        .where('id', '=', id)
+        .returningAll()
+      return (await made.executeTakeFirstOrThrow()) as DeploymentRow
+    })
+  }
+
+  async get(project: string, id: string): Promise<Deployment> {
+    return record(await this.#find(project, id))
+  }
+
+  async list(project: string, filter: DeploymentFilter): Promise<Page<Deployment>> {
+    return pageOf(await listDeployments(this.#settings.db, project, filter), filter, record)
+  }
+
+  async delete(project: string, id: string): Promise<void> {
+    const { db, log, scope } = this.#settings
+    await this.#find(project, id)
+    // The deletion is recorded first and in its own transaction. From here on the deployment is not listed, no build of it is released, and
+    // after a crash the deletion is finished.
+    if ((await moveDeletion(db, id, 'deleting', null, { deleted_at: sql`now()` })) === undefined) throw fault.notFound('deployment', id)
+    // From here on the caller's wish is fulfilled. What does not work now, as while the bucket is away, is repeated every minute.
+    // Another machine finds the record at its next check.
+    const finish = async () => {
+      if ((await findDeployment(db, id))?.scope === scope) await this.#endings.finishDeletion(id)
+    }
+    const finishing = finish().catch((err: unknown) => log.warn({ err, deployment: id }, 'a deletion could not be finished yet; it will be retried'))
+    this.#deletions.add(finishing)
+    void finishing.finally(() => this.#deletions.delete(finishing))
+    await resultWithin(FINISH_MS, finishing)
+  }
+
+  async follow(project: string, id: string, since: Date | undefined, lastEventId: string | string[] | undefined, signal: AbortSignal) {
+    const { db, heartbeatMs, notifier } = this.#settings
+    const { created_at } = await this.#find(project, id)
+    return follow<DeploymentEvent>({
+      db,
+      notifier,
+      source: { deployment: id },
+      since,
+      lastEventId,
+      signal,
+      initial: { state: 'queued', at: created_at },
+      isLast: (state) => deploymentLifecycle.isTerminal(state as DeploymentState),
+      show: (event) => this.#show(event),
+      ...(heartbeatMs !== undefined && { heartbeatMs }),
+    })
+  }
+
+  /** The variables of a deployment's code: the caller's own, and over them those of the service. */
+  async environment(deploymentId: string): Promise<Record<string, string>> {
+    return this.#environment(await this.#row(deploymentId))
+  }
+
+  /** The code of a running deployment. @throws CodeUnavailable */
+  async code(deploymentId: string): Promise<AppCode> {
+    const { code_key: key, code_bytes: bytes } = await this.#row(deploymentId)
+    if (key === null) throw new CodeUnavailable('the code of its deployment is gone; deploy it again')
+    return codeOf(this.#settings.objects, { key, bytes: bytes ?? 0 })
+  }
+
+  /** Stops a superseded deployment when nothing runs on it any more. Call it at the end of every run; repeated calls are harmless. */
+  retire(deploymentId: string): Promise<void> {
+    return this.#endings.retire(deploymentId)
+  }
+
+  /** Looks after what another replica tells of: something to build, or a build (its deployment) that has to end. */
+  onNotice(toEnd: string | undefined): void {
+    if (toEnd === undefined) this.#builder.notify()
+    else void this.#builder.end(toEnd).catch((err: unknown) => this.#settings.log.warn({ err, deployment: toEnd }, 'a build could not be ended yet'))
+  }
+
+  /** Begins to build, and to finish interrupted work. */
+  start(): void {
+    this.#builder.start()
+    this.#background ??= this.#lookAfter(this.#stop.signal).catch(() => {}) // ends only by its signal
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort(new Error('the service stops'))
+    await this.#builder.stop()
+    await this.#background
+    await Promise.all(this.#deletions)
+  }
+
+  #secrets({ id, secrets }: DeploymentRow): Secrets {
+    if (secrets === null) throw new Error(`deployment ${id} has ended; its secrets are gone`)
+    return JSON.parse(this.#settings.sealer.open(secrets, id)) as Secrets
+  }
+
+  #environment(row: DeploymentRow): Record<string, string> {
+    const { env, key } = this.#secrets(row)
+    return { ...env, KERNEL_API_KEY: key, KERNEL_BASE_URL: this.#settings.apiUrl(), ENTRYPOINT_RELPATH: row.entrypoint_rel_path ?? '' }
+  }
+
+  async #row(id: string): Promise<DeploymentRow> {
+    const row = await findDeployment(this.#settings.db, id)
+    if (!row) throw new Error(`there is no deployment ${id}`)
+    return row
+  }
+
+  async #find(project: string, id: string): Promise<DeploymentRow> {
+    const row = await findDeployment(this.#settings.db, id)
     if (row?.project_id !== project || row.deletion !== 'kept') throw fault.notFound('deployment', id)
     return row
   }
 
-  async function show(event: AppEvent): Promise<DeploymentEvent | undefined> {
+  async #show(event: AppEvent): Promise<DeploymentEvent | undefined> {
     const timestamp = event.at.toISOString()
     if (event.kind === 'log') return { event: 'log', message: event.line ?? '', timestamp }
     if (event.kind === 'app') return { event: 'app_version_summary', ...(event.data as object), timestamp } as DeploymentEvent
     if (event.kind === 'deletion') return undefined
-    const row = await findDeployment(db, event.deployment_id)
-    // The row as it was at the create: it may have changed since.
+    const row = await findDeployment(this.#settings.db, event.deployment_id)
+    // The row as it was then: it may have changed since.
     return (
       row && {
         event: 'deployment_state',
@@ -141,138 +264,12 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     )
   }
 
-  async function lookAfter(signal: AbortSignal): Promise<void> {
+  async #lookAfter(signal: AbortSignal): Promise<void> {
+    const { leases, log } = this.#settings
     const round = async () => {
-      if (leases.holds('deployments')) await endings.tidy().catch((err: unknown) => log.error({ err }, 'looking after deployments did not work'))
+      if (leases.holds('deployments')) await this.#endings.tidy().catch((err: unknown) => log.error({ err }, 'looking after deployments did not work'))
     }
     await round()
     for await (const _ of setInterval(TIDY_MS, undefined, { signal })) await round()
-  }
-
-  return {
-    async create(project, parts, signal) {
-      const why = settings.unreachable?.()
-      if (why !== undefined) throw fault.broken(why)
-      const id = newId()
-      const key = archiveKey(id)
-      await using opened = new AsyncDisposableStack()
-      // If this fails, the sweep of objects removes it later. Its error must not hide why the deployment was refused.
-      opened.defer(() => objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the archive of a refused deployment could not be removed yet')))
-      const form = await readDeploymentForm(parts, { objects, key, gitBase, maxArchiveBytes: settings.maxArchiveBytes ?? MAX_ARCHIVE_BYTES }, signal)
-      signal.throwIfAborted()
-      const { archive, source, variables } = form
-      const insert = db.transaction().execute(async (tx) => {
-        await tx
-          .insertInto('deployments')
-          .values({
-            id,
-            scope,
-            project_id: project,
-            state: 'queued',
-            app_version: form.version,
-            region: 'aws.us-east-1a',
-            entrypoint_rel_path: form.entrypoint,
-            env_keys: JSON.stringify(Object.keys(variables)),
-            force: form.force,
-            archive: archive?.key ?? null,
-            source_type: source ? 'github' : 'file',
-            source_url: source?.url ?? null,
-            source_ref: source?.ref ?? null,
-            source_path: source?.path ?? null,
-            source_checksum: archive?.sha256 ?? null,
-            status_reason: null,
-            app_name: null,
-            secrets: null,
-            finished_at: null,
-            deleted_at: null,
-          })
-          .execute()
-        const token = source?.auth?.token
-        const sealed: Secrets = { env: variables, key: await mintDeploymentKey(tx, id, project), ...(token && { token }) }
-        const made = tx
-          .updateTable('deployments')
-          .set({ secrets: sealer.seal(JSON.stringify(sealed), id) })
-          .where('id', '=', id)
-          .returningAll()
-        return (await made.executeTakeFirstOrThrow()) as DeploymentRow
-      })
-      const row = await insert.catch((error: unknown) => {
-        throw isProjectGone(error) ? fault.projectNotFound(project) : error
-      })
-      opened.move()
-      builder.wake()
-      // As it was made: by now its build may have begun.
-      return record(row)
-    },
-
-    get: async (project, id) => record(await find(project, id)),
-
-    async list(project, filter) {
-      const rows = await listDeployments(db, project, filter)
-      return { items: rows.slice(0, filter.limit).map(record), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
-    },
-
-    async delete(project, id) {
-      await find(project, id)
-      // The deletion is recorded first and in its own transaction. From here on the deployment is not listed, no build of it is released, and
-      // after a crash the deletion is finished.
-      if ((await moveDeletion(db, id, 'deleting', null, { deleted_at: sql`now()` })) === undefined) throw fault.notFound('deployment', id)
-      // From here on the caller's wish is fulfilled. What does not work now, as while the bucket is away, is repeated every minute.
-      // Another machine finds the record at its next check.
-      const finish = async () => {
-        if ((await findDeployment(db, id))?.scope === scope) await endings.finishDeletion(id)
-      }
-      const finishing = finish().catch((err: unknown) => log.warn({ err, deployment: id }, 'a deletion could not be finished yet; it will be retried'))
-      deletions.add(finishing)
-      void finishing.finally(() => deletions.delete(finishing))
-      await resultWithin(FINISH_MS, finishing)
-    },
-
-    async follow(project, id, since, lastEventId, signal) {
-      const { created_at } = await find(project, id)
-      return follow<DeploymentEvent>({
-        db,
-        notifier,
-        source: { deployment: id },
-        since,
-        lastEventId,
-        signal,
-        initial: { state: 'queued', at: created_at },
-        isLast: (state) => deploymentLifecycle.isTerminal(state as DeploymentState),
-        show,
-        ...(settings.heartbeatMs !== undefined && { heartbeatMs: settings.heartbeatMs }),
-      })
-    },
-
-    environment: async (deploymentId) => {
-      const row = await findDeployment(db, deploymentId)
-      if (!row) throw new Error(`there is no deployment ${deploymentId}`)
-      return environment(row)
-    },
-    async code(deploymentId) {
-      const columns = ['code_key', 'code_bytes'] as const
-      const row = await db.selectFrom('deployments').select(columns).where('id', '=', deploymentId).executeTakeFirst()
-      if (!row) throw new Error(`there is no deployment ${deploymentId}`)
-      if (row.code_key === null) throw new CodeUnavailable('the code of its deployment is gone; deploy it again')
-      return codeOf(objects, { key: row.code_key, bytes: row.code_bytes ?? 0 })
-    },
-    retire: (deploymentId) => endings.retire(deploymentId),
-
-    onNotice(toEnd) {
-      if (toEnd === undefined) builder.notify()
-      else void builder.end(toEnd).catch((err: unknown) => log.warn({ err, deployment: toEnd }, 'a build could not be ended yet'))
-    },
-
-    start() {
-      builder.start()
-      background ??= lookAfter(stop.signal).catch(() => {}) // ends only by its signal
-    },
-
-    async [Symbol.asyncDispose]() {
-      stop.abort(new Error('the service stops'))
-      await builder.stop()
-      await background
-      await Promise.all(deletions)
-    },
   }
 }

@@ -26,6 +26,8 @@ interface EndingSettings {
   endRuns: (id: string, reason: string) => Promise<void>
 }
 
+export type Endings = ReturnType<typeof makeEndings>
+
 export function makeEndings({ db, rights, objects, sandboxes, scope, log, endBuild, endRuns }: EndingSettings) {
   const cleaning = new Map<string, Promise<void>>()
   /** Removes the data of a failed or stopped deployment: code, archive, key, secrets. Repeated calls are harmless. */

@@ -4,6 +4,7 @@ import { checked, fault, type FieldProblem } from '../../../http/fault.ts'
 import { withoutNulls } from '../../../http/not-given.ts'
 import type { FormPart } from '../../../http/route.ts'
 import type { Objects, Stored } from '../../../store/objects.ts'
+import { Region } from '../apps/contract.ts'
 import { storeUpload } from '../../service/uploads.ts'
 import { entrypointProblem, gitSource, type GitSource } from './source.ts'
 import { parse, Variables } from './variables.ts'
@@ -11,7 +12,6 @@ import { parse, Variables } from './variables.ts'
 /** The largest archive. Its unpacked size is limited where it is built. */
 export const MAX_ARCHIVE_BYTES = 512 * 1024 * 1024
 const MAX_VERSION = 255
-const REGION = 'aws.us-east-1a'
 
 export interface DeploymentForm {
   /** For an archive: the object that holds it. */
@@ -77,7 +77,7 @@ export async function readDeploymentForm(parts: AsyncIterable<FormPart>, setting
   if (force !== 'true' && force !== 'false') complain('force', 'must be true or false')
   const version = texts.get('version') ?? 'latest'
   if (version.length > MAX_VERSION) complain('version', `must have 1 to ${MAX_VERSION} characters`)
-  if ((texts.get('region') ?? REGION) !== REGION) complain('region', `must be ${REGION}`)
+  if ((texts.get('region') ?? Region.value) !== Region.value) complain('region', `must be ${Region.value}`)
   const sourceText = texts.get('source')
   if (sourceText !== undefined && fields) complain('source', 'is given twice: as JSON and by its fields')
   const sent = sourceText === undefined ? fields : parse(sourceText)

@@ -7,7 +7,7 @@ import { defineModule, phases, question } from '../../module.ts'
 import { inside } from '../../service/addresses.ts'
 import { watched } from '../../sessions/browsers/watched.ts'
 import { deployments as contract } from './contract.ts'
-import { makeDeployments, type Deployments } from './deployments.ts'
+import { Deployments } from './deployments.ts'
 import { deploymentHandlers } from './handlers.ts'
 import { endedDeployments, oldLines } from './purge.ts'
 import { archiveObjects, codeObjects } from './rows.ts'
@@ -39,7 +39,7 @@ export const deployments = defineModule<Deployments>({
     const builds = `builds of ${scope}`
     /** The same for a build that has to end; its deployment follows. */
     const endBuild = 'end the build '
-    const deployments = makeDeployments({
+    const deployments = new Deployments({
       ...house,
       rights: house.of(apiKeys).rights,
       tellBuilder: (toEnd) => tell(toEnd === undefined ? builds : endBuild + toEnd),

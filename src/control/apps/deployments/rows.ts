@@ -1,6 +1,7 @@
 // The deployments' rows: their columns, what callers see of them, and the queries.
 import { sql, type NotNull, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../../store/db.ts'
+import { newest, type Paging } from '../../../store/lists.ts'
 import { holds, isNamed } from '../../../store/names.ts'
 import type { ObjectOwner } from '../../../store/sweep.ts'
 import type { Tables } from '../../../store/tables.ts'
@@ -46,12 +47,10 @@ export const withoutValues = (names: readonly string[]): Record<string, string> 
 export const findDeployment = async (db: Db, id: string): Promise<DeploymentRow | undefined> =>
   (await db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirst()) as unknown as DeploymentRow | undefined
 
-export interface DeploymentFilter {
+export interface DeploymentFilter extends Paging {
   app_name?: string | undefined
   app_version?: string | undefined
   query?: string | undefined
-  offset: number
-  limit: number
 }
 
 /** One deployment may have several apps. Its row names the first; its log names all of them. */
@@ -59,17 +58,12 @@ const hasApp = (matches: (name: string) => RawBuilder<SqlBool>): RawBuilder<SqlB
   select from (select data->>'app_name' as app_name from app_events where deployment_id = d.id and kind = 'app') found where ${matches('found.app_name')}))`
 
 /** One page of deployments, newest first, with one row more than `limit` when there are more. */
-export async function listDeployments(db: Db, project: string, { app_name, app_version, query, offset, limit }: DeploymentFilter): Promise<DeploymentRow[]> {
+export async function listDeployments(db: Db, project: string, { app_name, app_version, query, ...paging }: DeploymentFilter): Promise<DeploymentRow[]> {
   let select = db.selectFrom('deployments as d').selectAll('d').where('d.project_id', '=', project).where('d.deletion', '=', 'kept')
   if (app_name) select = select.where(hasApp((name) => isNamed(name, app_name)))
   if (app_version) select = select.where('d.app_version', '=', app_version)
   if (query) select = select.where((eb) => eb.or([eb('d.id', '=', query), hasApp((name) => holds(name, query))]))
-  return (await select
-    .orderBy('d.created_at', 'desc')
-    .orderBy('d.id')
-    .offset(offset)
-    .limit(limit + 1)
-    .execute()) as unknown as DeploymentRow[]
+  return (await select.$call(newest('d', paging)).execute()) as unknown as DeploymentRow[]
 }
 
 /** The next deployment of this scope to build, without those named: builds in progress first, then the queue. */

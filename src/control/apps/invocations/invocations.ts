@@ -6,6 +6,7 @@ import { hasMoreValues } from '../../../http/body.ts'
 import { Fault, fault } from '../../../http/fault.ts'
 import type { Page } from '../../../http/route.ts'
 import { isProjectGone, type Db } from '../../../store/db.ts'
+import { pageOf } from '../../../store/lists.ts'
 import { NoSeat } from '../../../store/seats.ts'
 import type { AppEvent, EventNotifier } from '../../../store/events.ts'
 import { follow } from '../apps/follow.ts'
@@ -52,58 +53,135 @@ export interface Asking {
   signal: AbortSignal
 }
 
-export interface Invocations {
-  /** Starts a run. For a run that is waited for, resolves with its end. @throws 400, 404, 413, 429 */
-  create(wanted: CreateInvocation, asking: Asking): Promise<Started>
-  /** Finds a run by its id or an unambiguous prefix. @throws 404; 400 when the prefix matches several */
-  find(project: string, idOrPrefix: string): Promise<InvocationRow>
-  list(project: string, filter: ListFilter): Promise<Page<Invocation>>
-  /** Ends a run. A run that has ended is returned unchanged. */
-  end(project: string, idOrPrefix: string, state: EndState, output: string | undefined): Promise<Invocation>
-  follow(
-    project: string,
-    idOrPrefix: string,
-    since: string | undefined,
-    lastEventId: string | string[] | undefined,
-    signal: AbortSignal,
-  ): Promise<AsyncIterable<FollowedEvent>>
-}
-
 type FollowedEvent =
   | { event: 'invocation_state'; invocation: Invocation; timestamp: string }
   | { event: 'log'; message: string; timestamp: string }
   | { event: 'sse_heartbeat'; timestamp: string }
 
-export function makeInvocations({ db, notifier, scope, runs, maxInvocations, syncLimitSeconds = SYNC_LIMIT_SECONDS }: InvocationsSettings): Invocations {
-  const refusals = new Refusals()
+export class Invocations {
+  readonly #settings: InvocationsSettings
+  readonly #syncLimitSeconds: number
+  readonly #refusals = new Refusals()
   /** Runs whose result callers wait for, and how many do. */
-  const awaited = new Map<string, number>()
-  const waitMs = syncLimitSeconds * 1000 + REMOVED_MS
+  readonly #awaited = new Map<string, number>()
+
+  constructor(settings: InvocationsSettings) {
+    this.#settings = settings
+    this.#syncLimitSeconds = settings.syncLimitSeconds ?? SYNC_LIMIT_SECONDS
+  }
+
+  /** Starts a run. For a run that is waited for, resolves with its end. @throws 400, 404, 413, 429 */
+  async create(wanted: CreateInvocation, asking: Asking): Promise<Started> {
+    checkPayload(wanted.payload)
+    const hash = requestHash(wanted)
+    const { caller, signal } = asking
+    const repeated = !wanted.isAsync && asking.isRepeated ? await this.#startedBy(caller, hash) : undefined
+    const run = repeated ? { id: repeated.id, ended: this.#settings.runs.ended(repeated, signal) } : await this.#start(wanted, hash, asking)
+    const { action_name } = wanted
+    if (wanted.isAsync) return { id: run.id, action_name, status: 'queued' }
+    // A caller that leaves ends its wait, not the run: clients that time out retry and want its result.
+    const { state, output, reason } = await this.#resultOf(run.id, run.ended, signal)
+    return { id: run.id, action_name, status: state, ...(output !== null && { output }), ...(reason !== null && { status_reason: reason }) }
+  }
+
+  /** Finds a run by its id or an unambiguous prefix. @throws 404; 400 when the prefix matches several */
+  async find(project: string, idOrPrefix: string): Promise<InvocationRow> {
+    const { db } = this.#settings
+    const whole = await findInvocation(db, idOrPrefix)
+    if (whole?.project_id === project) return whole
+    const begun = idOrPrefix.length >= MIN_PREFIX && /^[a-z][a-z0-9]{0,22}$/.test(idOrPrefix) ? await findByPrefix(db, project, idOrPrefix) : []
+    if (begun.length > 1) throw fault.field('id', `more than one invocation begins with "${idOrPrefix}"`)
+    if (begun.length === 0) throw fault.notFound('invocation', idOrPrefix)
+    return begun[0]!
+  }
+
+  async list(project: string, filter: ListFilter): Promise<Page<Invocation>> {
+    return pageOf(await listInvocations(this.#settings.db, project, filter), filter, present)
+  }
+
+  /** Ends a run. A run that has ended is returned unchanged. */
+  async end(project: string, idOrPrefix: string, state: EndState, output: string | undefined): Promise<Invocation> {
+    if (output !== undefined) checkSize('output', output)
+    const row = await this.find(project, idOrPrefix)
+    if (invocationLifecycle.isTerminal(row.state)) return present(row)
+    const reason = state === 'failed' ? 'it was stopped by a caller' : null
+    const ended = this.#settings.runs.end(row.id, { state, output: output ?? null, reason })
+    await within('a run to be removed', REMOVED_MS, ended).catch((error: unknown) => {
+      if (!(error instanceof WaitTimeout)) throw error
+    })
+    return present(await this.find(project, row.id))
+  }
+
+  async follow(project: string, idOrPrefix: string, since: string | undefined, lastEventId: string | string[] | undefined, signal: AbortSignal) {
+    const { db, notifier } = this.#settings
+    const row = await this.find(project, idOrPrefix)
+    const from = parseSince(since)
+    const show = async ({ kind, line, state, at }: AppEvent): Promise<FollowedEvent | undefined> => {
+      const timestamp = at.toISOString()
+      if (kind === 'log') return { event: 'log', message: line!, timestamp }
+      if (kind !== 'state') return undefined
+      const now = await findInvocation(db, row.id)
+      return now && { event: 'invocation_state', invocation: present(asOf(now, state as InvocationState)), timestamp }
+    }
+    return follow<FollowedEvent>({
+      db,
+      notifier,
+      source: { invocation: row.id, deployment: row.deployment_id },
+      since: from,
+      lastEventId,
+      signal,
+      initial: { state: 'queued', at: row.started_at },
+      isLast: (state) => invocationLifecycle.isTerminal(state as InvocationState),
+      show,
+    })
+  }
 
   /** The run that a retried request has started; undefined when it has started none. */
-  async function startedBy(caller: string, hash: Buffer): Promise<InvocationRow | undefined> {
+  async #startedBy(caller: string, hash: Buffer): Promise<InvocationRow | undefined> {
+    const { db } = this.#settings
     const equal = await findRepeated(db, caller, hash, REPEAT_SECONDS)
     // The client of a run that nobody waits for has given up its first request. It must not be taken for one whose equal request was refused: the
     // action would run twice.
-    const left = equal.find(({ id, finished_at }) => finished_at === null && !awaited.has(id))
-    if (!left && refusals.take(caller, hash)) return undefined
+    const left = equal.find(({ id, finished_at }) => finished_at === null && !this.#awaited.has(id))
+    if (!left && this.#refusals.take(caller, hash)) return undefined
     const found = left ?? equal[0]
     return found && findInvocation(db, found.id)
   }
 
-  async function resultOf(id: string, ended: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {
-    awaited.set(id, (awaited.get(id) ?? 0) + 1)
+  async #resultOf(id: string, ended: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {
+    this.#awaited.set(id, (this.#awaited.get(id) ?? 0) + 1)
     try {
-      return await within('the end of a run', waitMs, ended, signal)
+      return await within('the end of a run', this.#syncLimitSeconds * 1000 + REMOVED_MS, ended, signal)
     } finally {
-      const left = (awaited.get(id) ?? 1) - 1
-      if (left > 0) awaited.set(id, left)
-      else awaited.delete(id)
+      const left = (this.#awaited.get(id) ?? 1) - 1
+      if (left > 0) this.#awaited.set(id, left)
+      else this.#awaited.delete(id)
+    }
+  }
+
+  async #start(wanted: CreateInvocation, hash: Buffer, { caller, project, signal }: Asking): Promise<{ id: string; ended: Promise<Outcome> }> {
+    const { maxInvocations, runs } = this.#settings
+    if (runs.isStopping) throw serviceStops()
+    const full = (projectLimit?: number) => {
+      this.#refusals.add(caller, hash)
+      const whose = projectLimit === undefined ? 'the limit of this machine (COB_MAX_INVOCATIONS)' : 'the limit of this project (max_concurrent_invocations)'
+      return fault.tooMany(`${projectLimit ?? maxInvocations} runs are under way already, ${whose}`, FULL_RETRY_SECONDS)
+    }
+    signal.throwIfAborted()
+    const made = { ...wanted, id: newId(), project, timeoutSeconds: wanted.timeoutSeconds ?? this.#syncLimitSeconds, caller, requestHash: hash }
+    try {
+      const run = (await this.#begin(made)) ?? (await this.#missing(made)) ?? (await this.#begin(made))
+      if (!run) throw fault.unavailable('the app cannot be run by this service at the moment')
+      return run
+    } catch (error) {
+      if (isProjectGone(error)) throw fault.projectNotFound(project)
+      throw error instanceof NoSeat ? full(error.projectLimit) : error
     }
   }
 
   /** Begins a run if there is a seat and its app exists. @throws NoSeat */
-  async function begin(made: NewInvocation): Promise<{ id: string; ended: Promise<Outcome> } | undefined> {
+  async #begin(made: NewInvocation): Promise<{ id: string; ended: Promise<Outcome> } | undefined> {
+    const { scope, runs } = this.#settings
     const { made: row, leave } = await runs.seats.take(made.project, (tx) => insertQueued(tx, scope, runs.replica, made))
     try {
       return row && runs.begin(row)
@@ -113,102 +191,13 @@ export function makeInvocations({ db, notifier, scope, runs, maxInvocations, syn
   }
 
   /** @throws 404 naming which of app, version and action is missing; returns when all exist (by now). */
-  async function missing({ project, app_name, version, action_name }: NewInvocation): Promise<undefined> {
-    const versions = await versionsOf(db, project, app_name)
+  async #missing({ project, app_name, version, action_name }: NewInvocation): Promise<undefined> {
+    const versions = await versionsOf(this.#settings.db, project, app_name)
     if (versions.length === 0) throw fault.notFound('app', app_name)
     const found = versions.find((other) => other.version === version)
     if (!found) throw fault.notFound(`version of the app ${JSON.stringify(app_name)} named`, version)
     if (!found.actions.some(({ name }) => name === action_name))
       throw fault.notFound(`action of the app ${JSON.stringify(app_name)} (version ${JSON.stringify(version)}) named`, action_name)
-    return undefined
-  }
-
-  async function start(wanted: CreateInvocation, hash: Buffer, { caller, project, signal }: Asking): Promise<{ id: string; ended: Promise<Outcome> }> {
-    if (runs.isStopping) throw serviceStops()
-    const full = (projectLimit?: number) => {
-      refusals.add(caller, hash)
-      const whose = projectLimit === undefined ? 'the limit of this machine (COB_MAX_INVOCATIONS)' : 'the limit of this project (max_concurrent_invocations)'
-      return fault.tooMany(`${projectLimit ?? maxInvocations} runs are under way already, ${whose}`, FULL_RETRY_SECONDS)
-    }
-    const { isAsync, app_name, version, action_name, payload } = wanted
-    const timeoutSeconds = wanted.timeoutSeconds ?? syncLimitSeconds
-    signal.throwIfAborted()
-    const made = { id: newId(), project, app_name, version, action_name, payload, isAsync, timeoutSeconds, caller, requestHash: hash }
-    try {
-      const run = (await begin(made)) ?? (await missing(made)) ?? (await begin(made))
-      if (!run) throw fault.unavailable('the app cannot be run by this service at the moment')
-      return run
-    } catch (error) {
-      if (isProjectGone(error)) throw fault.projectNotFound(project)
-      throw error instanceof NoSeat ? full(error.projectLimit) : error
-    }
-  }
-
-  async function find(project: string, idOrPrefix: string): Promise<InvocationRow> {
-    const whole = await findInvocation(db, idOrPrefix)
-    if (whole?.project_id === project) return whole
-    const begun = idOrPrefix.length >= MIN_PREFIX && /^[a-z][a-z0-9]{0,22}$/.test(idOrPrefix) ? await findByPrefix(db, project, idOrPrefix) : []
-    if (begun.length > 1) throw fault.field('id', `more than one invocation begins with "${idOrPrefix}"`)
-    if (begun.length === 0) throw fault.notFound('invocation', idOrPrefix)
-    return begun[0]!
-  }
-
-  return {
-    async create(wanted, asking) {
-      checkPayload(wanted.payload)
-      const hash = requestHash(wanted)
-      const { caller, signal } = asking
-      const repeated = !wanted.isAsync && asking.isRepeated ? await startedBy(caller, hash) : undefined
-      const run = repeated ? { id: repeated.id, ended: runs.ended(repeated, signal) } : await start(wanted, hash, asking)
-      if (wanted.isAsync) return { id: run.id, action_name: wanted.action_name, status: 'queued' }
-      // A caller that leaves ends its wait, not the run: clients that time out retry and want its result.
-      const { state, output, reason } = await resultOf(run.id, run.ended, signal)
-      return {
-        id: run.id,
-        action_name: wanted.action_name,
-        status: state,
-        ...(output !== null && { output }),
-        ...(reason !== null && { status_reason: reason }),
-      }
-    },
-    find,
-    async list(project, filter) {
-      const rows = await listInvocations(db, project, filter)
-      return { items: rows.slice(0, filter.limit).map(present), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
-    },
-    async end(project, idOrPrefix, state, output) {
-      if (output !== undefined) checkSize('output', output)
-      const row = await find(project, idOrPrefix)
-      if (invocationLifecycle.isTerminal(row.state)) return present(row)
-      const reason = state === 'failed' ? 'it was stopped by a caller' : null
-      const ended = runs.end(row.id, { state, output: output ?? null, reason })
-      await within('a run to be removed', REMOVED_MS, ended).catch((error: unknown) => {
-        if (!(error instanceof WaitTimeout)) throw error
-      })
-      return present(await find(project, row.id))
-    },
-    async follow(project, idOrPrefix, since, lastEventId, signal) {
-      const row = await find(project, idOrPrefix)
-      const from = parseSince(since)
-      const show = async ({ kind, line, state, at }: AppEvent): Promise<FollowedEvent | undefined> => {
-        const timestamp = at.toISOString()
-        if (kind === 'log') return { event: 'log', message: line!, timestamp }
-        if (kind !== 'state') return undefined
-        const now = await findInvocation(db, row.id)
-        return now && { event: 'invocation_state', invocation: present(asOf(now, state as InvocationState)), timestamp }
-      }
-      return follow<FollowedEvent>({
-        db,
-        notifier,
-        source: { invocation: row.id, deployment: row.deployment_id },
-        since: from,
-        lastEventId,
-        signal,
-        initial: { state: 'queued', at: row.started_at },
-        isLast: (state) => invocationLifecycle.isTerminal(state as InvocationState),
-        show,
-      })
-    },
   }
 }
 

@@ -8,7 +8,7 @@ import { deployments, running } from '../deployments/module.ts'
 import { buildsInProgress } from '../deployments/rows.ts'
 import { invocations as contract } from './contract.ts'
 import { invocationHandlers } from './handlers.ts'
-import { makeInvocations } from './invocations.ts'
+import { Invocations } from './invocations.ts'
 import { endedRuns } from './purge.ts'
 import { countUnfinished } from './rows.ts'
 import { Runs } from './runs.ts'
@@ -39,7 +39,7 @@ export const invocations = defineModule({
       endBrowsers: (id) => rules.endOfInvocation(id),
       endBrowsersLeft: () => rules.endLeftByInvocations(),
     })
-    const invocations = makeInvocations({ db, notifier, scope, runs, maxInvocations: config.maxInvocations })
+    const invocations = new Invocations({ db, notifier, scope, runs, maxInvocations: config.maxInvocations })
     house.fill(running, { end: (id, reason) => runs.endAll(id, reason), begun: (id) => runs.prepare(id) })
     house.use({ [Symbol.dispose]: notifier.on('look', (text) => runs.onNotice(text)) })
     house.mount(contract, invocationHandlers(invocations, rules))

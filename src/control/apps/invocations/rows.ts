@@ -2,6 +2,7 @@
 import { sql, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
+import type { Paging } from '../../../store/lists.ts'
 import { holds, isNamed } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
 import { invocationLifecycle, type EndState, type InvocationState } from './lifecycle.ts'
@@ -91,7 +92,7 @@ export function outcomeOf(row: InvocationRow | undefined): Outcome | undefined {
   return invocationLifecycle.isTerminal(row.state) ? { state: row.state as EndState, output: row.output, reason: row.status_reason } : undefined
 }
 
-export interface ListFilter {
+export interface ListFilter extends Paging {
   app_name?: string | undefined
   action_name?: string | undefined
   version?: string | undefined
@@ -99,8 +100,6 @@ export interface ListFilter {
   status?: InvocationState | undefined
   since: Date | undefined
   query?: string | undefined
-  offset: number
-  limit: number
 }
 
 /** Characters of a payload or output in lists. A page of the largest ones would have half a gigabyte. */

@@ -1,15 +1,12 @@
 // Stores a runner's events: lines and the position after them, and the end of the run with its last lines, in one transaction.
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
-import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, type RunnerEvent } from '../../../runner/contract.ts'
+import { MAX_OUTPUT_BYTES, type RunnerEvent } from '../../../runner/contract.ts'
 import type { Db } from '../../../store/db.ts'
 import { appendEvents, logBytesOf, type NewEvent } from '../../../store/events.ts'
 import { moveInvocation } from './lifecycle.ts'
 import { LogBudget } from './log-budget.ts'
 import { positionOf, type Outcome } from './rows.ts'
 import type { Run } from './open-run.ts'
-
-/** Limit on a stored reason, in characters. */
-const MAX_REASON = 16 * 1024
 
 /** The row is not in the state that this writer left: another caller has ended the run, another replica follows it, or a write that seemed to fail was done. */
 export class Overtaken extends Error {}
@@ -18,20 +15,14 @@ export class Overtaken extends Error {}
 export const followedBy = (replica: string): RawBuilder<SqlBool> => sql<SqlBool>`replica = ${replica}`
 
 /**
- * Stores a batch of events for `replica`, which follows the run. Resolves with how the run ended when the batch has its end. Lines are stored before the end,
- * and none after it. When the row has moved, or has another follower, everything is rolled back. @throws Overtaken
+ * Stores a batch of storable events (runner-events.ts) for `replica`, which follows the run. Resolves with how the run ended when the batch has its end. Lines are
+ * stored before the end, and none after it. When the row has moved, or has another follower, everything is rolled back. @throws Overtaken
  */
-export async function writeDown(
-  db: Db,
-  run: Run,
-  events: readonly RunnerEvent[],
-  limits: LogLimits,
-  replica: string,
-  now = Date.now(),
-): Promise<Outcome | undefined> {
+export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[], limits: LogLimits, replica: string): Promise<Outcome | undefined> {
+  const now = Date.now()
   const last = events.at(-1)!
   const outcome = outcomeOf(last)
-  const lines = events.filter((event) => event.type === 'log').map((event): NewEvent => ({ kind: 'log', line: cut(event.line), at: timeOf(event.at, now) }))
+  const lines = events.filter((event) => event.type === 'log').map(({ line, at }): NewEvent => ({ kind: 'log', line, at }))
   const close = async (trx: Db): Promise<Outcome | undefined> => {
     if (!outcome) return undefined
     if (!(await moveInvocation(trx, run.id, outcome.state, outcome.reason, endColumns(outcome, last.seq), followedBy(replica)))) throw new Overtaken()
@@ -114,26 +105,11 @@ function outcomeOf(event: RunnerEvent): Outcome | undefined {
     case 'loaded':
       return failure('the runner built the app instead of running it')
     case 'failed':
-      return failure(plain(event.reason).slice(0, MAX_REASON))
+      return failure(event.reason)
     case 'result': {
-      if (event.output !== null && Buffer.byteLength(event.output) > MAX_OUTPUT_BYTES) return failure(`the output is larger than ${MAX_OUTPUT_BYTES} bytes`)
-      const output = event.output === null ? null : plain(event.output)
-      return event.ok
-        ? { state: 'succeeded', output, reason: null }
-        : { state: 'failed', output, reason: plain(event.reason ?? 'the action failed').slice(0, MAX_REASON) }
+      const { ok, output, reason } = event
+      if (output !== null && Buffer.byteLength(output) > MAX_OUTPUT_BYTES) return failure(`the output is larger than ${MAX_OUTPUT_BYTES} bytes`)
+      return ok ? { state: 'succeeded', output, reason: null } : { state: 'failed', output, reason: reason ?? 'the action failed' }
     }
   }
 }
-
-// Programs may print NUL, but Postgres text cannot hold it.
-const plain = (text: string): string => text.replaceAll('\0', '�')
-
-const cut = (line: string): string => (line.length > MAX_LOG_LINE ? line.slice(0, MAX_LOG_LINE) : line)
-
-/** The time of a line as its runner reports it, within a plausible range: readers that use `since` rely on it. */
-function timeOf(text: string, now: number): string {
-  const at = Date.parse(text)
-  return new Date(at > now - MAX_LATE_MS && at <= now ? at : now).toISOString()
-}
-/** Lines wait in the runner while the database is away, but no longer than a run can take. */
-const MAX_LATE_MS = 2 * 3_600_000

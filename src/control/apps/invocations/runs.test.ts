@@ -8,7 +8,7 @@ import type { Db } from '../../../store/db.ts'
 import { call } from '../../../http/client.ts'
 import { runner } from '../../../runner/contract.ts'
 import { CreateInvocation } from './contract.ts'
-import { makeInvocations } from './invocations.ts'
+import { Invocations } from './invocations.ts'
 import { Overtaken, writeRest } from './run-events.ts'
 import { HOST, startLab, type Lab } from './lab.suite.ts'
 import { Run } from './open-run.ts'
@@ -139,7 +139,7 @@ describe('the timeout of a run', () => {
 
   test('is 100 s for a synchronous caller, who then gets the failed run with the reason, like any other end', async () => {
     const deployment = await lab.deployment()
-    const invocations = makeInvocations({ db: lab.db, notifier: lab.notifier, scope: HOST, runs: lab.runs(), maxInvocations: 9, syncLimitSeconds: 1 })
+    const invocations = new Invocations({ db: lab.db, notifier: lab.notifier, scope: HOST, runs: lab.runs(), maxInvocations: 9, syncLimitSeconds: 1 })
     const wanted = CreateInvocation.parse({ app_name: `app-${deployment}`, version: 'latest', action_name: 'hang' })
     const asking = { caller: 'me', project: DEFAULT_PROJECT, isRepeated: false, signal }
     const first = invocations.create(wanted, asking)

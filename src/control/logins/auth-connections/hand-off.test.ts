@@ -1,5 +1,6 @@
 // Handing a login to a person: the code is used once, and its token opens this one login and nothing else.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { searchLog } from '../../../../test/support/audit-log.ts'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { makeSigner } from '../../../base/signed.ts'
@@ -73,6 +74,16 @@ describe('a code', () => {
     expect(entries).toContain('"auth_strategy":"login"')
     const rows = JSON.stringify(await cloud.query('select f::text as text from auth_flows f'))
     for (const secret of [code, jwt]) for (const text of [entries, rows]) expect(text).not.toContain(secret)
+  })
+
+  test('polls of its hosted page are not in the audit log; what the page submits, and a poll that is refused, are', async () => {
+    const { id, exchange } = await begin()
+    const jwt = await jwtOf(await exchange())
+    for (let poll = 0; poll < 3; poll++) expect((await as(jwt, `/auth/connections/${id}`)).status).toBe(200)
+    await as(jwt, `/auth/connections/${id}/submit`, { method: 'POST', body: '{}' })
+    expect((await as(jwt, `/auth/connections/${id}?nonsense=x`)).status).toBe(400)
+    const entries = (await searchLog(cloud, { search: id, auth_strategy: 'login' })).toReversed()
+    expect(entries.map(({ method, status }) => `${method} ${status}`)).toEqual(['POST 400', 'GET 400'])
   })
 })
 

@@ -7,7 +7,7 @@ import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cl
 import { newId } from '../../../base/ids.ts'
 import { silentLog, type Log } from '../../../base/log.ts'
 import { inBatches } from '../../../store/batches.ts'
-import { openDb, type Db } from '../../../store/db.ts'
+import type { Db } from '../../../store/db.ts'
 import { appendEvents, LINE_BYTES } from '../../../store/events.ts'
 import { endedSessions } from '../../sessions/browsers/purge.ts'
 import { endedDeployments, oldLines } from '../../apps/deployments/purge.ts'
@@ -24,8 +24,7 @@ const scope = new AsyncDisposableStack()
 // The service's own round after its start removes nothing that these tests make.
 beforeAll(async () => {
   cloud = scope.use(await startFastCloud({ COB_WARM_BROWSERS: '0', COB_KEEP_ENDED_DAYS: '3650' }))
-  db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
-  scope.defer(() => db.destroy())
+  db = cloud.db
   host = readFileSync(cloud.paths.hostId, 'utf8').trim()
 })
 afterAll(() => scope.disposeAsync())

@@ -3,9 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { searchLog } from '../../../../../test/support/audit-log.ts'
 import { ROLE, startExporting, type Exporting } from '../../../../../test/support/audit-exports.ts'
 import { newId } from '../../../../base/ids.ts'
-import { silentLog } from '../../../../base/log.ts'
 import { until } from '../../../../base/wait.ts'
-import { connectDb, type Db } from '../../../../store/db.ts'
 import type { AuditLogEntry } from '../contract.ts'
 import { oldExports } from '../purge.ts'
 import { rowOf, storeRows, type AuditRow } from '../rows.ts'
@@ -39,17 +37,9 @@ const got = async (at: Pick<ExportDestination, 'prefix'>, path: string) =>
 
 /** Stores rows as a replica does that brings them late. */
 async function store(...rows: AuditRow[]): Promise<void> {
-  await withDb((db) => storeRows(db)(rows))
+  await storeRows(it.cloud.db)(rows)
 }
 
-async function withDb(work: (db: Db) => Promise<unknown>): Promise<void> {
-  const db = connectDb({ host: it.cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
-  try {
-    await work(db)
-  } finally {
-    await db.destroy()
-  }
-}
 const row = (at: Date, status = 200): AuditRow =>
   rowOf({
     at,
@@ -200,7 +190,7 @@ test('what is left of deleted destinations is removed, and entries that are too 
   for (const { id } of [gone, kept]) for (const days of [1, 11]) await age(id, days)
   await it.remove(gone.id)
   const purge = async () => {
-    await withDb((db) => oldExports(db, 30, 10).run(new AbortController().signal))
+    await oldExports(it.cloud.db, 30, 10).run(new AbortController().signal)
     const left = await it.cloud.query<{ destination_id: string }>('select destination_id from audit_log_undelivered where destination_id in ($1, $2)', [
       gone.id,
       kept.id,
