@@ -16,11 +16,12 @@ import type { Browser } from './contract.ts'
 import { WARM_FIT_MS, type Fitter } from './fitter.ts'
 import type { Fleet } from './fleet.ts'
 import { BootFailed, PoolBootFailed } from './fleet/boots.ts'
+import { handOver } from './hand-over.ts'
 import type { OpenCalls } from './open-calls.ts'
 import { hasOldProfile, pooledBrowser, type Baseline, type Lease } from './pooled-rows.ts'
 import type { Present } from './present.ts'
 import type { BrowserRow } from './rows.ts'
-import { named } from './session-name.ts'
+import { named } from './refused.ts'
 import type { Chosen, SessionProfiles } from './session-profiles.ts'
 import type { Uses } from './standby.ts'
 
@@ -76,33 +77,6 @@ export interface PoolLeases {
 export function makePoolLeases({ db, fleet, fitter, profiles, present, activity, uses, calls, dismiss, stopRecordings, log }: PoolLeasesSettings): PoolLeases {
   const { at, fit, fitNew } = fitter
   const { lending } = fleet
-
-  /** Fits a browser to what its caller wants of it, and `show`s it. @throws when it does not take that; it is ended then */
-  async function begin(
-    row: BrowserRow,
-    lease: Lease,
-    profile: Chosen | undefined,
-    show: (row: BrowserRow) => Promise<Browser>,
-    signal: AbortSignal,
-  ): Promise<Browser> {
-    fleet.belongs(row)
-    using held = new DisposableStack()
-    held.defer(activity.hold(row.id))
-    held.defer(uses.hold(row.id))
-    try {
-      const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: lease.start_url === undefined, isUpdate: true }, signal))
-      const { telemetry } = row.options
-      // While it waited, nothing was captured.
-      const wanted = { ...(telemetry && { telemetry: fittedTelemetry(telemetry) }), ...(lease.start_url !== undefined && { start_url: lease.start_url }) }
-      await fitNew(row, wanted, signal, WARM_FIT_MS)
-      const shown = await show({ ...row, ...loaded })
-      signal.throwIfAborted()
-      return shown
-    } catch (error) {
-      await fleet.takeOut(row.id, 'abandoned')
-      throw error
-    }
-  }
 
   /** What a caller has changed and an update can change back. */
   function changedBack(row: BrowserRow, { options: before }: Baseline): Fit {
@@ -172,15 +146,17 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
           if (await lending.takeBack(row)) await putBack(row)
           signal.throwIfAborted()
         }
-        try {
-          const name = new Map([[pool.id, pool.name ?? undefined]])
-          return await begin(row, lease, profile, async (given) => (await present([given], origin, name))[0]!, signal)
-        } catch (error) {
-          if (signal.aborted || error instanceof Fault) throw error
-          if (error instanceof CallFailed && error.status === 400) throw fault.field('start_url', error.reason)
-          log.warn({ err: error, browser: row.id, pool: pool.id }, 'a browser of a pool did not accept its settings')
-          if (left === 1) throw new Unavailable('the browser did not accept its settings', RETRY_SECONDS, error, true)
+        const lent = row
+        const configured = async () => {
+          const loaded = profile && (await profiles.load(at(lent), profile, { keepTabs: lease.start_url === undefined, isUpdate: true }, signal))
+          const { telemetry } = lent.options
+          // While it waited, nothing was captured.
+          const wanted = { ...(telemetry && { telemetry: fittedTelemetry(telemetry) }), ...(lease.start_url !== undefined && { start_url: lease.start_url }) }
+          await fitNew(lent, wanted, signal, WARM_FIT_MS)
+          return (await present([{ ...lent, ...loaded }], origin, new Map([[pool.id, pool.name ?? undefined]])))[0]
         }
+        const browser = await handOver({ fleet, activity, uses, log }, lent, configured, () => left > 1, 'start_url', signal)
+        if (browser) return browser
       }
     },
     async release(pool, id, reuse) {
