@@ -4,6 +4,7 @@ import type { Log } from '../../../base/log.ts'
 import { fault } from '../../../http/fault.ts'
 import type { Page } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
+import { pageOf } from '../../../store/lists.ts'
 import { NoSeat } from '../../../store/seats.ts'
 import { browserRules, storedOptions, type Fitter } from '../browsers/fitter.ts'
 import type { Browser } from '../browsers/contract.ts'
@@ -74,19 +75,6 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
   const { db, scope, place, maxBrowsers, fleet, leases, lookUp, profiles } = settings
   const { lending } = fleet
 
-  const present = ({ id, name, size, config, chrome_policy: policy, resolved, ...row }: CountedPool): BrowserPool => ({
-    id,
-    ...(name !== null && { name }),
-    created_at: row.created_at.toISOString(),
-    region: place.region,
-    acquired_count: row.acquired,
-    available_count: row.available,
-    browser_pool_config: { size, ...(name !== null && { name }), ...config, ...(policy && { chrome_policy: policy }) },
-    extension_ids: [...resolved.extension_ids],
-    ...(resolved.profile_id !== undefined && { profile_id: resolved.profile_id }),
-    ...(row.problem !== null && { problem: row.problem }),
-  })
-
   /** What `query` finds of a pool. @throws 404 */
   async function found<T>(query: (db: Db, within: Within, idOrName: string) => Promise<T | undefined>, project: string, idOrName: string): Promise<T> {
     const row = await query(db, { scope, project }, idOrName)
@@ -95,7 +83,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
   }
 
   const shown = async (project: string, idOrName: string): Promise<BrowserPool> =>
-    present(await found((...asked) => countedPool(...asked, KEPT_POLICY), project, idOrName))
+    shownPool(await found((...asked) => countedPool(...asked, KEPT_POLICY), project, idOrName), place)
 
   /** @throws 400 when this service cannot make such browsers, or something that is named does not exist */
   async function resolve(project: string, config: WholeConfig): Promise<Resolved> {
@@ -152,8 +140,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
     },
     async list(project, { region, ...filter }) {
       if (region !== undefined && region !== place.region) return { items: [], nextOffset: undefined }
-      const rows = await listPools(db, { scope, project }, filter, KEPT_POLICY)
-      return { items: rows.slice(0, filter.limit).map(present), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+      return pageOf(await listPools(db, { scope, project }, filter, KEPT_POLICY), filter, (row) => shownPool(row, place))
     },
     get: shown,
     async update(project, idOrName, changes, signal) {
@@ -201,6 +188,20 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
     },
   }
 }
+
+/** What callers see of a pool. */
+const shownPool = ({ id, name, size, config, chrome_policy: policy, resolved, ...row }: CountedPool, { region }: Place): BrowserPool => ({
+  id,
+  ...(name !== null && { name }),
+  created_at: row.created_at.toISOString(),
+  region,
+  acquired_count: row.acquired,
+  available_count: row.available,
+  browser_pool_config: { size, ...(name !== null && { name }), ...config, ...(policy && { chrome_policy: policy }) },
+  extension_ids: [...resolved.extension_ids],
+  ...(resolved.profile_id !== undefined && { profile_id: resolved.profile_id }),
+  ...(row.problem !== null && { problem: row.problem }),
+})
 
 /** What the browsers of a pool capture. Its destination is the one that it has named, whatever that is called now. */
 function telemetryOf({ config: { telemetry }, resolved: { destination_id: id } }: Pick<PoolRow, 'config' | 'resolved'>): GivenTelemetry | undefined {
