@@ -193,7 +193,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   },
   {
     files: 'control/sessions/browser-pools/pools.ts',
-    may: 'control/sessions/browsers/{fitter,fleet,pool-leases,fleet/settings,options/look-up}.ts',
+    may: 'control/sessions/browsers/{fitter,fleet,pool-leases,refused,fleet/settings,options/look-up}.ts',
     why: 'the browsers of a pool are sessions: it says which, and browsers/ makes, lends and ends them',
   },
   {
@@ -205,6 +205,11 @@ const ARROWS: { files: string; may: string; why: string }[] = [
     files: 'control/sessions/{live,replays}/**',
     may: 'control/sessions/telemetry/{read,shown/*}.ts',
     why: 'the pages for people show events in the same form',
+  },
+  {
+    files: 'control/sessions/profiles/profiles.ts',
+    may: 'control/sessions/browsers/session-profiles.ts',
+    why: 'it implements what sessions need of profiles (types only)',
   },
   { files: 'control/*/*/**', may: 'control/sessions/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },
   {
