@@ -18,13 +18,10 @@ const LONG = [
   'src/control/logins/auth-connections/flows.ts makeFlows',
   'src/control/logins/credential-providers/providers.ts makeCredentialProviders',
   'src/control/logins/credentials/credentials.ts makeCredentials',
-  'src/control/sessions/browser-pools/pools.ts makeBrowserPools',
   'src/control/sessions/browsers/browsers.ts makeBrowsers',
-  'src/control/sessions/browsers/pool-leases.ts makePoolLeases',
   'src/control/sessions/browsers/session-proxies.ts makeSessionProxies',
   'src/control/sessions/browsers/standby.ts sleepWhenUnused',
   'src/control/sessions/profiles/profiles.ts makeProfiles',
-  'src/control/sessions/proxies/proxies.ts makeProxies',
   'src/control/sessions/telemetry/export/exporter.ts exportTelemetry',
   'src/control/sessions/telemetry/followers.ts makeFollowers',
   'src/instances/docker/docker.ts dockerEngine',
@@ -192,7 +189,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   },
   {
     files: 'control/sessions/browser-pools/pools.ts',
-    may: 'control/sessions/browsers/{fitter,fleet,pool-leases,fleet/settings,options/look-up}.ts',
+    may: 'control/sessions/browsers/{fitter,fleet,pool-leases,refused,fleet/settings,options/look-up}.ts',
     why: 'the browsers of a pool are sessions: it says which, and browsers/ makes, lends and ends them',
   },
   {
@@ -204,6 +201,11 @@ const ARROWS: { files: string; may: string; why: string }[] = [
     files: 'control/sessions/{live,replays}/**',
     may: 'control/sessions/telemetry/{read,shown/*}.ts',
     why: 'the pages for people show events in the same form',
+  },
+  {
+    files: 'control/sessions/profiles/profiles.ts',
+    may: 'control/sessions/browsers/session-profiles.ts',
+    why: 'it implements what sessions need of profiles (types only)',
   },
   { files: 'control/*/*/**', may: 'control/sessions/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },
   {

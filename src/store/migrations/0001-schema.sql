@@ -135,7 +135,7 @@ create table memberships (
 );
 create index memberships_project on memberships (project_id);
 
--- Someone signed in with a web browser: a person, or whoever has typed an API key.
+-- A login to the dashboard in a web browser: of a person, or with an API key.
 create table web_sessions (
   id text primary key,
   hash bytea not null unique,                     -- SHA-256 of the cookie
@@ -610,7 +610,7 @@ create table auth_connections (
   credential_id text references credentials (id) on delete set null,         -- a stored credential; or
   provider_id text references credential_providers (id) on delete set null,  -- a provider, and
   provider_path text,                             -- what to read there; null: the item for the domain
-  by_project_key boolean not null default true,   -- whoever chose credential and hosts had a key of one project: items are typed only where they are meant for
+  by_project_key boolean not null default true,   -- credential and hosts were chosen with a key of one project: an item is typed only at the hosts that it names
   proxy_id text,
   browser jsonb not null,                         -- {stealth, proxy_mode?, region?, telemetry?}: how its browsers are made
   status text not null default 'NEEDS_AUTH',

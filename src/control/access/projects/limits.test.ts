@@ -114,7 +114,10 @@ describe('one service', () => {
     expect([refused.status, Number(refused.headers.get('retry-after')) > 0, body]).toEqual([
       429,
       true,
-      { code: 'too_many_requests', message: 'this project runs 1 browsers already, its limit (max_concurrent_sessions)' },
+      {
+        code: 'too_many_requests',
+        message: 'this project may run 1 browsers (max_concurrent_sessions), and there is no room for 1 more; a pool counts with its whole size',
+      },
     ])
   })
 

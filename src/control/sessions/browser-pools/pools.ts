@@ -3,7 +3,8 @@ import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
 import { fault } from '../../../http/fault.ts'
 import type { Page } from '../../../http/route.ts'
-import { isDestinationGone, isDuplicate, isProjectGone, type Db } from '../../../store/db.ts'
+import type { Db } from '../../../store/db.ts'
+import { pageOf } from '../../../store/lists.ts'
 import { NoSeat } from '../../../store/seats.ts'
 import { browserRules, storedOptions, type Fitter } from '../browsers/fitter.ts'
 import type { Browser } from '../browsers/contract.ts'
@@ -13,6 +14,7 @@ import { KEPT_POLICY } from '../browsers/options/contract.ts'
 import type { LookUp } from '../browsers/options/look-up.ts'
 import type { Place, Region } from '../browsers/options/option/contract.ts'
 import { problemOf, type PoolLeases } from '../browsers/pool-leases.ts'
+import { named, seated } from '../browsers/refused.ts'
 import { refuseStart } from '../network/contract.ts'
 import type { Profiles } from '../profiles/profiles.ts'
 import { merged, saysSomething, telemetryProblem, type GivenTelemetry, type StoredTelemetry } from '../telemetry/contract.ts'
@@ -37,8 +39,6 @@ import {
 
 /** Tries to store a change that builds on what another caller is just changing. */
 const CHANGE_TRIES = 5
-/** Retry-After when the machine is full: a session may end at any moment. */
-const FULL_RETRY_SECONDS = 5
 /** Limit on what is said of a browser that could not be made, in characters. */
 const MAX_PROBLEM = 500
 
@@ -75,19 +75,6 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
   const { db, scope, place, maxBrowsers, fleet, leases, lookUp, profiles } = settings
   const { lending } = fleet
 
-  const present = ({ id, name, size, config, chrome_policy: policy, resolved, ...row }: CountedPool): BrowserPool => ({
-    id,
-    ...(name !== null && { name }),
-    created_at: row.created_at.toISOString(),
-    region: place.region,
-    acquired_count: row.acquired,
-    available_count: row.available,
-    browser_pool_config: { size, ...(name !== null && { name }), ...config, ...(policy && { chrome_policy: policy }) },
-    extension_ids: [...resolved.extension_ids],
-    ...(resolved.profile_id !== undefined && { profile_id: resolved.profile_id }),
-    ...(row.problem !== null && { problem: row.problem }),
-  })
-
   /** What `query` finds of a pool. @throws 404 */
   async function found<T>(query: (db: Db, within: Within, idOrName: string) => Promise<T | undefined>, project: string, idOrName: string): Promise<T> {
     const row = await query(db, { scope, project }, idOrName)
@@ -96,7 +83,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
   }
 
   const shown = async (project: string, idOrName: string): Promise<BrowserPool> =>
-    present(await found((...asked) => countedPool(...asked, KEPT_POLICY), project, idOrName))
+    shownPool(await found((...asked) => countedPool(...asked, KEPT_POLICY), project, idOrName), place)
 
   /** @throws 400 when this service cannot make such browsers, or something that is named does not exist */
   async function resolve(project: string, config: WholeConfig): Promise<Resolved> {
@@ -123,31 +110,22 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
     return merged(own, before) ?? null
   }
 
-  /** Does `work`, which gives a pool `more` seats. */
-  async function seated(
+  /** Makes a `change` that gives a pool `more` seats. */
+  async function store(
     project: string,
     name: string | null,
     size: number,
     more: number,
-    work: (db: Db) => Promise<boolean>,
+    change: (db: Db) => Promise<boolean>,
     signal: AbortSignal,
   ): Promise<boolean> {
     if (size > maxBrowsers) throw fault.field('size', `must be at most ${maxBrowsers}, the limit of this machine (COB_MAX_BROWSERS)`)
-    try {
-      return await fleet.seatPool(project, more, work, signal)
-    } catch (error) {
-      if (isDuplicate(error, 'browser_pools_name')) throw fault.conflict(`there is a browser pool named "${name}" already`)
-      if (isDestinationGone(error)) throw fault.field('telemetry.export.otlp.destination', 'has just been deleted')
-      if (isProjectGone(error)) throw fault.projectNotFound(project)
-      if (!(error instanceof NoSeat)) throw error
-      const { projectLimit: limit } = error
+    const work = fleet.seatPool(project, more, change, signal).catch((error: unknown) => {
+      const limit = error instanceof NoSeat ? error.projectLimit : undefined
       if (limit !== undefined && size > limit) throw fault.field('size', `must be at most ${limit}, the limit of this project (max_concurrent_sessions)`)
-      const [where, whose] = limit === undefined ? ['this machine', 'COB_MAX_BROWSERS'] : ['this project', 'max_concurrent_sessions']
-      throw fault.tooMany(
-        `${where} may run ${limit ?? maxBrowsers} browsers (${whose}); a pool counts with its whole size, and there is no room for ${more} more`,
-        FULL_RETRY_SECONDS,
-      )
-    }
+      throw error
+    })
+    return seated(project, more, maxBrowsers, named(name, work))
   }
 
   return {
@@ -156,14 +134,13 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       const resolved = await resolve(project, config)
       const id = newId()
       const row = { id, scope, project_id: project, name: name || null, size, ...split(config), resolved }
-      await seated(project, row.name, size, size, async (tx) => (await insertPool(tx, row), true), signal)
+      await store(project, row.name, size, size, async (tx) => (await insertPool(tx, row), true), signal)
       await lending.changed()
       return shown(project, id)
     },
     async list(project, { region, ...filter }) {
       if (region !== undefined && region !== place.region) return { items: [], nextOffset: undefined }
-      const rows = await listPools(db, { scope, project }, filter, KEPT_POLICY)
-      return { items: rows.slice(0, filter.limit).map(present), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+      return pageOf(await listPools(db, { scope, project }, filter, KEPT_POLICY), filter, (row) => shownPool(row, place))
     },
     get: shown,
     async update(project, idOrName, changes, signal) {
@@ -179,7 +156,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
         // After it has become smaller, callers may have more of its browsers than its size.
         const seats = Math.max(row.size, await poolSeats(db, id))
         const change = (tx: Db) => changePool(tx, id, row.generation, { name, size, ...split(config), resolved }, changes.discard_all_idle)
-        if (await seated(project, name, size, Math.max(0, size - seats), change, signal)) break
+        if (await store(project, name, size, Math.max(0, size - seats), change, signal)) break
       }
       await (changes.discard_all_idle ? lending.discardIdle(id) : lending.changed())
       return shown(project, id)
@@ -211,6 +188,20 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
     },
   }
 }
+
+/** What callers see of a pool. */
+const shownPool = ({ id, name, size, config, chrome_policy: policy, resolved, ...row }: CountedPool, { region }: Place): BrowserPool => ({
+  id,
+  ...(name !== null && { name }),
+  created_at: row.created_at.toISOString(),
+  region,
+  acquired_count: row.acquired,
+  available_count: row.available,
+  browser_pool_config: { size, ...(name !== null && { name }), ...config, ...(policy && { chrome_policy: policy }) },
+  extension_ids: [...resolved.extension_ids],
+  ...(resolved.profile_id !== undefined && { profile_id: resolved.profile_id }),
+  ...(row.problem !== null && { problem: row.problem }),
+})
 
 /** What the browsers of a pool capture. Its destination is the one that it has named, whatever that is called now. */
 function telemetryOf({ config: { telemetry }, resolved: { destination_id: id } }: Pick<PoolRow, 'config' | 'resolved'>): GivenTelemetry | undefined {

@@ -2,14 +2,10 @@
 import type { Fit } from '../../../agent/session/contract.ts'
 import { isId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
-import { RETRY_SECONDS, Unavailable } from '../../../base/unavailable.ts'
-import { CallFailed } from '../../../http/client.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
-import { Fault, fault } from '../../../http/fault.ts'
+import { fault } from '../../../http/fault.ts'
 import { calledBy, includes, roleOf, sessionOf, type Called, type LeasedSession, type Page, type Principal } from '../../../http/route.ts'
-import { isProjectGone, type Db } from '../../../store/db.ts'
-import { NoRoom } from '../../../instances/driver.ts'
-import { NoSeat } from '../../../store/seats.ts'
+import type { Db } from '../../../store/db.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
 import { browserRules as options, FIT_MS, storedOptions, WARM_FIT_MS, type Fitter } from './fitter.ts'
@@ -22,16 +18,14 @@ import { findBrowser, isUnfinished, leftByInvocations, listBrowsers, liveOfInvoc
 import type { Place, Refusal, Region } from './options/option/contract.ts'
 import type { Brought, LookUp } from './options/look-up.ts'
 import { makeChange } from './change.ts'
+import { handOver, unsettled } from './hand-over.ts'
 import type { OpenCalls } from './open-calls.ts'
 import type { Present } from './present.ts'
-import { named } from './session-name.ts'
+import { named, seated } from './refused.ts'
 import { withSave, type Chosen, type SessionProfiles } from './session-profiles.ts'
 import type { SessionProxies } from './session-proxies.ts'
 import type { Connection, Uses } from './standby.ts'
 import { Thumbnails, type Thumbnail } from './thumbnails.ts'
-
-/** Retry-After when the machine is full: a session may end at any moment. */
-const FULL_RETRY_SECONDS = 5
 
 /** Most calls and WebSockets of one session at the same time. Each uses descriptors of the service that other sessions need, too. */
 const MAX_CALLS = 256
@@ -89,9 +83,6 @@ export interface Browsers {
 
 /** Who may only look gets no token, and a live view to watch. */
 const accessOf = (by: Principal | undefined) => (by && !includes(roleOf(by), 'use') ? 'watch' : 'control')
-
-/** It is ended, so its caller may ask for another one. */
-const unsettled = (cause?: unknown): Unavailable => new Unavailable('the browser did not accept its settings', RETRY_SECONDS, cause, true)
 
 /** What is typed into the browser of a login is secret, to those as well who could read the page by its tools. */
 const closed = (id: string) => fault.conflict(`the browser "${id}" belongs to a login: its tools are closed; its live view shows it`)
@@ -188,21 +179,13 @@ export function makeBrowsers({
 
   /** A browser for a session; how it is, and whether it was ready before its caller asked. @throws 404 when the project has been deleted; 409 when the name is taken; 429 when there is no seat */
   async function obtain(ownership: Ownership, signal: AbortSignal): Promise<{ row: BrowserRow; state: ReadyState; warm: boolean }> {
-    try {
-      const { id, row, wasReady: warm } = await named(ownership.name, fleet.obtain(ownership, signal))
-      if (row) return { row, state: fleet.readyState(row), warm }
-      const booted = await liveById(id)
-      // It may have ended by itself since it came up.
-      if (!booted) throw new BootFailed(new Error(`browser ${id} ended as soon as it had started`))
-      return { row: booted, state: { viewport: ownership.options.viewport, fullscreen: false, stealth: false }, warm }
-    } catch (error) {
-      if (isProjectGone(error)) throw fault.projectNotFound(ownership.project)
-      if (error instanceof NoRoom) throw fault.tooMany(error.message, FULL_RETRY_SECONDS)
-      if (!(error instanceof NoSeat)) throw error
-      const { projectLimit: limit } = error
-      const [where, whose] = limit === undefined ? ['this machine', 'its limit (COB_MAX_BROWSERS)'] : ['this project', 'its limit (max_concurrent_sessions)']
-      throw fault.tooMany(`${where} runs ${limit ?? maxBrowsers} browsers already, ${whose}`, FULL_RETRY_SECONDS)
-    }
+    const obtained = seated(ownership.project, 1, maxBrowsers, fleet.obtain(ownership, signal))
+    const { id, row, wasReady: warm } = await named(ownership.name, obtained)
+    if (row) return { row, state: fleet.readyState(row), warm }
+    const booted = await liveById(id)
+    // It may have ended by itself since it came up.
+    if (!booted) throw new BootFailed(new Error(`browser ${id} ended as soon as it had started`))
+    return { row: booted, state: { viewport: ownership.options.viewport, fullscreen: false, stealth: false }, warm }
   }
 
   /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
@@ -215,30 +198,17 @@ export function makeBrowsers({
     signal: AbortSignal,
   ): Promise<BrowserRow | undefined> {
     const { row, state, warm } = await obtain(ownership, signal)
-    fleet.belongs(row)
-    const { release } = hold(row.id)
-    try {
-      const last = (rest: Fit, ms: number) => fitNew(row, rest, signal, ms)
-      const loaded = await configure(row, { wanted, brought, profile, state }, last, signal, warm ? warmFitMs : FIT_MS)
-      // Nobody would ever end a session whose caller left before it got the answer.
-      signal.throwIfAborted()
-      // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
-      await checkUnfinished(ownership.project, ownership.invocationId)
-      return { ...row, ...loaded }
-    } catch (error) {
-      await fleet.takeOut(row.id, 'abandoned')
-      if (signal.aborted || error instanceof Fault || error instanceof Unavailable) throw error
-      // The end of its run may end a browser during this call.
-      await checkUnfinished(ownership.project, ownership.invocationId)
-      // Something that the caller gave, and that only the browser can judge.
-      if (error instanceof CallFailed && error.status === 400) throw fault.field('', error.reason)
-      log.warn({ err: error, browser: row.id, warm }, 'a browser did not accept its settings')
-      // Only one that hangs: settings that a browser refuses would be refused by the next one as well.
-      if (warm && (error as Error).name === 'TimeoutError') return undefined
-      throw unsettled(error)
-    } finally {
-      release()
+    const last = (rest: Fit, ms: number) => fitNew(row, rest, signal, ms)
+    const configured = async () => {
+      try {
+        return { ...row, ...(await configure(row, { wanted, brought, profile, state }, last, signal, warm ? warmFitMs : FIT_MS)) }
+      } finally {
+        // The run may have ended before this browser belonged to it, and then has not ended this browser; or it has ended this browser during this call.
+        await checkUnfinished(ownership.project, ownership.invocationId)
+      }
     }
+    // Only one that hangs is replaced: settings that a browser refuses would be refused by the next one as well.
+    return handOver({ fleet, activity, uses, log }, row, configured, ({ name }) => warm && name === 'TimeoutError', '', signal)
   }
 
   const change = makeChange({

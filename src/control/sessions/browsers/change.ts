@@ -8,7 +8,7 @@ import type { UpdateBrowser } from './contract.ts'
 import type { browserRules, Fitter } from './fitter.ts'
 import type { Refusal } from './options/option/contract.ts'
 import { takeBackOptions, updateRunning, type BrowserOptions, type BrowserRow } from './rows.ts'
-import { named } from './session-name.ts'
+import { named } from './refused.ts'
 import { withSave, type SessionProfiles } from './session-profiles.ts'
 
 /** Tries to store a change that builds on what another replica is just changing. */

@@ -23,27 +23,31 @@ function interruptible(): { through: Db; away: (is: boolean) => void } {
 }
 
 describe('while the database is away', () => {
-  test.each(['warm', 'running'])('a %s browser that ends by itself is out of use, and is removed when the database is back', async (state) => {
-    const { through, away } = interruptible()
-    const { fleet, registry, received } = makeFleet(state === 'warm' ? 1 : 0, driver, through)
-    if (state === 'warm') fleet.refill()
-    else await fleet.start(owner(), signal)
-    const id = await until(
-      'the browser',
-      NOTICE_MS,
-      async () => (await db.selectFrom('browsers').selectAll().where('state', '=', state).executeTakeFirst())?.id,
-    )
-    away(true)
-    const [instance] = await adoptAll(driver)
-    await instance![Symbol.asyncDispose]()
-    await instance!.exited
-    expect(fleet.endpointOf(id)).toBeUndefined()
-    if (state === 'warm') expect(registry.claim(id)).toBe(false)
-    away(false)
-    await sweptAway(fleet, id)
-    expect([(await row(id)).end_reason, received, existsSync(paths.instance(id))]).toEqual(['crashed', [[id, 'crashed']], false])
-    if (state === 'warm') await until('another warm browser', NOTICE_MS, async () => (await warmIds()).length === 1)
-  })
+  test.each(['warm', 'running'])(
+    'a %s browser that ends by itself is out of use, is not counted as ready, and is removed when the database is back',
+    async (state) => {
+      const { through, away } = interruptible()
+      const { fleet, registry, received } = makeFleet(state === 'warm' ? 1 : 0, driver, through)
+      if (state === 'warm') fleet.refill()
+      else await fleet.start(owner(), signal)
+      const id = await until(
+        'the browser',
+        NOTICE_MS,
+        async () => (await db.selectFrom('browsers').selectAll().where('state', '=', state).executeTakeFirst())?.id,
+      )
+      expect(registry.ready).toBe(state === 'warm' ? 1 : 0)
+      away(true)
+      const [instance] = await adoptAll(driver)
+      await instance![Symbol.asyncDispose]()
+      await instance!.exited
+      expect([fleet.endpointOf(id), registry.ready]).toEqual([undefined, 0])
+      if (state === 'warm') expect(registry.claim(id)).toBe(false)
+      away(false)
+      await sweptAway(fleet, id)
+      expect([(await row(id)).end_reason, received, existsSync(paths.instance(id))]).toEqual(['crashed', [[id, 'crashed']], false])
+      if (state === 'warm') await until('another warm browser', NOTICE_MS, async () => (await warmIds()).length === 1)
+    },
+  )
 
   test('a start that fails keeps no name', async () => {
     const { through, away } = interruptible()

@@ -275,18 +275,6 @@ describe('after a crash, the next service', () => {
 })
 
 describe('warm browsers', () => {
-  test('are kept at their configured number', async () => {
-    const { fleet } = makeFleet(2)
-    fleet.refill()
-    await until('two warm browsers', NOTICE_MS, async () => (await warmIds()).length === 2)
-    const [taken] = await warmIds()
-    await fleet.end(taken!, 'deleted')
-    fleet.refill()
-    await until('two warm browsers again', NOTICE_MS, async () => (await warmIds()).length === 2)
-    expect(await runningIds()).toEqual((await warmIds()).toSorted())
-    await fleet.stop()
-  })
-
   test('are there, and the service knows it, although the database did not confirm the record of one', async () => {
     const writes = new WeakSet<object>()
     let isLost = false

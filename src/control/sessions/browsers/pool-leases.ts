@@ -1,7 +1,6 @@
 // Who has a browser of a pool, and for how long: getting one, and giving it back as the pool has made it.
 import { isDeepStrictEqual } from 'node:util'
 import { session, type Fit } from '../../../agent/session/contract.ts'
-import type { Log } from '../../../base/log.ts'
 import { RETRY_SECONDS, Unavailable } from '../../../base/unavailable.ts'
 import { until, within } from '../../../base/wait.ts'
 import { call, CallFailed } from '../../../http/client.ts'
@@ -11,18 +10,17 @@ import type { LeasedSession } from '../../../http/route.ts'
 import { NoRoom } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
 import { fittedTelemetry } from '../telemetry/contract.ts'
-import type { Activity } from './activity.ts'
 import type { Browser } from './contract.ts'
 import { WARM_FIT_MS, type Fitter } from './fitter.ts'
 import type { Fleet } from './fleet.ts'
 import { BootFailed, PoolBootFailed } from './fleet/boots.ts'
+import { handOver, type HandOver } from './hand-over.ts'
 import type { OpenCalls } from './open-calls.ts'
 import { hasOldProfile, pooledBrowser, type Baseline, type Lease } from './pooled-rows.ts'
 import type { Present } from './present.ts'
 import type { BrowserRow } from './rows.ts'
-import { named } from './session-name.ts'
+import { named } from './refused.ts'
 import type { Chosen, SessionProfiles } from './session-profiles.ts'
-import type { Uses } from './standby.ts'
 
 const NOT_STARTED = 'a browser could not be started; the log of the service says why'
 
@@ -41,20 +39,17 @@ const NOTICE_MS = 1_000
 /** Tries to lend a browser whose settings hang. */
 const LEND_TRIES = 2
 
-interface PoolLeasesSettings {
+interface PoolLeasesSettings extends HandOver {
   db: Db
   fleet: Fleet
   fitter: Fitter
   profiles: SessionProfiles
   present: Present
-  activity: Activity
-  uses: Uses
   calls: OpenCalls
   /** Ends the calls and connections of a caller, here and at other replicas. Does not wait for their ends. */
   dismiss: (session: LeasedSession) => Promise<void>
   /** Ends the recordings of a session. @throws when that does not work */
   stopRecordings: (session: { id: string; endpoint: Endpoint }) => Promise<void>
-  log: Log
 }
 
 /** A pool, as far as its callers' browsers depend on it. */
@@ -73,36 +68,10 @@ export interface PoolLeases {
   release(pool: Pool, id: string, reuse: boolean): Promise<void>
 }
 
-export function makePoolLeases({ db, fleet, fitter, profiles, present, activity, uses, calls, dismiss, stopRecordings, log }: PoolLeasesSettings): PoolLeases {
+export function makePoolLeases(settings: PoolLeasesSettings): PoolLeases {
+  const { db, fleet, fitter, profiles, present, activity, uses, calls, dismiss, stopRecordings, log } = settings
   const { at, fit, fitNew } = fitter
   const { lending } = fleet
-
-  /** Fits a browser to what its caller wants of it, and `show`s it. @throws when it does not take that; it is ended then */
-  async function begin(
-    row: BrowserRow,
-    lease: Lease,
-    profile: Chosen | undefined,
-    show: (row: BrowserRow) => Promise<Browser>,
-    signal: AbortSignal,
-  ): Promise<Browser> {
-    fleet.belongs(row)
-    using held = new DisposableStack()
-    held.defer(activity.hold(row.id))
-    held.defer(uses.hold(row.id))
-    try {
-      const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: lease.start_url === undefined, isUpdate: true }, signal))
-      const { telemetry } = row.options
-      // While it waited, nothing was captured.
-      const wanted = { ...(telemetry && { telemetry: fittedTelemetry(telemetry) }), ...(lease.start_url !== undefined && { start_url: lease.start_url }) }
-      await fitNew(row, wanted, signal, WARM_FIT_MS)
-      const shown = await show({ ...row, ...loaded })
-      signal.throwIfAborted()
-      return shown
-    } catch (error) {
-      await fleet.takeOut(row.id, 'abandoned')
-      throw error
-    }
-  }
 
   /** What a caller has changed and an update can change back. */
   function changedBack(row: BrowserRow, { options: before }: Baseline): Fit {
@@ -172,15 +141,17 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
           if (await lending.takeBack(row)) await putBack(row)
           signal.throwIfAborted()
         }
-        try {
-          const name = new Map([[pool.id, pool.name ?? undefined]])
-          return await begin(row, lease, profile, async (given) => (await present([given], origin, name))[0]!, signal)
-        } catch (error) {
-          if (signal.aborted || error instanceof Fault) throw error
-          if (error instanceof CallFailed && error.status === 400) throw fault.field('start_url', error.reason)
-          log.warn({ err: error, browser: row.id, pool: pool.id }, 'a browser of a pool did not accept its settings')
-          if (left === 1) throw new Unavailable('the browser did not accept its settings', RETRY_SECONDS, error, true)
+        const lent = row
+        const configured = async () => {
+          const loaded = profile && (await profiles.load(at(lent), profile, { keepTabs: lease.start_url === undefined, isUpdate: true }, signal))
+          const { telemetry } = lent.options
+          // While it waited, nothing was captured.
+          const wanted = { ...(telemetry && { telemetry: fittedTelemetry(telemetry) }), ...(lease.start_url !== undefined && { start_url: lease.start_url }) }
+          await fitNew(lent, wanted, signal, WARM_FIT_MS)
+          return (await present([{ ...lent, ...loaded }], origin, new Map([[pool.id, pool.name ?? undefined]])))[0]
         }
+        const browser = await handOver(settings, lent, configured, () => left > 1, 'start_url', signal)
+        if (browser) return browser
       }
     },
     async release(pool, id, reuse) {

@@ -120,16 +120,23 @@ describe('a session', () => {
 })
 
 describe('extensions for a running session', () => {
-  const form = (parts: [string, string | Uint8Array][]) => {
+  type Part = [name: string, value: string | Uint8Array]
+  const form = (parts: Part[]) => {
     const made = new FormData()
     for (const [name, value] of parts)
       made.append(name, typeof value === 'string' ? value : new Blob([new Uint8Array(value)]), ...(typeof value === 'string' ? [] : ['x.zip']))
     return made
   }
-  const send = (id: string, parts: [string, string | Uint8Array][]) => cloud.fetch(`/browsers/${id}/extensions`, { method: 'POST', body: form(parts) })
+  const send = (id: string, parts: Part[]) => cloud.fetch(`/browsers/${id}/extensions`, { method: 'POST', body: form(parts) })
   const zip = extensionZip({ 'a.js': '1' })
+  /** The parts of extensions by their names, as the TypeScript SDK sends them. */
+  const named = (archives: Record<string, string | Uint8Array>): Part[] =>
+    Object.entries(archives).flatMap(([name, archive], at): Part[] => [
+      [`extensions[${at}][name]`, name],
+      [`extensions[${at}][zip_file]`, archive],
+    ])
 
-  test.each<[string, [string, string | Uint8Array][]]>([
+  test.each<[string, Part[]]>([
     [
       'as the TypeScript SDK sends them',
       [
@@ -174,101 +181,34 @@ describe('extensions for a running session', () => {
     expect(readFileSync(join(folder(id), 'b', 'a.js'), 'utf8')).toBe('1')
   })
 
-  test.each<[string, [string, string | Uint8Array][], number, string]>([
+  test.each<[string, Part[], number, string]>([
     ['nothing', [], 400, 'extensions: at least one extension is required'],
     ['no name', [['extensions[0][zip_file]', zip]], 400, 'extensions[0][name]: is required'],
     ['no archive', [['extensions[0][name]', 'a']], 400, 'extensions[0][zip_file]: is required'],
     ['an archive that is text', [['extensions[0][zip_file]', 'x']], 400, 'extensions[0][zip_file]: must be a file'],
-    [
-      'a name that leads out',
-      [
-        ['extensions[0][name]', '..'],
-        ['extensions[0][zip_file]', zip],
-      ],
-      400,
-      'extensions[0][name]: is reserved',
-    ],
-    [
-      'a path as a name',
-      [
-        ['extensions[0][name]', 'a/b'],
-        ['extensions[0][zip_file]', zip],
-      ],
-      400,
-      'extensions[0][name]: must have 1 to 255',
-    ],
+    ['a name that leads out', named({ '..': zip }), 400, 'extensions[0][name]: is reserved'],
+    ['a path as a name', named({ 'a/b': zip }), 400, 'extensions[0][name]: must have 1 to 255'],
     ['an unknown part', [['extensions[0][zip]', zip]], 400, 'extensions[0][zip]: there is no such part'],
-    [
-      'one name twice',
-      [
-        ['extensions[0][name]', 'a'],
-        ['extensions[0][zip_file]', zip],
-        ['extensions[1][name]', 'a'],
-        ['extensions[1][zip_file]', zip],
-      ],
-      400,
-      'extensions[1][name]: is also the name',
-    ],
-    [
-      'a good one and a bad one',
-      [
-        ['extensions[0][name]', 'a'],
-        ['extensions[0][zip_file]', zip],
-        ['extensions[1][name]', 'b'],
-        ['extensions[1][zip_file]', Buffer.from('x')],
-      ],
-      400,
-      'extensions[1][zip_file]: is not a zip',
-    ],
-    [
-      'a name that is in use',
-      [
-        ['extensions[0][name]', 'new'],
-        ['extensions[0][zip_file]', zip],
-        ['extensions[1][name]', 'there'],
-        ['extensions[1][zip_file]', zip],
-      ],
-      400,
-      'extensions[1][name]: exists already',
-    ],
+    ['one name twice', [...named({ a: zip }), ['extensions[1][name]', 'a'], ['extensions[1][zip_file]', zip]], 400, 'extensions[1][name]: is also the name'],
+    ['a good one and a bad one', named({ a: zip, b: Buffer.from('x') }), 400, 'extensions[1][zip_file]: is not a zip'],
+    ['a name that is in use', named({ new: zip, there: zip }), 400, 'extensions[1][name]: exists already'],
     [
       'one of manifest version 2',
-      [
-        ['extensions[0][name]', 'a'],
-        ['extensions[0][zip_file]', extensionZip({}, { ...MANIFEST, manifest_version: 2 })],
-      ],
+      named({ a: extensionZip({}, { ...MANIFEST, manifest_version: 2 }) }),
       400,
       'extensions[0][zip_file]: has a manifest.json with manifest_version 2',
     ],
     [
       'one that a policy installs, whose .crx is none',
-      [
-        ['extensions[0][name]', 'a'],
-        ['extensions[0][zip_file]', extensionZip({ 'update.xml': '', 'a.crx': '' })],
-      ],
+      named({ a: extensionZip({ 'update.xml': '', 'a.crx': '' }) }),
       400,
       'extensions[0][zip_file]: has a .crx file that is not a CRX file',
     ],
-    [
-      'one that is too large',
-      [
-        ['extensions[0][name]', 'a'],
-        ['extensions[0][zip_file]', Buffer.alloc(50 * 1024 * 1024 + 1)],
-      ],
-      413,
-      'the body is larger than 52428800 bytes',
-    ],
-    ['21 of them', Array.from({ length: 21 }, (_, at): [string, string] => [`extensions[${at}][name]`, `a${at}`]), 400, 'extensions: at most 20 at once'],
+    ['one that is too large', named({ a: Buffer.alloc(50 * 1024 * 1024 + 1) }), 413, 'the body is larger than 52428800 bytes'],
+    ['21 of them', Array.from({ length: 21 }, (_, at): Part => [`extensions[${at}][name]`, `a${at}`]), 400, 'extensions: at most 20 at once'],
   ])('with %s are refused, and nothing of them is left', async (_, parts, status, message) => {
     const { session_id: id } = await cloud.create()
-    expect(
-      (
-        await send(id, [
-          ['extensions[0][name]', 'there'],
-          ['extensions[0][zip_file]', zip],
-        ])
-      ).status,
-    ).toBe(201)
+    expect((await send(id, named({ there: zip }))).status).toBe(201)
     writeFileSync(join(folder(id), 'there', 'own.txt'), 'kept')
     const [found, said] = await refusal(await send(id, parts))
     expect([found, said.slice(0, message.length)]).toEqual([status, message])
@@ -278,12 +218,7 @@ describe('extensions for a running session', () => {
 
   test('of one name, sent at the same time: one of them is taken whole', async () => {
     const { session_id: id } = await cloud.create()
-    const some = Array.from({ length: 5 }, (_, at) =>
-      send(id, [
-        ['extensions[0][name]', 'race'],
-        ['extensions[0][zip_file]', extensionZip({ 'a.js': String(at) })],
-      ]),
-    )
+    const some = Array.from({ length: 5 }, (_, at) => send(id, named({ race: extensionZip({ 'a.js': String(at) }) })))
     const statuses = (await Promise.all(some)).map(({ status }) => status)
     expect(statuses.toSorted()).toEqual([201, 400, 400, 400, 400])
     expect(list(id)).toEqual(['race'])
@@ -294,10 +229,7 @@ describe('extensions for a running session', () => {
     const [mine, other] = [await cloud.create(), await cloud.create()]
     const token = new URL(mine.cdp_ws_url).searchParams.get('jwt')!
     const load = async (id: string) => {
-      const body = form([
-        ['extensions[0][name]', 'mine'],
-        ['extensions[0][zip_file]', zip],
-      ])
+      const body = form(named({ mine: zip }))
       return (await fetch(`${cloud.url}/browsers/${id}/extensions?jwt=${token}`, { method: 'POST', body })).status
     }
     expect(await load(other.session_id)).toBe(401)

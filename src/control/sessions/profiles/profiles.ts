@@ -13,7 +13,8 @@ import { isDuplicate, isProjectGone, type Db } from '../../../store/db.ts'
 import { pageOf, type Asked } from '../../../store/lists.ts'
 import { byIdOrName } from '../../../store/names.ts'
 import { measured, type Objects } from '../../../store/objects.ts'
-import { Name, type Profile, type Selected, type SessionProfile, type Version } from './contract.ts'
+import type { Chosen, SessionProfiles } from '../browsers/session-profiles.ts'
+import { Name, type Profile, type Selected, type Version } from './contract.ts'
 import {
   attachProfile,
   changeSave,
@@ -55,21 +56,8 @@ interface ProfilesSettings {
   log: Log
 }
 
-/** A session as this group sees it. */
-interface Session {
-  id: string
-  /** Which caller of its pool has it. */
-  lease: number
-  endpoint: Endpoint
-}
-
-interface Chosen {
-  id: string
-  called: string
-  save: boolean
-}
-
-export interface Profiles {
+/** Also what sessions need of profiles. */
+export interface Profiles extends SessionProfiles {
   create(project: string, name: string | undefined): Promise<Profile>
   /** The id of the profile of this name, which is made when there is none. @throws 400 naming `field` for a name that no profile may have */
   idOfNamed(project: string, name: string, field: string): Promise<string>
@@ -82,16 +70,6 @@ export interface Profiles {
   restore(project: string, idOrName: string, versionId: string): Promise<Profile>
   /** The profile that an option names, as it is now. @throws 400 when there is none */
   chosen(project: string, given: Pick<Selected, 'id' | 'name'>): Promise<Pick<Chosen, 'id' | 'called'>>
-  // The rest is what sessions need (browsers/session-profiles.ts).
-  choose(project: string, given: Selected | undefined, signal: AbortSignal): Promise<Chosen | undefined>
-  load(
-    session: Session,
-    chosen: Chosen,
-    how: { keepTabs: boolean; isUpdate: boolean },
-    signal: AbortSignal,
-  ): Promise<{ profile_id: string; profile_save: boolean; profile_base: number }>
-  changeSave(session: Session, save: boolean): Promise<{ profile_save: boolean }>
-  shown(rows: readonly { profile_id: string | null }[]): Promise<Map<string, SessionProfile>>
 }
 
 export function makeProfiles({ db, objects, saves, maxBytes, onDeleted, savedMs = SAVED_MS, log }: ProfilesSettings): Profiles {
@@ -134,7 +112,7 @@ export function makeProfiles({ db, objects, saves, maxBytes, onDeleted, savedMs 
 
   /** Sends a version to the browser of a session. @throws 409 when it refuses it; 503 */
   async function send(
-    { id, endpoint }: Session,
+    { id, endpoint }: { id: string; endpoint: Endpoint },
     chosen: Chosen,
     version: VersionRow,
     keepTabs: boolean,

@@ -47,7 +47,7 @@ export interface Proxies {
 }
 
 export function makeProxies(settings: ProxiesSettings): Proxies {
-  const { db, sealer, provided, reach, checkUrl, log } = settings
+  const { db, sealer, reach, checkUrl, log } = settings
   let checks = 0
 
   function present(row: ProxyRow): Proxy {
@@ -83,25 +83,6 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
     return row
   }
 
-  /** @throws 400 */
-  function assertServer({ host, ca_bundle: ca }: Extract<CreateProxy, { type: 'custom' }>['config']): void {
-    if (isIP(host) && !mayReach(host, reach)) throw fault.field('config.host', 'is an address that is closed to callers')
-    const problem = ca === undefined ? undefined : problemOfBundle(ca)
-    if (problem !== undefined) throw fault.field('config.ca_bundle', problem)
-  }
-
-  function stored(wanted: CreateProxy): { protocol: Proxy['protocol']; config: Proxy['config']; secrets: Secrets | undefined } {
-    if (wanted.type !== 'custom') return { ...choose(wanted, provided[wanted.type]), secrets: undefined }
-    const { host, port, username, password, ca_bundle: ca } = wanted.config
-    assertServer(wanted.config)
-    const secrets: Secrets = { ...(username !== undefined && { username }), ...(password !== undefined && { password }), ...(ca !== undefined && { ca }) }
-    return {
-      protocol: wanted.protocol,
-      config: { host, port, has_password: password !== undefined, has_ca_bundle: ca !== undefined },
-      secrets: Object.keys(secrets).length > 0 ? secrets : undefined,
-    }
-  }
-
   /** @throws 429 when too many checks go on */
   async function checked(row: ProxyRow, url: string | undefined, signal: AbortSignal): Promise<Checked> {
     if (checks >= MAX_CHECKS) throw fault.tooMany(`${MAX_CHECKS} proxies are being checked already, the limit`, CHECKS_RETRY_SECONDS)
@@ -116,17 +97,10 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
     }
   }
 
-  /** @throws 400 */
-  async function assertReachable(url: string, signal: AbortSignal): Promise<void> {
-    await reachable(new URL(url).hostname, reach, signal).catch((error: unknown) => {
-      throw error instanceof Unreachable ? fault.field('url', error.message) : error
-    })
-  }
-
   return {
     async create(project, wanted) {
       const id = newId()
-      const { protocol, config, secrets } = stored(wanted)
+      const { protocol, config, secrets } = stored(wanted, settings)
       const row = {
         id,
         project_id: project,
@@ -160,7 +134,7 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
     },
     async check(project, idOrName, url, signal) {
       const row = await find(project, idOrName)
-      if (url !== undefined) await assertReachable(url, signal)
+      if (url !== undefined) await assertReachable(url, reach, signal)
       const { status, reason, ip } = await checked(row, url ?? checkUrl, signal)
       const found = { status, ip_address: ip ?? null, last_checked: new Date() }
       const after = url === undefined ? await changeProxy(db, row.id, found) : { ...row, ...found }
@@ -188,4 +162,33 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
       })
     },
   }
+}
+
+/** @throws 400 */
+function assertServer({ host, ca_bundle: ca }: Extract<CreateProxy, { type: 'custom' }>['config'], reach: ReachSettings): void {
+  if (isIP(host) && !mayReach(host, reach)) throw fault.field('config.host', 'is an address that is closed to callers')
+  const problem = ca === undefined ? undefined : problemOfBundle(ca)
+  if (problem !== undefined) throw fault.field('config.ca_bundle', problem)
+}
+
+function stored(
+  wanted: CreateProxy,
+  { provided, reach }: Pick<ProxiesSettings, 'provided' | 'reach'>,
+): { protocol: Proxy['protocol']; config: Proxy['config']; secrets: Secrets | undefined } {
+  if (wanted.type !== 'custom') return { ...choose(wanted, provided[wanted.type]), secrets: undefined }
+  const { host, port, username, password, ca_bundle: ca } = wanted.config
+  assertServer(wanted.config, reach)
+  const secrets: Secrets = { ...(username !== undefined && { username }), ...(password !== undefined && { password }), ...(ca !== undefined && { ca }) }
+  return {
+    protocol: wanted.protocol,
+    config: { host, port, has_password: password !== undefined, has_ca_bundle: ca !== undefined },
+    secrets: Object.keys(secrets).length > 0 ? secrets : undefined,
+  }
+}
+
+/** @throws 400 */
+async function assertReachable(url: string, reach: ReachSettings, signal: AbortSignal): Promise<void> {
+  await reachable(new URL(url).hostname, reach, signal).catch((error: unknown) => {
+    throw error instanceof Unreachable ? fault.field('url', error.message) : error
+  })
 }

@@ -219,3 +219,21 @@ test('a recording that is found while the service stops is left to the next one'
   await next.adopt()
   await becomesVideo(id)
 })
+
+test('a recording that was dropped, is fetched by another replica, or is a video by now takes no place of its session', async () => {
+  const [objects, spool] = [fileObjects(join(dir, 'objects')), makeSpool(join(dir, 'spool'))]
+  const id = await leftBehind(spool)
+  await using recordings = service(objects, spool)
+  await recordings.adopt()
+  await becomesVideo(id)
+  await until('the end of its transfer', NOTICE_MS, () => recordings.transfers().length === 0)
+  const ids = Array.from({ length: 8 }, () => newId())
+  for (const one of ids) recordings.begin(one, 'ended')
+  const next = () => recordings.begin(newId(), 'ended')
+  expect(next).toThrow('8 recordings')
+  await recordings.drop(ids[0]!, undefined)
+  next()
+  recordings.leave(ids[1]!)
+  next()
+  expect(next).toThrow('8 recordings')
+})

@@ -57,7 +57,6 @@ type Known = { browserId: string } & (
   | { state: 'dropping'; done: Promise<void> } // it never began
   /** `epoch`: of our leases, in which it was known to be ours. When that is over, another replica may fetch it. Undefined: one does, and this transfer ends. */
   | { state: 'fetching'; transfer: Transfer; epoch: number | undefined }
-  | { state: 'tried' } // the next start makes a video of it
 )
 
 export class Recordings implements AsyncDisposable {
@@ -88,11 +87,6 @@ export class Recordings implements AsyncDisposable {
 
   transferOf(id: string): Transfer | undefined {
     return this.transfers().find((one) => one.id === id)
-  }
-
-  /** Whether this process could not make a video of a recording. */
-  hasTried(id: string): boolean {
-    return this.#known.get(id)?.state === 'tried'
   }
 
   /** Takes a place for a recording that begins. {@link fetch}, {@link drop} or {@link leave} follows. @throws 409 when its session has no place */
@@ -132,7 +126,8 @@ export class Recordings implements AsyncDisposable {
     this.#known.set(id, known)
     // A look that was under way when the service began to stop: it is the next start's, or another replica's.
     if (this.stopping.aborted) transfer.quit()
-    void transfer.done.then((isReady) => (isReady || known.epoch === undefined ? this.#known.delete(id) : this.#known.set(id, { browserId, state: 'tried' })))
+    // It is a video now; or this service stops, and the next start or another replica fetches it.
+    void transfer.done.then(() => this.#known.delete(id))
     return transfer
   }
 
@@ -178,7 +173,7 @@ export class Recordings implements AsyncDisposable {
   #continue(rows: readonly UnfinishedReplay[]): void {
     const { leases, log, endpointOf } = this.#given
     const unfinished = new Set(rows.map(({ id }) => id))
-    for (const [id, { state }] of this.#known) if ((state === 'tried' || state === 'elsewhere') && !unfinished.has(id)) this.#known.delete(id)
+    for (const [id, { state }] of this.#known) if (state === 'elsewhere' && !unfinished.has(id)) this.#known.delete(id)
     this.#isPostponed = false
     for (const row of rows) {
       const { id, browser_id: browserId } = row

@@ -73,10 +73,10 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     return row
   }
 
-  /** Stops a recording that another replica fetches, and waits until it is a video. One that this process could not fetch is not waited for. */
+  /** Stops a recording that another replica fetches, and waits until it is a video. */
   async function stopElsewhere(project: string, called: Called, { id, state }: ReplayRow): Promise<void> {
     const isReady = async () => (await findReplay(db, scope, id))?.state === 'ready'
-    if (state === 'ready' || recordings.hasTried(id)) return
+    if (state === 'ready') return
     const stopNow = async () => {
       const { endpoint, release } = await reach(project, called)
       await call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) }).finally(release)

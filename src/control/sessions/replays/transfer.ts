@@ -67,8 +67,8 @@ export class Transfer {
   readonly id: string
   readonly browserId: string
   readonly pace: Pace
-  /** Resolves with true when the video is ready, with false when the service ends or it cannot be finished now. Never rejects. */
-  readonly done: Promise<boolean>
+  /** Resolves when the video is ready, or the service ends. Never rejects. */
+  readonly done: Promise<void>
   /** False once all of its bytes are here. */
   isRecording = true
   readonly #settings: TransferSettings
@@ -87,13 +87,9 @@ export class Transfer {
     this.browserId = settings.row.browser_id
     this.pace = settings.pace
     if (!settings.endpoint) this.#gone.abort(new Error('the session is gone'))
-    this.done = this.#run().then(
-      () => true,
-      (err: unknown) => {
-        if (!this.#quit.signal.aborted) settings.log.error({ err, replay: this.id }, 'a replay was not finished; the next start of the service will')
-        return false
-      },
-    )
+    this.done = this.#run().catch((err: unknown) => {
+      if (!this.#quit.signal.aborted) settings.log.error({ err, replay: this.id }, 'a replay was not finished; the next start of the service will')
+    })
   }
 
   /** Asks the agent to end the recording. Its last bytes are fetched in the same way as all others. */

@@ -25,12 +25,12 @@ export class BootFailed extends Unavailable {
   }
 }
 
-/** The browser of an owned pool could not be made. The cause says why; what of it callers may know is said by whoever answers them. */
+/** A browser of an owned pool could not be made. The cause says why. It may have details that callers must not see: `problemOf` (pool-leases.ts) makes the text for them. */
 export class PoolBootFailed extends Error {
   override name = 'PoolBootFailed'
 }
 
-/** What a program inside does, or an engine, is no bug of ours. */
+/** Errors of the engine, or of programs in the instance, become BootFailed. TypeError and ReferenceError stay as they are: they are bugs of this service. */
 const asBootFailed = (error: unknown): unknown =>
   error instanceof Unavailable || error instanceof NoRoom || error instanceof TypeError || error instanceof ReferenceError ? error : new BootFailed(error)
 

@@ -35,14 +35,6 @@ function used(size: number, rate: number) {
 }
 
 describe('the rate of a pool', () => {
-  test('is not asked for the first fill; after that, a whole pool may be replaced at once, and then one after the other', () => {
-    const { boots, made } = rateOf(8, 25)
-    expect(boots(0)).toBe(16)
-    // A quarter of 8 in a minute.
-    expect([made.pauseMs(0), boots(MINUTE / 2 - 1), boots(MINUTE / 2), made.pauseMs(MINUTE / 2)]).toEqual([MINUTE / 2, 0, 1, MINUTE / 2])
-    expect([boots(3 * MINUTE), boots(60 * MINUTE)]).toEqual([5, 8])
-  })
-
   test('counts with the present size and rate; with a rate of 0, none is made after the first fill', () => {
     const { boots, made, update } = used(4, 25)
     update(count(4, 100, 3))

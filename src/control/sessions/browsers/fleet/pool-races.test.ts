@@ -4,7 +4,7 @@ import { amount } from '../../../../../test/support/long.ts'
 import { sleep, until } from '../../../../base/wait.ts'
 import { deletePool } from '../../browser-pools/rows.ts'
 import { db, driver, NOTICE_MS, row, signal, sweptAway } from '../fleet.suite.ts'
-import { giveBack, idsOf, insertPool, lend, makePoolFleet, reaches, resize, states } from './pools.suite.ts'
+import { giveBack, idsOf, insertPool, lend, makePoolFleet, reaches, states } from './pools.suite.ts'
 
 /** How often each race is run, with another distance between its two sides each time. */
 const ROUNDS = amount(20, 200)
@@ -181,17 +181,6 @@ test('a flush ends what waits when it begins, and nothing that is made or given 
       .filter((id) => id !== lent)
       .toSorted(),
   ).toEqual(before.toSorted())
-})
-
-test('a pool that becomes smaller loses as many browsers that wait as it has too many, and no more', async () => {
-  const { fleet, pool } = await filled(8)
-  const lent = (await lend(fleet, pool))!
-  await resize(pool, 5)
-  await fleet.lending.changed()
-  await fleet.sweep()
-  await reaches(pool, { running: 1, warm: 4 })
-  const ended = await db.selectFrom('browsers').select('id').where('pool_id', '=', pool).where('state', '=', 'deleted').execute()
-  expect([ended.length, (await row(lent)).state]).toEqual([3, 'running'])
 })
 
 test('callers who do not wait get what waits for them, however many come at once', async () => {

@@ -47,12 +47,6 @@ function queue(atOnce: number, ready: string[] = [], room: (booting: number) => 
 }
 
 describe('callers', () => {
-  test('get what is ready, without a boot', async () => {
-    const { boots, got, caller } = queue(2, ['one', 'two'])
-    await Promise.all([caller('a'), caller('b')])
-    expect([got, boots]).toEqual([['a: one (was ready)', 'b: two (was ready)'], []])
-  })
-
   test('get the boots in the order in which they come up, first come, first served, and not more boots are under way than may be', async () => {
     const { made, boots, got, caller } = queue(2)
     for (const name of ['a', 'b', 'c', 'd']) void caller(name)
@@ -95,17 +89,6 @@ describe('callers', () => {
     expect([got, ready, made.waiting, made.booting, boots.length]).toEqual([['a: left', 'b: boot 0'], [], 0, 0, 1])
   })
 
-  test('who all leave leave one boot to the warm pool, and none begins for them', async () => {
-    const { made, boots, ready, caller } = queue(1)
-    const leaving = new AbortController()
-    for (const name of ['a', 'b', 'c']) void caller(name, leaving.signal)
-    await settle()
-    leaving.abort(new Error('left'))
-    await settle()
-    await boots[0]!.comeUp()
-    expect([ready, boots.length, made.waiting, made.booting]).toEqual([['boot 0'], 1, 0, 0])
-  })
-
   test('whose instance another replica has taken keep their place, and get another boot', async () => {
     const { boots, got, ready, caller } = queue(2)
     void caller('a')
@@ -118,16 +101,6 @@ describe('callers', () => {
     expect([got, boots.length]).toEqual([[], 3])
     await boots[2]!.comeUp()
     expect(got).toEqual(['a: boot 2'])
-  })
-
-  test('look again when another replica has put something in the warm pool', async () => {
-    const { made, got, ready, caller } = queue(1)
-    void caller('a')
-    await settle()
-    ready.push('from elsewhere')
-    made.lookAgain()
-    await settle()
-    expect(got).toEqual(['a: from elsewhere'])
   })
 })
 
@@ -177,15 +150,6 @@ describe('callers for whom there is room for some boots only', () => {
     await settle()
     expect(got).toEqual(['a: one'])
   })
-
-  test('are told when nothing comes any more', async () => {
-    const { made, got, caller } = queue(1, [], () => 0)
-    for (const name of ['a', 'b']) void caller(name)
-    await settle()
-    made.close(new Error('deleted'))
-    await settle()
-    expect([got, made.waiting]).toEqual([['a: deleted', 'b: deleted'], 0])
-  })
 })
 
 describe('callers who have no time', () => {
@@ -229,14 +193,6 @@ describe('callers who have no time', () => {
 })
 
 describe('a boot that fails', () => {
-  test('fails its caller with its error', async () => {
-    const { boots, got, caller } = queue(2)
-    void caller('a')
-    await settle()
-    await boots[0]!.fail('no display')
-    expect([got, boots.length]).toEqual([['a: no display'], 1])
-  })
-
   test('fails nobody before the last boot that could serve the first caller; then as many fail as boots have', async () => {
     const { boots, got, caller } = queue(3)
     for (const name of ['a', 'b', 'c']) void caller(name)
@@ -261,14 +217,6 @@ describe('a boot that fails', () => {
     expect([got, boots.length, boots[1]!.isAwaited]).toEqual([[], 2, true])
     await boots[1]!.comeUp()
     expect(got).toEqual(['a: boot 1'])
-  })
-
-  test('each time fails each caller once', async () => {
-    const { boots, got, caller } = queue(2)
-    for (const name of ['a', 'b', 'c', 'd', 'e']) void caller(name)
-    await settle()
-    for (let at = 0; at < 5; at++) await boots[at]!.fail(`failure ${at}`)
-    expect([boots.length, got]).toEqual([5, ['a', 'b', 'c', 'd', 'e'].map((name, at) => `${name}: failure ${at}`)])
   })
 })
 

@@ -235,7 +235,7 @@ describe('the number that is kept', () => {
     await ready('usual', 'usual')
   })
 
-  test('grows again when memory has come back', async () => {
+  test('does not grow while memory is short, grows when memory has come back, and falls when it becomes short again', async () => {
     const { fleet, memory, burst, swept } = learning(1, 4)
     memory.freeBytes = 0
     fleet.refill()
@@ -244,19 +244,6 @@ describe('the number that is kept', () => {
     await ready('usual')
     memory.freeBytes = 8 * GIB
     await swept(4)
-  })
-
-  test('does not grow while memory is short, and falls when it becomes short', async () => {
-    const { fleet, time, memory, burst, swept } = learning(1, 4)
-    memory.freeBytes = 0
-    fleet.refill()
-    await ready('usual')
-    await burst(4)
-    await ready('usual')
-    time.now = 10_000
-    memory.freeBytes = 8 * GIB
-    await burst(1)
-    await ready('usual', 'usual', 'usual', 'usual')
     memory.freeBytes = 0
     await swept(1)
   })
