@@ -82,7 +82,7 @@ export async function watchedTelemetry(
       .select(['id', 'state'])
       .where('scope', '=', scope)
       .where('replica', '=', replica)
-      // As the index browsers_telemetry has it, which is all that is read then: `options` may have megabytes.
+      // The condition of the index browsers_telemetry: Postgres then reads only the index, and not `options`, which may have megabytes.
       .where(sql<SqlBool>`state <> 'deleted'`)
       .where(withRest ? sql<SqlBool>`(${IS_ON} or ${rest})` : sql<SqlBool>`(jsonb_exists(options, 'telemetry') and state <> 'warm')`)
       .execute()
