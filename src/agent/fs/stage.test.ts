@@ -88,6 +88,24 @@ describe('writing a file', () => {
     expect(treeOf(dir.path)).toEqual({ a: '/ 755', 'a/b': '/ 755', 'a/b/d': '/ 755', 'a/b/d/f': 'x 644' })
   })
 
+  test('tells every one of many aborted writes the reason, and leaves no shared folder, however they meet', async () => {
+    // What goes wrong without turns does so in one of 300 rounds.
+    for (let round = 0; round < 300; round++) {
+      using dir = tempDir()
+      const left = new AbortController()
+      const writing = Array.from({ length: 10 }, (_, index) => {
+        const body = new Readable({ read() {} })
+        body.on('error', () => {})
+        return write(`${dir.path}/a/b/${index % 3}/f`, body, undefined, left.signal)
+      })
+      const ends = Promise.allSettled(writing)
+      await expect.poll(() => existsSync(`${dir.path}/a/b`) && readdirSync(`${dir.path}/a/b`).length, { interval: 1 }).toBe(3)
+      left.abort(new Error('gone'))
+      expect((await ends).map((end) => end.status === 'rejected' && (end.reason as Error).message)).toEqual(Array.from({ length: 10 }, () => 'gone'))
+      expect(readdirSync(dir.path)).toEqual([])
+    }
+  })
+
   test('keeps a folder that another call asked for, if it is aborted', async () => {
     using dir = tempDir()
     const left = new AbortController()

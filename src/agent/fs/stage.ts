@@ -4,6 +4,7 @@ import { addAbortListener } from 'node:events'
 import { chmod, lstat, mkdir, open, readlink, realpath, rename, rm, rmdir, stat, type FileHandle } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
+import { Mutex } from '../../base/mutex.ts'
 import { fault } from '../../http/fault.ts'
 import { UNFINISHED } from './contract.ts'
 import { Undo } from './undo.ts'
@@ -39,14 +40,18 @@ export async function placeOf(path: string, field: string): Promise<{ path: stri
   throw fault.field(field, 'leads through too many symbolic links')
 }
 
-/** Directories created for unfinished writes, with the number of writes that need each. */
+/** Directories created for unfinished writes, with the number of writes that need each. Changed only within {@link turns}. */
 const provisional = new Map<string, number>()
+/** One write at a time creates directories or removes them. Otherwise a write can find a directory before it is in `provisional`, and nobody removes it in the end. */
+const turns = new Mutex()
 
 /**
  * Creates a directory and its missing parents; true when it was missing. `undo` removes those that are still empty, once no other unfinished write
  * needs them. Does not use `mkdir` with `recursive`: below /proc that never returns (Node 24).
  */
-export async function makeDirectories(dir: string, undo: Undo): Promise<boolean> {
+export const makeDirectories = (dir: string, undo: Undo): Promise<boolean> => turns.run(() => makeMissing(dir, undo))
+
+async function makeMissing(dir: string, undo: Undo): Promise<boolean> {
   const missing: string[] = []
   let at = dir
   for (; !(await isDirectory(at)); at = dirname(at)) missing.push(at)
@@ -67,20 +72,23 @@ export async function makeDirectories(dir: string, undo: Undo): Promise<boolean>
 }
 
 function standOn(path: string, undo: Undo): void {
-  if (!provisional.has(path)) return
-  provisional.set(path, provisional.get(path)! + 1)
-  undo.defer(async (kept) => {
-    const standing = provisional.get(path)
-    if (standing === undefined) return // another write that needs it has succeeded: keep the directory
-    if (kept || standing === 1) provisional.delete(path)
-    else provisional.set(path, standing - 1)
-    if (kept || standing > 1) return
-    try {
-      await rmdir(path)
-    } catch (error) {
-      if (!['ENOTEMPTY', 'ENOENT'].includes(codeOf(error))) throw error
-    }
-  })
+  const standing = provisional.get(path)
+  if (standing === undefined) return
+  provisional.set(path, standing + 1)
+  undo.defer((kept) => turns.run(() => standOff(path, kept)))
+}
+
+async function standOff(path: string, kept: boolean): Promise<void> {
+  const standing = provisional.get(path)
+  if (standing === undefined) return // another write that needs it has succeeded: keep the directory
+  if (kept || standing === 1) provisional.delete(path)
+  else provisional.set(path, standing - 1)
+  if (kept || standing > 1) return
+  try {
+    await rmdir(path)
+  } catch (error) {
+    if (!['ENOTEMPTY', 'ENOENT'].includes(codeOf(error))) throw error
+  }
 }
 
 /** Whether the path is a directory; false when it is missing. @throws ENOTDIR when it is anything else */
