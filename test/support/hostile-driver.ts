@@ -42,16 +42,20 @@ export function hostileDriver(): Hostile {
       upstream.write(said)
       upstream.pipe(socket)
       // A reused connection also goes to the attacker, who has its descriptor.
-      socket.on('data', (more: Buffer) => {
+      const hearMore = (more: Buffer): void => {
         const later = attacks.get(id)
         const next = more.toString('latin1')
         if (later && /^[A-Z]+ \//.test(next)) {
-          upstream.unpipe(socket)
+          // The real agent's end of this connection is of no use any more, and its close must not close the attacker's.
+          upstream.unpipe(socket).removeAllListeners('close').destroy()
+          // What the attacker puts back on the socket would come here again.
+          socket.off('data', hearMore)
           attacked.add(socket.once('close', () => attacked.delete(socket)))
           return later(socket, next)
         }
         upstream.write(more)
-      })
+      }
+      socket.on('data', hearMore)
     }
     socket.on('data', hear)
   }
