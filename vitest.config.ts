@@ -1,14 +1,10 @@
 import { defineConfig } from 'vitest/config'
-import { LONG_FAST, SHORT_DESK, SHORT_HANDS, SHORT_REAL } from './test/support/parts.ts'
 
 const e2e = (names: string[]) => names.map((name) => `test/e2e/${name}.test.ts`)
 // What a person would do at a screen. With a person's timing (steps and wheel notches that must not share a frame, pointer paths, films of a clock):
 const HANDS = e2e(['drag', 'drops', 'keyboard', 'pointer', 'replays'])
 // and at the speed of the page: it waits for what becomes visible.
 const DESK = e2e(['applications*', 'batch', 'clipboard', 'live-view', 'recordings', 'screen', 'screenshots'])
-// Without it, a run by hand has every test (script/test-all).
-const isShort = process.env.COB_TEST_PART === 'short'
-const part = (short: readonly string[], all: string[]) => (isShort ? [...short] : all)
 // One group after the other. fast: the real routes over a pretended browser, beside the code; three files at a time, because they often wait. real:
 // Chromium, X11, Postgres, the published clients; two files at a time. desk: the same, with a mouse and a keyboard. hands: one file at a time, because
 // two cores carry only so many frames a second.
@@ -35,16 +31,14 @@ export default defineConfig({
     teardownTimeout: 120_000,
     reporters: ['default', './test/support/summary.ts'],
     projects: [
-      project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'web/**/*.test.ts', 'test/*.test.ts'], part(LONG_FAST, [])),
-      project('real', 1, 2, 120_000, part(SHORT_REAL, ['test/{sdk,e2e,chaos}/**/*.test.ts']), [...HANDS, ...DESK]),
-      project('desk', 2, 2, 120_000, part(SHORT_DESK, DESK)),
-      project('hands', 3, 1, 120_000, part(SHORT_HANDS, HANDS)),
+      project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'web/**/*.test.ts', 'test/*.test.ts']),
+      project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], [...HANDS, ...DESK]),
+      project('desk', 2, 2, 120_000, DESK),
+      project('hands', 3, 1, 120_000, HANDS),
       // Only with the collector that script/test-otel builds.
       ...(process.env.COB_TEST_OTEL ? [project('otel', 4, 1, 120_000, ['test/otel/*.test.ts'])] : []),
       // Only with the applications that script/setup-logins installs; "quick": those that install quickly, judged in short.
-      ...(process.env.COB_TEST_LOGINS
-        ? [project('logins', 4, 1, 180_000, [process.env.COB_TEST_LOGINS === 'quick' ? 'test/logins/judged.test.ts' : 'test/logins/**/*.test.ts'])]
-        : []),
+      ...(process.env.COB_TEST_LOGINS ? [project('logins', 4, 1, 180_000, ['test/logins/judged.test.ts'])] : []),
       // Only with the clients that script/test-quickstarts installs.
       ...(process.env.COB_TEST_QUICKSTARTS ? [project('quickstarts', 4, 1, 180_000, ['test/quickstarts/*.test.ts'])] : []),
       // Only with the cluster that script/test-kubernetes starts.

@@ -1,4 +1,4 @@
-// Apps: the time of a deploy, the cost of a call, and the speed of log lines.
+// Measures apps: the time of a deploy, the cost of a call, and the speed of log lines.
 import Kernel, { toFile } from '@onkernel/sdk'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,11 +15,11 @@ import { again, turns } from './turns.ts'
 
 const EXAMPLE = join(PACKAGE_DIR, 'examples/echo-ts')
 const BUILD_MS = 180_000
-/** Until the next sandbox is in reserve and its app is loaded. */
+/** The limit for the next sandbox to be ready with its app loaded. */
 const REFILLED_MS = 30_000
-/** Until the service has noticed that the reserve was killed. */
+/** The time in which the service notices that the spare sandbox was killed. */
 const NOTICED_MS = 100
-/** Calls that follow each other at once. The reserve has one sandbox before the first of them, and has learned the demand after these. */
+/** Calls in direct succession. The service has one spare sandbox before the first call, and knows the demand after the last. */
 const IN_A_ROW = 4
 const LINES = 20_000
 const PRINTER = `import { Kernel } from '@onkernel/sdk'
@@ -44,7 +44,7 @@ export async function measureApps(bench: Bench, service: Service): Promise<Row[]
     })
     return ms
   }
-  // The least work of any build, done on the host: installing the packages and importing the app.
+  // The least work that any build needs, done on the host: install the packages and import the app.
   const install = async (cache: string): Promise<number> => {
     const dir = mkdtempSync(join(folder.path, 'app-'))
     cpSync(EXAMPLE, dir, { recursive: true })
@@ -83,7 +83,7 @@ export async function measureApps(bench: Bench, service: Service): Promise<Row[]
     await rested()
     for (let i = 0; i < IN_A_ROW; i++) inARow.push(await call())
   }
-  // With the reserve killed, and its refill a second away, the call has to start a sandbox.
+  // The spare sandbox is killed, and the next one comes a second later, so the call must start a sandbox.
   const host = mkdtempSync(join(folder.path, 'bare-'))
   cpSync(EXAMPLE, host, { recursive: true })
   await run(host, signal, join(PACKAGE_DIR, 'node_modules/npm/bin/npm-cli.js'), 'ci', '--ignore-scripts', '--no-audit', '--no-fund', '--cache', cache)
@@ -123,7 +123,7 @@ export async function measureApps(bench: Bench, service: Service): Promise<Row[]
   ]
 }
 
-/** The outermost processes of existing sandboxes; between calls these are the reserve. */
+/** The outermost processes of existing sandboxes. Between calls these are the spare sandboxes. */
 function reserve(dataDir: string): { pid: number }[] {
   return readdirSync(join(dataDir, 'runs')).flatMap((id) => {
     try {
@@ -133,7 +133,7 @@ function reserve(dataDir: string): { pid: number }[] {
       }
       return isReady ? processes.slice(0, 1) : []
     } catch {
-      return [] // it is being created or removed
+      return [] // the sandbox is being created or removed
     }
   })
 }

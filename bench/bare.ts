@@ -1,4 +1,4 @@
-// Xvfb and Chromium as a user would start them by hand, unprivileged and with Chromium's sandbox on: the baseline for Cob.
+// Starts Xvfb and Chromium as a user does by hand, unprivileged and with Chromium's sandbox: the baseline for Cob.
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,11 +12,11 @@ export const SCREEN = { width: 1920, height: 1080 }
 export const CHROMIUM = process.env.COB_CHROMIUM || '/usr/lib/chromium/chromium'
 const START_MS = 30_000
 
-/** The size of a session's screen, for a browser without a window manager. */
+/** The flags that give a browser without a window manager the size of a session's screen. */
 export const FILLING = ['--window-position=0,0', `--window-size=${SCREEN.width},${SCREEN.height}`]
 
 export interface Display extends Running {
-  /** As in DISPLAY. */
+  /** The value of DISPLAY. */
   name: string
 }
 
@@ -37,14 +37,14 @@ export async function startDisplay(signal: AbortSignal): Promise<Display> {
   return { pids: () => running.pids(), name: `:${number.toString().trim()}`, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
-// The folder of all displays' sockets. On a machine without it, only root can create it with the right permissions.
+// Creates the folder for the sockets of all displays. If it is missing, only root can create it with the right permissions.
 function makeSocketFolder(): void {
   if (existsSync('/tmp/.X11-unix')) return
   mkdirSync('/tmp/.X11-unix')
   chmodSync('/tmp/.X11-unix', 0o1777)
 }
 
-/** Starts Chromium with a fresh profile, or in the folder `own`, whose folder `profile` it uses; resolves when it has printed its CDP address. */
+/** Starts Chromium with a new profile, or with the folder `profile` in the folder `own`. Resolves when Chromium has printed its CDP address. */
 export async function startChromium(display: Display, flags: readonly string[], signal: AbortSignal, own?: { path: string }): Promise<Chromium> {
   await using scope = new AsyncDisposableStack()
   const home = own ?? scope.use(ownFolder())
@@ -65,8 +65,8 @@ export async function startChromium(display: Display, flags: readonly string[], 
 }
 
 /**
- * A program that Playwright can launch as Chromium. Playwright creates the profile's folder as its own user, and Chromium's sandbox refuses root. So
- * for root this is a script that changes the folder's owner and drops the privileges.
+ * A program that Playwright can launch as Chromium. Playwright creates the profile's folder as its own user, and Chromium's sandbox refuses root. So for root this is
+ * a script that changes the folder's owner and drops root.
  */
 export function launchable(): { path: string; home: string } & Disposable {
   const folder = ownFolder()

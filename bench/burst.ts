@@ -1,4 +1,4 @@
-// Callers that do not wait for the warm pool to fill: lives without pause, many at once, a step of demand. Beside Chromium started without a service.
+// Measures callers that do not wait for the warm pool to fill (lives without pauses, many at once, a step of demand), compared to Chromium started without a service.
 import { sleep } from '../src/base/wait.ts'
 import type { Bench } from './bench.ts'
 import { openBaselines, withOurs, type Contender, type Ours } from './contenders.ts'
@@ -7,37 +7,37 @@ import type { Lived } from './lives.ts'
 import { startService } from './sessions.ts'
 import { memoryMb } from './usage.ts'
 
-/** Demand is learned from bursts of this size, one at the beginning of every interval. */
+/** The service learns the demand from bursts of this size, one at the start of every interval. */
 const LEARNED = 5
 const LEARN_EVERY_MS = 8_000
-/** The step of demand: one create at the beginning of every interval. */
+/** In the step of demand, one create starts at this interval. */
 const STEP_EVERY_MS = 500
-/** Most lives of the step at once, so that a small machine has the memory. Later ones wait, and their wait counts. */
+/** The most concurrent lives in the step, so that the memory of a small machine suffices. Later lives wait, and their wait counts. */
 const STEP_AT_ONCE = 10
-/** Boots whose median is the pause of a pacing caller. */
+/** The number of boots whose median is the pause of a caller that paces itself. */
 const BOOTS = 5
 
-/** What one contender did in one pattern of use. */
+/** The results of one contender in one pattern of use. */
 interface Taken {
   what: string
   lives: Lived[]
-  /** CPU seconds of a life, one for each block of lives. */
+  /** CPU seconds of one life, one value for each block of lives. */
   cpu: number[]
 }
 
 interface Pattern {
   id: string
   what: string
-  /** How often a new service is measured; the baselines are, too, and once more in the end. */
+  /** How many new services are measured. The baselines run before each, and once more at the end. */
   rounds?: number
-  /** Measures the service, in blocks that are counted. */
+  /** Measures the service in blocks; the CPU time of each block is counted. */
   ours: (ours: Ours, block: (work: () => Promise<Lived[]>) => Promise<void>) => Promise<void>
-  /** What a baseline does each time. */
+  /** One measurement of a baseline. */
   theirs: (contender: Contender) => Promise<Lived[]>
 }
 
 /**
- * Measures all patterns. Each has services of its own with default settings, so that none profits from what another has taught it. The baselines run
+ * Measures all patterns. Each pattern has its own services with default settings, so that no pattern benefits from demand learned in another. The baselines run
  * before, between and after them.
  */
 export async function measureBurst(bench: Bench, tell: (what: string) => void): Promise<Row[]> {
@@ -62,7 +62,7 @@ export async function measureBurst(bench: Bench, tell: (what: string) => void): 
     return rowsOf(id, what, our, their)
   }
 
-  /** Lives that are due at a steady rate. What they took counts from when they were due. */
+  /** Lives that are due at a steady rate. The time of a life counts from when it was due. */
   async function steady(contender: Contender): Promise<Lived[]> {
     const lives: Lived[] = []
     const began = performance.now()
@@ -79,7 +79,7 @@ export async function measureBurst(bench: Bench, tell: (what: string) => void): 
     return lives
   }
 
-  /** Bursts that begin on time, unless the one before takes longer. */
+  /** Bursts that start on time, unless the previous one takes longer. */
   async function rhythm(ours: Ours, ms: number): Promise<Lived[]> {
     const lives: Lived[] = []
     const began = performance.now()
@@ -167,14 +167,14 @@ export async function measureBurst(bench: Bench, tell: (what: string) => void): 
 
 const atOnce = (contender: Contender, size: number): Promise<Lived[]> => Promise.all(Array.from({ length: size }, () => contender.live()))
 
-/** Adds the lives of one block, and what they cost. */
+/** Adds the lives of one block, and their CPU time. */
 async function count(contender: Contender, taken: Taken, work: () => Promise<Lived[]>): Promise<void> {
   const { result: lives, cpuSeconds } = await contender.counted(work)
   taken.lives.push(...lives)
   if (cpuSeconds !== undefined) taken.cpu.push(cpuSeconds / lives.length)
 }
 
-/** How long a caller waits when no browser is warm and nothing else runs. */
+/** The time of a create when no browser is warm and nothing else runs. */
 async function bootMs({ signal, rest }: Bench): Promise<number> {
   await using service = await startService(0, signal)
   const boots: number[] = []

@@ -1,4 +1,4 @@
-// Several callers at the same time: all on one session, where they take turns, and each on a session of its own.
+// Measures several concurrent callers: all on one session, where they take turns, and each on its own session.
 import type { Bench } from './bench.ts'
 import { row, timed, type Row } from './figures.ts'
 import type { Service, Session } from './sessions.ts'

@@ -1,4 +1,4 @@
-// Calls of one session over a keep-alive connection of node:http, so that the client adds almost no time.
+// Makes calls of one session over a keep-alive connection of node:http, so that the client adds almost no time.
 import { once } from 'node:events'
 import { Agent, request, type IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -9,9 +9,9 @@ import { whole } from './whole.ts'
 const CALL_MS = 120_000
 
 interface Sent {
-  /** JSON. */
+  /** A JSON body. */
   body?: object
-  /** A stream of bytes and its length. */
+  /** A byte stream and its length. */
   stream?: { content: Readable; bytes: number }
 }
 
@@ -35,7 +35,7 @@ export function openCalls({ url, key }: Pick<Cloud, 'url' | 'key'>, id: string, 
     }
     const outgoing = request({ agent, hostname, port, path: `/browsers/${id}/${path}`, method, headers, signal, timeout: CALL_MS })
     outgoing.on('timeout', () => outgoing.destroy(new Error(`${path} did not answer within ${CALL_MS} ms`)))
-    // Errors before the answer reject the promise below; later errors are reported by the stream.
+    // Errors before the answer reject the promise below. The stream reports later errors.
     outgoing.on('error', () => {})
     const answered = once(outgoing, 'response')
     if (stream) await pipeline(stream.content, outgoing)

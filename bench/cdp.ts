@@ -1,16 +1,24 @@
-// A minimal CDP client: one WebSocket, requests and their answers. Excludes the overhead of real clients.
+// A minimal CDP client: one WebSocket, requests and their answers. It avoids the overhead of real clients.
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
-import { within } from '../src/base/wait.ts'
+import { until, within } from '../src/base/wait.ts'
 
 const OPEN_MS = 30_000
 const ANSWER_MS = 30_000
+const PAGE_MS = 60_000
 
 export interface Cdp extends Disposable {
   /** Sends Browser.getVersion; resolves with the product's name. */
   version(): Promise<string>
   /** Sends a command, to a page when `sessionId` names an attached one; resolves with its result. @throws when Chromium refuses it */
   send<T = unknown>(method: string, params?: object, sessionId?: string): Promise<T>
+}
+
+export interface CdpPage {
+  /** Begins to load an address. @throws when it cannot be reached */
+  open(address: string): Promise<void>
+  /** The value of an expression, or of its promise. @throws what the page throws */
+  value<T>(expression: string): Promise<T>
 }
 
 export async function openCdp(url: string, signal: AbortSignal): Promise<Cdp> {
@@ -58,4 +66,27 @@ export async function firstAnswer(url: string, signal: AbortSignal): Promise<Cdp
   const cdp = await openCdp(url, signal)
   await cdp.version()
   return cdp
+}
+
+/** The first page of a browser. */
+export async function pageOf(cdp: Cdp): Promise<CdpPage> {
+  const page = await until(
+    'a page',
+    PAGE_MS,
+    async () => (await cdp.send<{ targetInfos: { targetId: string; type: string }[] }>('Target.getTargets')).targetInfos.find(({ type }) => type === 'page'),
+    { everyMs: 2 },
+  )
+  const { sessionId } = await cdp.send<{ sessionId: string }>('Target.attachToTarget', { targetId: page.targetId, flatten: true })
+  return {
+    async open(address) {
+      const { errorText } = await cdp.send<{ errorText?: string }>('Page.navigate', { url: address }, sessionId)
+      if (errorText !== undefined) throw new Error(`${address}: ${errorText}`)
+    },
+    async value<T>(expression: string) {
+      const asked = { expression, awaitPromise: true, returnByValue: true }
+      const { result, exceptionDetails } = await cdp.send<{ result: { value: T }; exceptionDetails?: object }>('Runtime.evaluate', asked, sessionId)
+      if (exceptionDetails) throw new Error(`${expression.slice(0, 50)}: ${JSON.stringify(exceptionDetails).slice(0, 500)}`)
+      return result.value
+    },
+  }
 }

@@ -1,4 +1,4 @@
-// Cold start to the first answer: Chromium spawned by hand, against a session of a service without warm browsers.
+// Measures a cold start until the first answer: Chromium started by hand, and a session of a service without warm browsers.
 import { startChromium } from './bare.ts'
 import type { Bench } from './bench.ts'
 import { firstAnswer } from './cdp.ts'

@@ -1,4 +1,4 @@
-// Whom bursts compare: the service, and three ways to start the same Chromium without it. CPU seconds of each are those of its programs, without the client's.
+// The contenders of bursts: the service, and three ways to start the same Chromium without it. A contender's CPU seconds are those of its programs, without the client's.
 import { sleep } from '../src/base/wait.ts'
 import { launchable } from './bare.ts'
 import type { Bench } from './bench.ts'
@@ -9,7 +9,7 @@ import { openMeter, tree, type Meter } from './usage.ts'
 
 /** The default of COB_WARM_BROWSERS. */
 const WARM = 1
-/** The service has nothing left to do when it uses less than this, in percent of one core, for so long; it is not waited for longer than the limit. */
+/** The service is calm when it uses less than this, in percent of one core, for CALM_MS. The bench waits at most CALM_WITHIN_MS. */
 const CALM_PERCENT = 10
 const CALM_MS = 1_000
 const CALM_WITHIN_MS = 60_000
@@ -17,7 +17,7 @@ const CALM_WITHIN_MS = 60_000
 export interface Contender {
   what: string
   live(): Promise<Lived>
-  /** Does `work`, and tells the CPU seconds that the contender's programs used meanwhile; undefined where the machine counts only those that still run. */
+  /** Runs `work`, and returns the CPU seconds that the contender's programs used meanwhile; undefined where the machine counts only running processes. */
   counted<T>(work: () => Promise<T>): Promise<Counted<T>>
 }
 
@@ -26,7 +26,7 @@ interface Counted<T> {
   cpuSeconds: number | undefined
 }
 
-/** The baselines. The first is the one that goals are compared with. */
+/** The baselines. Goals are compared with the first one. */
 export function openBaselines(bench: Bench): { all: readonly [Contender, ...Contender[]] } & AsyncDisposable {
   const scope = new AsyncDisposableStack()
   const program = scope.use(launchable())
@@ -44,7 +44,7 @@ export function openBaselines(bench: Bench): { all: readonly [Contender, ...Cont
   }
 }
 
-// The client launches them, so they are in its group: its own work is subtracted.
+// The client launches the programs, so it is in their group, and its own CPU time is subtracted.
 async function launched<T>(meter: Meter, work: () => Promise<T>): Promise<Counted<T>> {
   const before = meter.seconds([])
   const own = process.cpuUsage()
@@ -57,11 +57,11 @@ export interface Ours extends Contender {
   service: Service
   /** The processes of the service and of all browsers. */
   pids(): number[]
-  /** Resolves when it does nothing any more: browsers in reserve have booted, and ended ones are gone. */
+  /** Resolves when the service is calm: spare browsers have booted, and ended ones are gone. */
   calm(): Promise<void>
 }
 
-/** Does `work` with a service of default settings that nobody has used yet. */
+/** Runs `work` with a new service with default settings. */
 export async function withOurs(bench: Bench, work: (ours: Ours) => Promise<void>): Promise<void> {
   const { signal } = bench
   await using meter = openMeter('burst')
@@ -76,7 +76,7 @@ export async function withOurs(bench: Bench, work: (ours: Ours) => Promise<void>
     async counted(inner) {
       const before = used()
       const result = await inner()
-      // Boots and ends that its lives have caused are part of their cost.
+      // The boots and ends that these lives caused are part of their cost.
       await ours.calm()
       return { result, cpuSeconds: meter.countsEnded ? used() - before : undefined }
     },
@@ -85,7 +85,7 @@ export async function withOurs(bench: Bench, work: (ours: Ours) => Promise<void>
       while (performance.now() < until) {
         const [before, began] = [used(), performance.now()]
         await sleep(CALM_MS, signal)
-        // Without a group, processes that ended take what they used with them.
+        // Without a group, the CPU time of ended processes is lost, so the difference may be negative.
         if (Math.abs(used() - before) * 1e5 < CALM_PERCENT * (performance.now() - began)) return
       }
       say(`the service was still busy after ${CALM_WITHIN_MS} ms`)

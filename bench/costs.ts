@@ -1,4 +1,4 @@
-// The cost of a session compared to a bare display and Chromium with the same page: memory, idle CPU, and CPU of a whole life.
+// Measures the cost of a session compared to a bare display and Chromium with the same page: memory, idle CPU, and the CPU of a whole life.
 import { sleep } from '../src/base/wait.ts'
 import { FILLING, startChromium, startDisplay } from './bare.ts'
 import type { Bench } from './bench.ts'
@@ -7,11 +7,11 @@ import { row, type Row } from './figures.ts'
 import type { Service } from './sessions.ts'
 import { cpuSeconds, memoryMb, openMeter, tree, type Meter } from './usage.ts'
 
-/** A browser continues its start for a while after its first answer. */
+/** After its first answer, a browser continues to start for a while. */
 const SETTLE_MS = 5_000
 const BARE = 'Xvfb + Chromium'
 
-/** Memory and idle CPU. Both run at the same time, so that memory shared by all Chromiums is divided equally. */
+/** Measures memory and idle CPU. Session and baseline run at the same time, so that memory shared by all Chromiums is divided equally. */
 export async function measureRest({ counts, pages, signal, rest }: Bench, service: Service): Promise<Row[]> {
   const memory: [number[], number[], number[]] = [[], [], []]
   const idle: [number[], number[], number[]] = [[], [], []]
@@ -32,7 +32,7 @@ export async function measureRest({ counts, pages, signal, rest }: Bench, servic
     await sleep(counts.idleMs, signal)
     const [after, seconds] = [cpu(), (performance.now() - began) / 1000]
     const [session_, bare, whole] = after.map((value, at) => ((value - before[at]!) / seconds) * 100) as [number, number, number]
-    // The session's processes are child processes of the service.
+    // The session's processes are children of the service.
     for (const [at, value] of [session_, bare, whole - session_].entries()) idle[at]!.push(value)
     const [used, usedBare] = [memoryMb(ours()), memoryMb(theirs())]
     for (const [at, value] of [used, usedBare, memoryMb(all()) - used].entries()) memory[at]!.push(value)
@@ -45,7 +45,7 @@ export async function measureRest({ counts, pages, signal, rest }: Bench, servic
   ]
 }
 
-/** CPU seconds from create to delete, cold, including the service and its Postgres. `meter` has counted from their start. */
+/** CPU seconds from create to delete, cold, with the service and its Postgres. `meter` has counted them from their start. */
 export async function measureCpuLife({ counts, pages, signal, rest }: Bench, service: Service, meter: Meter): Promise<Row[]> {
   const ours: number[] = []
   const theirs: number[] = []

@@ -1,35 +1,37 @@
-// How often each thing is measured: in full for reliable figures, or quickly to check that the bench works.
+// How many times each measurement is made: in full for reliable figures, or quickly to check that the bench works.
+
+import { integer } from '../src/base/setting.ts'
 
 export interface Counts {
-  /** Chromium booted from nothing. */
+  /** Cold boots of Chromium. */
   cold: number
   warm: number
-  /** Whole lives one at a time, and rounds of five at a time. */
+  /** Single whole lives, and rounds of five at once. */
   lives: number
   fives: number
   connects: number
   gotos: number
   screenshots: number
   roundTrips: number
-  /** Calls of the computer controls one at a time. */
+  /** Single calls of the computer controls. */
   moves: number
   clicks: number
   positions: number
-  /** Batches of them, and texts. */
+  /** Batches of such calls, and texts. */
   moveBatches: number
   mixedBatches: number
   typings: number
   /** Rounds of several concurrent callers. */
   callers: number
-  /** Programs run in a session, code run by its Playwright, and a Node process spawned for each. */
+  /** Programs run in a session, runs of Playwright code, and spawned Node processes as their baseline. */
   execs: number
   executes: number
   spawnedPlaywrights: number
-  /** A large file up and down: its size and how often; lists of many files. */
+  /** The size of a large file, how often it is uploaded and downloaded, and lists of many files. */
   fileMb: number
   files: number
   lists: number
-  /** Rounds of recordings whose CPU is compared, and their length; recordings that are stopped, and after how long. */
+  /** Rounds of recordings whose CPU is compared, and their length; stopped recordings, and their length. */
   recorders: number
   recorderMs: number
   replays: number
@@ -38,18 +40,18 @@ export interface Counts {
   viewClicks: number
   views: number
   viewMs: number
-  /** Deploys of an example, calls of it, and streams of its lines. */
+  /** Deploys of an example, calls of it, and streams of its log lines. */
   deploys: number
   invocations: number
   follows: number
-  /** Pairs of a session and a bare browser whose memory and idle CPU are compared, and the time of each. */
+  /** Pairs of a session and a bare browser whose memory and idle CPU are compared, and the length of each measurement. */
   costs: number
   idleMs: number
   /** Lives whose CPU time is measured. */
   cpuLives: number
   /**
-   * Bursts: lives without pause, rounds of five and of ten at once, lives with pauses, how long demand is learned, the step of demand, and the
-   * quiet after it.
+   * Bursts: lives without pauses, rounds of five and of ten at once, lives with pauses, the time to learn the demand, the length of the step of demand, and the quiet
+   * time after it.
    */
   rowLives: number
   bursts: number
@@ -57,25 +59,31 @@ export interface Counts {
   learnMs: number
   stepMs: number
   quietMs: number
-  /** Creates with each of a profile, an extension, a proxy. */
+  /** Creates with a profile, with an extension, and with a proxy. */
   dressed: number
-  /** Uses that wake a session, and how long it sleeps before its memory is measured. */
+  /** Calls that wake a session, and how long it sleeps before its memory is measured. */
   wakes: number
   asleepMs: number
-  /** Browsers of a pool that are acquired and released one after the other; the pool that many callers wait for, and how many those are. */
+  /** Acquires and releases of a pool's browsers, one after the other; the size of the pool for which many callers wait, and the number of callers. */
   acquires: number
   poolSize: number
   poolCallers: number
-  /** Loads of a page with much to do, for each of the sets of telemetry; console lines whose way is timed. */
+  /** Loads of a heavy page for each set of telemetry; console lines whose latency is measured. */
   heavies: number
   lines: number
-  /** Live sessions of three replicas at which calls are measured; how many calls of a kind; at how many sessions creates are made on a schedule, and for how long. */
+  /**
+   * The numbers of live sessions at which the calls of three replicas are measured, and the calls of each kind; the number of sessions at which scheduled creates are
+   * measured, and for how long.
+   */
   levels: readonly number[]
   levelCalls: number
   createsAt: number
   createsMs: number
-  /** How long idle replicas are watched. */
+  /** How long idle replicas are measured. */
   restMs: number
+  /** Sessions of each form whose density is measured, at most; creates beside them. */
+  density: number
+  densityCreates: number
 }
 
 const FULL: Counts = {
@@ -132,6 +140,8 @@ const FULL: Counts = {
   createsAt: 1000,
   createsMs: 60_000,
   restMs: 10_000,
+  density: 500,
+  densityCreates: 10,
 }
 const QUICK: Counts = {
   cold: 3,
@@ -187,6 +197,12 @@ const QUICK: Counts = {
   createsAt: 100,
   createsMs: 5_000,
   restMs: 2_000,
+  density: 3,
+  densityCreates: 3,
 }
 
-export const countsOf = (env: NodeJS.ProcessEnv): Counts => (env.BENCH_QUICK === '1' ? QUICK : FULL)
+/** @throws ConfigError for a number of sessions that is none, or larger than the most of a full run */
+export function countsOf(env: NodeJS.ProcessEnv): Counts {
+  const counts = env.BENCH_QUICK === '1' ? QUICK : FULL
+  return { ...counts, density: integer(env, 'BENCH_DENSITY', counts.density, 1, FULL.density) }
+}

@@ -1,5 +1,5 @@
-// Creates that ask for something: a profile, an extension, a proxy. Each is measured until a CDP client sees its effect, in turns with a bare Chromium that
-// is started by hand with the same flags and has the same.
+// Measures creates with a profile, an extension or a proxy, until a CDP client sees its effect. A bare Chromium, started by hand with the same flags and data, takes
+// turns with them.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
@@ -11,20 +11,20 @@ import { markingExtension } from '../test/support/extensions.ts'
 import { httpProxy, serveSockets, type TestProxy } from '../test/support/upstreams.ts'
 import { SCREEN, startChromium } from './bare.ts'
 import type { Bench } from './bench.ts'
-import { openCdp, type Cdp } from './cdp.ts'
+import { openCdp, pageOf } from './cdp.ts'
 import { row, timed, type Row } from './figures.ts'
 import { ownFolder } from './programs.ts'
 import type { Service } from './sessions.ts'
 
-/** The name that profiles know the site by, inside a session and beside it. */
+/** The site's name in profiles, inside a session and outside. */
 const HOST = 'host.cob.internal'
-/** A name that only the proxies know. */
+/** Only the proxies can resolve this name. */
 const SITE = 'site.test'
-/** Sizes of the profiles' files, in MB. Half of each is random, as pictures and compressed answers are. */
+/** The sizes of the profiles' files, in MB. Half of each is random, as pictures and compressed answers are. */
 const SIZES = [5, 50] as const
 const SAVED_MS = 120_000
 const SEEN_MS = 60_000
-/** A browser that has just been booted still works for itself, and takes a proxy later: callers find one that has been ready for a while. */
+/** A browser that has just booted is still busy and takes a proxy later. Callers usually get one that has been ready for a while. */
 const SETTLED_MS = 2_000
 
 /** Fills the storage of a site: cookies, localStorage, and IndexedDB with values and with files of 32 KB. */
@@ -51,30 +51,7 @@ const fill = (megabytes: number) => `(async () => {
   db.close()
 })()`
 
-/** The first page of a browser. */
-async function pageOf(cdp: Cdp): Promise<{ open(address: string): Promise<void>; value<T>(expression: string): Promise<T> }> {
-  const page = await until(
-    'a page',
-    SEEN_MS,
-    async () => (await cdp.send<{ targetInfos: { targetId: string; type: string }[] }>('Target.getTargets')).targetInfos.find(({ type }) => type === 'page'),
-    { everyMs: 2 },
-  )
-  const { sessionId } = await cdp.send<{ sessionId: string }>('Target.attachToTarget', { targetId: page.targetId, flatten: true })
-  return {
-    async open(address) {
-      const { errorText } = await cdp.send<{ errorText?: string }>('Page.navigate', { url: address }, sessionId)
-      if (errorText !== undefined) throw new Error(`${address}: ${errorText}`)
-    },
-    async value<T>(expression: string) {
-      const asked = { expression, awaitPromise: true, returnByValue: true }
-      const { result, exceptionDetails } = await cdp.send<{ result: { value: T }; exceptionDetails?: object }>('Runtime.evaluate', asked, sessionId)
-      if (exceptionDetails) throw new Error(`${expression.slice(0, 50)}: ${JSON.stringify(exceptionDetails).slice(0, 500)}`)
-      return result.value
-    },
-  }
-}
-
-/** What is waited for, and when it was seen: milliseconds from the beginning. */
+/** Waits for an effect. Resolves with the milliseconds from the start until each part of it was visible. */
 type Seen = (cdpUrl: string, sinceBegan: () => number) => Promise<number[]>
 
 export async function measureDressed(bench: Bench, service: Service): Promise<Row[]> {
@@ -89,7 +66,7 @@ export async function measureDressed(bench: Bench, service: Service): Promise<Ro
     await sleep(SETTLED_MS, signal)
     await rest()
   }
-  /** One create with `options`, and one bare start with `flags` on a copy of `folder`; both until `seen`. Samples by what was seen. */
+  /** Compares a create with `options` and a bare start with `flags` on a copy of `folder`, each until `seen`. Returns the samples of each part that was seen. */
   const compare = async (
     seen: Seen,
     options: object,
@@ -204,13 +181,13 @@ export async function measureDressed(bench: Bench, service: Service): Promise<Ro
   return rows
 }
 
-/** The flags of a session's browser, without the agent's pipe and with the site's name. */
+/** The flags of a session's browser, without the agent's pipe, and with a mapping for the site's name. */
 const bareFlags = (): string[] => [
   ...chromiumFlags(SCREEN, false, []).filter((flag) => !/^(--remote-debugging|--user-data-dir|about:blank)/.test(flag)),
   `--host-resolver-rules=MAP ${HOST} 127.0.0.1`,
 ]
 
-/** Lets the unprivileged user have everything below `path`. */
+/** Makes the unprivileged user the owner of everything below `path`. */
 function own(path: string): void {
   const user = serviceUser()
   if (user) execFileSync('chown', ['-R', `${user.uid}:${user.gid}`, path])
@@ -222,7 +199,7 @@ function copyProfile(from: string, to: string): void {
   own(join(to, '..'))
 }
 
-/** Makes a profile by a session, and unpacks what was saved to `folder`. */
+/** Makes a profile in a session, and unpacks the saved archive to `folder`. */
 export async function makeProfile(
   { cloud, create }: Service,
   name: string,

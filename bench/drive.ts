@@ -1,4 +1,4 @@
-// Playwright connected to a CDP URL, as clients use it.
+// Connects Playwright to a CDP URL, as clients do.
 import { chromium, type Browser, type Page } from 'playwright-core'
 
 const CONNECT_MS = 60_000
@@ -7,7 +7,7 @@ export interface Driven extends AsyncDisposable {
   page: Page
 }
 
-/** Connects to a running browser and takes its first page. Disposing disconnects; the browser keeps running. */
+/** Connects to a running browser and takes its first page. Disposing disconnects; the browser continues to run. */
 export async function drive(cdpUrl: string): Promise<Driven> {
   const browser: Browser = await chromium.connectOverCDP(cdpUrl, { timeout: CONNECT_MS })
   return { page: browser.contexts()[0]!.pages()[0]!, [Symbol.asyncDispose]: () => browser.close() }

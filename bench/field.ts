@@ -1,7 +1,7 @@
-// The page that receives clicks and text, and reports what has arrived.
+// A page that receives clicks and text, and reports what has arrived.
 import type { Page } from 'playwright-core'
 
-/** After this long without a character, none are expected. */
+/** When no character has come for this long, no more are expected. */
 const NO_MORE_MS = 500
 
 export const FIELD = `<!doctype html><title>field</title><link rel="icon" href="data:,">
@@ -17,7 +17,7 @@ export const FIELD = `<!doctype html><title>field</title><link rel="icon" href="
     clicks = keys = 0
     field.value = ''
   }
-  /** Resolves when the text has so many characters, or when none has come for a while. */
+  /** Resolves when the text has this many characters, or when none has come for a while. */
   const written = (length) =>
     new Promise((resolve) => {
       const began = performance.now()
@@ -34,5 +34,5 @@ export const clearField = (page: Page): Promise<void> => page.evaluate('clear()'
 
 export const arrived = (page: Page): Promise<{ clicks: number; keys: number }> => page.evaluate('({ clicks, keys })')
 
-/** The final text of the field, and how long ago its last character came. */
+/** The final text of the field, and the time since its last character. */
 export const written = (page: Page, length: number): Promise<{ text: string; agoMs: number }> => page.evaluate(`written(${length})`)

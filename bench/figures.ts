@@ -17,11 +17,11 @@ export interface Row {
   what: string
   unit: Unit
   cob: Figures
-  /** The baseline's figures, when there is one. */
+  /** The baseline's figures, if there is a baseline. */
   beside?: Figures & { what: string }
 }
 
-/** Percentiles by nearest rank, so every figure is a measured one. With few samples the p99 is the slowest. */
+/** Percentiles by nearest rank, so every figure is a measured value. With few samples the p99 is the slowest one. */
 export function figuresOf(samples: readonly number[]): Figures {
   if (samples.length === 0) throw new Error('no samples')
   const sorted = samples.toSorted((a, b) => a - b)

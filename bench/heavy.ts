@@ -1,13 +1,13 @@
-// A page with much to do: requests, console lines, and a layout that changes.
+// A heavy page: requests, console lines, and a layout that changes.
 
-/** How often the page asks for data, and how many lines it writes to the console. */
+/** The number of requests, and the number of console lines. */
 export const HEAVY_REQUESTS = 500
 const LINES = 1000
 
-/** An answer of some 2 KB. */
+/** An answer of about 2 KB. */
 export const DATA = JSON.stringify({ items: Array.from({ length: 40 }, (_, id) => ({ id, name: `item ${id}`, price: id * 1.5, tags: ['a', 'b'] })) })
 
-/** `done` is true on the window when all is done. */
+/** The page sets `window.done` to true when its work is complete. */
 export const HEAVY = `<!doctype html><title>heavy</title><link rel="icon" href="data:,"><ul id="list"></ul>
 <script>
   const list = document.getElementById('list')

@@ -1,4 +1,4 @@
-// Pointer and keys: input through our API, compared to one spawned xdotool per event.
+// Measures pointer and keys: input through Cob's API, compared to one spawned xdotool per event.
 import { sleep } from '../src/base/wait.ts'
 import { FILLING, startChromium } from './bare.ts'
 import type { Bench } from './bench.ts'
@@ -10,15 +10,15 @@ import type { Service, Session } from './sessions.ts'
 import { xdotool } from './tools.ts'
 import { again, turns } from './turns.ts'
 
-/** Events in the batch from which the cost per event is computed. */
+/** The events in the batch from which the cost per event is computed. */
 const MOVES = 200
 const MIXED = 100
 const WARM_UP = 30
-/** Until both Chromiums have handled their input, so that one's work is not in the other's time. */
+/** The time for both Chromiums to handle their input, so that the work of one is not in the time of the other. */
 const HANDLED_MS = 50
 const SPAWNED = 'xdotool spawned'
 
-/** A path over the page, never twice the same pixel in a row. */
+/** Positions on the page, never the same pixel twice in a row. */
 const pointAt = (index: number): { x: number; y: number } => ({ x: 500 + ((index * 37) % 900), y: 400 + ((index * 23) % 500) })
 
 export async function measureInput(bench: Bench, service: Service): Promise<Row[]> {
@@ -110,7 +110,7 @@ function mixedArgs(sent: Sent): string[] {
   })
 }
 
-/** Checks that the input really arrived: otherwise a fast result means nothing. */
+/** Checks that the input arrived; otherwise a fast result means nothing. */
 async function checkPointer(session: Session, expected: { x: number; y: number }): Promise<void> {
   const seen = (await session.computer('get_mouse_position')).toString()
   if (seen !== JSON.stringify(expected)) throw new Error(`the pointer is at ${seen}, not at ${JSON.stringify(expected)}`)

@@ -1,4 +1,4 @@
-// Programs, files and Playwright inside a session, compared to the same work on the host without Cob.
+// Measures programs, files and Playwright inside a session, compared to the same work on the host without Cob.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createReadStream, createWriteStream } from 'node:fs'
@@ -43,7 +43,7 @@ async function measurePlaywright(bench: Bench, session: Session): Promise<Row[]>
     if (!answer.success) throw new Error(result.toString())
     return ms
   }
-  // The baseline without a worker: a Node process that connects, evaluates and exits.
+  // The baseline without a worker is a Node process that connects, evaluates and exits.
   const program = `import { chromium } from 'playwright-core'
     const browser = await chromium.connectOverCDP(process.argv[1]); console.log(await browser.contexts()[0].pages()[0].title()); process.exit(0)`
   const theirs = async () => {
@@ -109,7 +109,7 @@ function* zeros(bytes: number): Generator<Buffer> {
   for (let left = bytes; left > 0; left -= piece.length) yield piece
 }
 
-/** A program that copies a file through a socket into another: the baseline for a transfer. */
+/** A program that copies a file through a socket to another file: the baseline for a transfer. */
 async function socketCopier(path: string, to: string): Promise<{ copy(from: string): Promise<void> } & AsyncDisposable> {
   let arrived = Promise.withResolvers<void>()
   const server = createServer((socket: Socket) => void pipeline(socket, createWriteStream(to)).then(() => arrived.resolve(), arrived.reject))

@@ -1,4 +1,4 @@
-// Connecting to a running browser, sending a request, opening a page: directly and through Cob, alternating.
+// Measures connecting to a running browser, sending a request and opening a page, in turns directly and through Cob.
 import { FILLING, startChromium } from './bare.ts'
 import type { Bench } from './bench.ts'
 import { firstAnswer } from './cdp.ts'
@@ -19,12 +19,12 @@ async function roundTrips(bench: Bench, ours: string, theirs: string): Promise<{
       () => ask(ourCdp),
       () => ask(bareCdp),
     )
-  // The first calls of a process run code that is not compiled yet, Cob's and the bench's own.
+  // The first calls of a process run code that is not compiled yet, in Cob and in the bench.
   await many(100)
   return await many(bench.counts.roundTrips)
 }
 
-/** CDP round trips when the agent is reached by TCP and TLS, as on another machine. */
+/** CDP round trips when the agent is reached over TCP and TLS, as on another machine. */
 export async function measureRemoteLink(bench: Bench, service: Service): Promise<Row[]> {
   await using scope = new AsyncDisposableStack()
   const session = scope.use(await service.create())

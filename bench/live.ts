@@ -1,4 +1,4 @@
-// The live view: how long a viewer waits to see the effect of a click, and how much data comes while nothing happens.
+// Measures the live view: how long a viewer waits for the effect of a click, and how much data comes while the screen is unchanged.
 import { sleep } from '../src/base/wait.ts'
 import type { Bench } from './bench.ts'
 import { openPage } from './drive.ts'
@@ -9,12 +9,12 @@ import type { Service } from './sessions.ts'
 import { again } from './turns.ts'
 
 const WARM_UP = 5
-/** The page is drawn and sent. Within 4 s the server may send some of it again although the screen is the same. */
+/** After this time the page is drawn and sent. Within 4 s the server may send some of it again although the screen is unchanged. */
 const STILL_MS = 8_000
-/** In the middle of the page; the watched place is far from the pointer. */
+/** The click is in the middle of the page. The watched place is far from the pointer. */
 const PRESSED = { x: 960, y: 500 }
 const WATCHED = { x: 960, y: 900 }
-/** Shortest and longest pause between clicks, random so that clicks are not in step with frames. */
+/** The shortest and the longest pause between clicks. It is random, so that clicks are not in step with frames. */
 const PAUSE_MS = [60, 140] as const
 
 export async function measureLive(bench: Bench, service: Service): Promise<Row[]> {

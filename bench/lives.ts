@@ -1,4 +1,4 @@
-// The whole life of a browser for a client: create, connect, goto, delete. The baselines are Playwright's own launch, and a bare display and Chromium.
+// Measures the whole life of a browser for a client: create, connect, goto, delete. The baselines are Playwright's own launch, and a bare display with Chromium.
 import { chromium } from 'playwright-core'
 import { FILLING, launchable, startChromium, startDisplay } from './bare.ts'
 import type { Bench } from './bench.ts'
@@ -9,7 +9,7 @@ import type { Service } from './sessions.ts'
 const LAUNCH_MS = 60_000
 const TOGETHER = 5
 
-/** Milliseconds of the parts that every life has. */
+/** The milliseconds of each part of a life. */
 export type Lived = Record<'create' | 'whole', number>
 type Life = Lived & Record<'connect' | 'goto' | 'delete', number>
 
@@ -24,7 +24,7 @@ export async function life({ pages, signal }: Bench, service: Service): Promise<
   return { create: create.ms, connect: connect.ms, goto, delete: del, whole: performance.now() - began }
 }
 
-/** launch, newPage, goto, close: Chromium's sandbox on, and a window on the bare display unless headless. */
+/** Playwright's launch, newPage, goto and close, with Chromium's sandbox, and with a window on the bare display unless headless. */
 export async function ownLaunch({ display, pages, signal }: Bench, program: { path: string; home: string }, headless = false): Promise<Lived> {
   signal.throwIfAborted()
   const began = performance.now()
@@ -47,7 +47,7 @@ export async function ownLaunch({ display, pages, signal }: Bench, program: { pa
   return { create, whole: performance.now() - began }
 }
 
-/** A display of its own and Chromium on it, spawned; connect, goto, kill. */
+/** A new display with Chromium: start, connect, goto, kill. */
 export async function bareLife({ pages, signal }: Bench): Promise<Lived> {
   signal.throwIfAborted()
   const began = performance.now()
@@ -67,7 +67,7 @@ export async function measureLives(bench: Bench, service: Service): Promise<Row[
   const lives: Life[] = []
   const launches: number[] = []
   for (let i = 0; i < bench.counts.lives; i++) {
-    // The baseline runs first: meanwhile the warm pool refills, and it must be full before the next life.
+    // The baseline runs first. Meanwhile the warm pool refills, and it must be full before the next life.
     await service.warm(1)
     await bench.rest()
     launches.push((await ownLaunch(bench, program)).whole)
@@ -84,7 +84,7 @@ export async function measureLives(bench: Bench, service: Service): Promise<Row[
   ]
 }
 
-/** Five at a time; `service` keeps five warm browsers. */
+/** Rounds of five lives at once; `service` keeps five warm browsers. */
 export async function measureLivesTogether(bench: Bench, service: Service): Promise<Row[]> {
   using program = launchable()
   const lives: number[] = []

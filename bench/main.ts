@@ -1,4 +1,4 @@
-// The benchmark: Cob compared to bare Chromium, in one run on one machine. Reports slow results but never fails because of them.
+// The benchmark: compares Cob to bare Chromium, in one run on one machine. It reports slow results, but they never make it fail.
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
@@ -12,6 +12,7 @@ import { measureDressed } from './dressed.ts'
 import { measureCold } from './cold.ts'
 import { measureCpuLife, measureRest } from './costs.ts'
 import { countsOf } from './counts.ts'
+import { measureDensity } from './density.ts'
 import type { Row } from './figures.ts'
 import { measureInput } from './input.ts'
 import { measureInside } from './inside.ts'
@@ -34,9 +35,9 @@ import { openMeter, watchOthers } from './usage.ts'
 import { measureWarm } from './warm.ts'
 import { measureRecordings } from './watch.ts'
 
-/** Far longer than any run; ends a run that hangs. */
+/** Ends a run that hangs. Far longer than any run takes. */
 const RUN_MS = 90 * 60_000
-/** How long a run may wait in total until other programs are idle. BENCH_PATIENCE_SECONDS overrides it. */
+/** How long a run may wait in total for other programs to be idle. BENCH_PATIENCE_SECONDS overrides it. */
 const PATIENCE_SECONDS = 60
 
 const SECTIONS = [
@@ -55,8 +56,11 @@ const SECTIONS = [
   'standby',
   'telemetry',
   'replicas',
+  'density',
 ] as const
 type Section = (typeof SECTIONS)[number]
+/** It fills the memory of the machine, so it is measured only when --only names it. */
+const ONLY_NAMED: Section = 'density'
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { only: { type: 'string', multiple: true } } })
 const unknown = values.only?.find((name) => !SECTIONS.some((section) => section === name))
@@ -64,8 +68,8 @@ if (unknown !== undefined) {
   say(`--only is one of ${SECTIONS.join(', ')}, not "${unknown}"`)
   process.exit(2)
 }
-/** Whether one of the sections is measured: all are, unless --only selects some. */
-const wanted = (...sections: Section[]): boolean => !values.only || sections.some((section) => values.only!.includes(section))
+/** Whether one of these sections is measured. Without --only, all but one are. */
+const wanted = (...sections: Section[]): boolean => sections.some((section) => (values.only ? values.only.includes(section) : section !== ONLY_NAMED))
 
 const file = resolve(positionals[0] ?? join(PACKAGE_DIR, values.only ? 'bench-results/part.json' : 'bench-results/latest.json'))
 const stop = new AbortController()
@@ -82,7 +86,7 @@ const step = async (section: Section, what: string, measure: () => Promise<Row[]
   say(what)
   rows.push(...(await measure()))
 }
-/** Runs `work` with a service that keeps `warm` browsers in reserve. */
+/** Runs `work` with a service that keeps `warm` browsers ready. */
 async function withService(warm: number, signal: AbortSignal, work: (service: Service) => Promise<void>): Promise<void> {
   await using service = await startService(warm, signal)
   await work(service)
@@ -107,13 +111,13 @@ async function run(): Promise<Report> {
   }
 }
 
-/** Fills the rows; returns Chromium's version. */
+/** Makes the measurements and adds their rows. Resolves with Chromium's version. */
 async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<string> {
   await using scope = new AsyncDisposableStack()
   const display = scope.use(await startDisplay(signal))
   const pages = scope.use(await servePages())
   const bench: Bench = { counts: countsOf(process.env), display, pages, signal, rest }
-  // Not timed, so that the first measurement does not include reading files from disk.
+  // This call reads Chromium's files from disk, so that the first measurement does not.
   const version = await chromiumVersion(bench)
 
   if (wanted('start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps')) {
@@ -155,6 +159,7 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
     await step('replicas', 'an agent reached by TLS', () => measureRemoteLink(bench, service))
   }
   await step('burst', 'bursts', () => measureBurst(bench, say))
+  await step('density', 'as many sessions as the machine holds', () => measureDensity(bench))
 
   return version
 }

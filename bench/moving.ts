@@ -1,6 +1,6 @@
-// The pages for recordings and live views: one that changes in every frame, and one that a press paints in another colour.
+// The pages for recordings and live views: one changes in every frame, and one changes its colour on a press.
 
-/** A static text and, in a third of the screen, a rotating picture and a running clock. */
+/** A static text, and in one third of the screen a rotating picture and a running clock. */
 export const MOVING = `<!doctype html><title>moving</title><link rel="icon" href="data:,">
 <style>
   body { margin: 0; height: 100vh; overflow: hidden; display: grid; grid-template-columns: 1fr 1fr; font: 18px/1.5 "Liberation Sans", sans-serif }
@@ -20,7 +20,7 @@ export const MOVING = `<!doctype html><title>moving</title><link rel="icon" href
   requestAnimationFrame(show)
 </script>`
 
-/** The page's colours: the first until it is pressed, then the others in turn. */
+/** The page's colours: the first before any press, then the others in turn. */
 const COLOURS = [0xd02020, 0x20a040, 0x2040d0]
 
 export const paintedAfter = (presses: number): number => COLOURS[presses % COLOURS.length]!

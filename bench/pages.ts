@@ -1,5 +1,5 @@
-// The pages: a small one, one that fills the screen with content that makes screenshots large, and one for typing. All are static once drawn. Also
-// those of moving.ts and heavy.ts.
+// The pages: a small one, one that fills the screen with content for large screenshots, one for typing, and those of moving.ts and heavy.ts. The first three are static
+// after they have been drawn.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,7 +10,7 @@ import { MOVING, PAINT } from './moving.ts'
 type Name = 'small' | 'rich' | 'field' | 'moving' | 'paint' | 'heavy'
 
 export interface Pages extends AsyncDisposable {
-  /** The address for a session, and the one for this machine's own programs. */
+  /** The address for a session; below it, the address for programs of this machine. */
   inside(name: Name): string
   local(name: Name): string
 }
@@ -24,7 +24,7 @@ const column = (at: number): string =>
     (_, paragraph) => `<p>${Array.from({ length: 42 }, (_word, index) => WORDS[(index * (at + 3) + paragraph * 7) % WORDS.length]).join(' ')}.</p>`,
   ).join('')
 
-// A generator with a fixed seed draws the pictures, so that every browser draws the same ones: soft shapes with fine grain, like photographs.
+// A generator with a fixed seed draws the pictures, so that they are the same in every browser: soft shapes with fine grain, like photographs.
 const RICH = `<!doctype html><title>rich</title><link rel="icon" href="data:,">
 <style>
   body { margin: 0; height: 100vh; overflow: hidden; font: 15px/1.45 "Liberation Sans", sans-serif; background: linear-gradient(135deg, #fdf2f8, #e0f2fe 60%, #ecfccb) }

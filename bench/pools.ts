@@ -1,4 +1,4 @@
-// Browsers of pools: acquired and released one at a time, plain and with all that a pool can have, beside creates of the same; and many callers on a small pool.
+// Measures browsers of pools: single acquires and releases, plain and with every option, compared to creates of the same, and many callers on a small pool.
 import { markingExtension } from '../test/support/extensions.ts'
 import { until } from '../src/base/wait.ts'
 import { httpProxy } from '../test/support/upstreams.ts'
@@ -9,13 +9,13 @@ import { ownFolder } from './programs.ts'
 import type { Service } from './sessions.ts'
 
 const NAME = 'bench-pool'
-/** Size of the profile's files, in MB. */
+/** The size of the profile's files, in MB. */
 const PROFILE_MB = 5
 const FILL_MS = 300_000
-/** An acquire that finds no idle browser waits up to so long. */
+/** The longest wait of an acquire that finds no idle browser. */
 const WAIT_SECONDS = 50
 
-/** Acquires and releases; creates from warm browsers beside them. */
+/** Acquires and releases, compared to creates from warm browsers. */
 export async function measurePools(bench: Bench, service: Service): Promise<Row[]> {
   const { pages, signal } = bench
   const { client } = service.cloud
@@ -34,7 +34,7 @@ export async function measurePools(bench: Bench, service: Service): Promise<Row[
   return [...rows, ...(await measureQueue(bench, service))]
 }
 
-/** Creates when nothing is warm. */
+/** Compares with creates when no browser is warm. */
 export async function measurePoolsCold({ counts, rest }: Bench, service: Service): Promise<Row[]> {
   const creates: number[] = []
   for (let i = 0; i < counts.cold; i++) {
@@ -92,7 +92,7 @@ async function oneByOne({ counts, rest, signal }: Bench, service: Service, id: s
   ]
 }
 
-/** All callers come at once; each gives its browser back when it has got it. */
+/** All callers come at once; each releases its browser as soon as it has got it. */
 async function measureQueue({ counts, rest, signal }: Bench, service: Service): Promise<Row[]> {
   const { poolSize: size, poolCallers: callers } = counts
   await using pool = await openPool(service, size, {}, signal)

@@ -1,4 +1,4 @@
-// Starts programs as the unprivileged user and ends them with all their child processes.
+// Starts programs as the unprivileged user, and ends them with all their children.
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
 import { chownSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ export interface Running extends AsyncDisposable {
   pids(): number[]
 }
 
-/** A folder that the unprivileged user owns. Programs that use it are found by its path. */
+/** A folder that belongs to the unprivileged user. Programs that use it are found by its path. */
 export function ownFolder(): { path: string } & Disposable {
   const path = mkdtempSync(join(tmpdir(), 'cob-bench-'))
   const user = serviceUser()
@@ -52,7 +52,7 @@ function living(home: string): number[] {
     .map(Number)
 }
 
-// Empty when it is not readable: the process has ended, or belongs to another user and so was not started here.
+// Empty when it cannot be read: the process has ended, or belongs to another user, so this program did not start it.
 function environment(pid: string): string[] {
   try {
     return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')

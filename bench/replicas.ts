@@ -1,5 +1,5 @@
-// Many sessions over three replicas on one Postgres, with fake instances in a process of their own: creates on a schedule, and what calls cost at each
-// number of sessions. Callers go to the replicas in turn.
+// Measures many sessions over three replicas on one Postgres, with fake instances in a separate process: creates on a schedule, and the cost of calls at each number of
+// sessions. Callers use the replicas in turn.
 import { readFileSync } from 'node:fs'
 import { loadavg } from 'node:os'
 import { join } from 'node:path'
@@ -15,19 +15,19 @@ import { cpuSeconds, memoryMb, tree } from './usage.ts'
 
 const REPLICAS = 3
 const CREATES_PER_SECOND = 50
-/** Callers that fill at once. */
+/** The concurrent callers that create the sessions at the start. */
 const FILLING = 12
-/** Between a takeover and the next kill. */
+/** The pause between a takeover and the next kill. */
 const KILL_EVERY_MS = 5_000
 const FIRST_CALLS = 60
 
-/** Everything that is measured. */
+/** The replicas under measurement, their callers and their live sessions. */
 interface Many extends AsyncDisposable {
   replicas: readonly ReplicaProcess[]
   api: Callers
   live: Kept[]
   pick(): Kept
-  /** The process ids of the replicas, and of Postgres with its connections. */
+  /** The process ids of the replicas; below them, those of Postgres with its connections. */
   service(): number[]
   postgres(): number[]
   number(query: string): Promise<number>
@@ -77,7 +77,7 @@ async function startMany(): Promise<Many> {
   const shared = scope.use(await share({ COB_MAX_BROWSERS: '10000', COB_WARM_BROWSERS: '10', COB_WARM_BROWSERS_MAX: '20', COB_FAKE_HOST_TLS: '1' }))
   scope.use(await startFakeHost(shared.paths.root))
   const replicas = await Promise.all(Array.from({ length: REPLICAS }, () => replicaProcess(shared, key, [FAKE_HOST_REPLICA])))
-  // What they leave ends with the fake host and the database.
+  // The instances and rows that the replicas leave end with the fake host and the database.
   scope.defer(async () => void (await Promise.all(replicas.map((replica) => replica.kill()))))
   for (const replica of replicas) await replica.start()
   const server = Number(readFileSync(join(shared.paths.postgres, 'postmaster.pid'), 'utf8').split('\n')[0])
@@ -110,7 +110,7 @@ async function fill({ api, live }: Many, level: number, signal: AbortSignal): Pr
 }
 
 interface Rest {
-  /** CPU, in percent of a core. */
+  /** CPU in percent of a core, of the service and of Postgres. */
   service: number
   postgres: number
   walKb: number
@@ -152,7 +152,7 @@ function calls({ api, pick }: Many): [kind: string, what: string, call: () => Pr
   ]
 }
 
-/** What calls take, one after the other, and the CPU of the services for each: what they use without calls is taken off. */
+/** The time of calls, made one after the other, and the CPU of the services for each. Their CPU use without calls is subtracted. */
 async function costOf(many: Many, count: number, call: () => Promise<number>): Promise<{ wall: number[]; cpu: number }> {
   for (let at = 0; at < FIRST_CALLS; at++) await call()
   const idle = { cpu: cpuSeconds(many.service()), at: performance.now() }
@@ -165,7 +165,7 @@ async function costOf(many: Many, count: number, call: () => Promise<number>): P
   return { wall, cpu: (1000 * used) / count }
 }
 
-/** Creates on a schedule, each counted from when it was due, and as many deletes; then the same while replicas are killed. */
+/** Creates on a schedule, each timed from when it was due, and as many deletes; then the same while replicas are killed. */
 async function creates(many: Many, ms: number, signal: AbortSignal): Promise<Row[]> {
   const { api, live, replicas } = many
   const count = (CREATES_PER_SECOND * ms) / 1000
@@ -212,7 +212,7 @@ async function creates(many: Many, ms: number, signal: AbortSignal): Promise<Row
   ]
 }
 
-/** What sessions take in the database. */
+/** The size of sessions in the database. */
 async function stored({ number }: Many): Promise<Row[]> {
   const counts = { live: await number(`select count(*) from browsers where state <> 'deleted'`), all: await number('select count(*) from browsers') }
   const kb = (await number(`select sum(pg_column_size(b.*)) from browsers b where state <> 'deleted'`)) / counts.live / 1024

@@ -12,9 +12,9 @@ export interface Report {
   at: string
   quick: boolean
   seconds: number
-  /** CPU use of other programs; a high value makes the figures unreliable. */
+  /** The CPU use of other programs. When it is high, the figures are unreliable. */
   others: Others
-  /** Time spent waiting until other programs were idle. */
+  /** The time spent waiting for other programs to be idle. */
   waitedSeconds: number
   machine: { cpu: string; cores: number; memoryGb: number; kernel: string; node: string; chromium: string; commit: string }
   rows: Row[]
@@ -33,7 +33,7 @@ export function machine(chromium: string): Report['machine'] {
   }
 }
 
-// An unpacked archive has no commit; then the report says so.
+// An unpacked archive has no commit; the report then says so.
 function commit(): string {
   const git = (...args: string[]) =>
     execFileSync('git', args, { cwd: PACKAGE_DIR, stdio: ['ignore', 'pipe', 'ignore'] })
@@ -78,12 +78,12 @@ const cells = ({ n, p50, p95, p99 }: Figures): string[] => [String(n), ...[p50, 
 
 const ratios = (cob: Figures, beside: Figures): string[] => (['p50', 'p95', 'p99'] as const).map((at) => (beside[at] > 0 ? ratio(cob[at] / beside[at]) : ''))
 
-/** Small ratios are shown as fractions. */
+/** Shows small ratios as fractions. */
 const ratio = (value: number): string => (value < 0.1 && value > 0 ? `1/${(1 / value).toFixed(0)}` : value.toFixed(2))
 
 const short = (value: number): string => value.toFixed(Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0)
 
-/** Columns are as wide as their widest cell; those of `left` are left-aligned, the others right-aligned. */
+/** Makes each column as wide as its widest cell. The columns in `left` are left-aligned, the others right-aligned. */
 function aligned(rows: string[][], left: number[]): string[] {
   if (rows.length === 0) return []
   const widths = rows[0]!.map((_, at) => Math.max(...rows.map((cells) => cells[at]!.length)))

@@ -1,12 +1,12 @@
-// Waits until other programs are idle: their work during a measurement would make Cob look slow.
+// Waits until other programs are idle, because their work during a measurement would make Cob look slow.
 import { sleep } from '../src/base/wait.ts'
 import { watchOthers, type Meter } from './usage.ts'
 
 const REST_MS = 300
-/** Percent of all cores. Two cores with idle system services stay below it. */
+/** In percent of all cores. Two cores with idle system services stay below it. */
 const QUIET_PERCENT = 8
 
-/** Returns a rest of {@link REST_MS} that is extended while other programs use the machine, by at most `patienceMs` in total per run. */
+/** Returns a pause of {@link REST_MS}. It lasts longer while other programs use the machine, by at most `patienceMs` in total per run. */
 export function rester(meter: Meter, patienceMs: number, signal: AbortSignal): { rest: () => Promise<void>; waitedMs: () => number } {
   let waited = 0
   const restOnce = async (): Promise<boolean> => {

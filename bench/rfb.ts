@@ -1,4 +1,4 @@
-// A live view client that draws nothing: it speaks RFB like noVNC, skips the pictures, and tracks the colour of one place.
+// A live view client that draws nothing: it speaks RFB as noVNC does, skips the pictures, and tracks the colour of one place.
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { WebSocket } from 'ws'
@@ -10,11 +10,11 @@ export interface Point {
 }
 
 export interface View extends Disposable {
-  /** Moves the pointer there, then presses and releases the first button. */
+  /** Moves the pointer to a place, then presses and releases the first button. */
   click(at: Point): void
   /** Resolves after the first complete update in which the watched place has that colour. */
   shows(colour: number): Promise<void>
-  /** All bytes received from the service so far, with their framing. */
+  /** All bytes received from the service so far, including framing. */
   bytes(): number
 }
 
@@ -22,13 +22,13 @@ const SHOWN_MS = 10_000
 const VERSION = 'RFB 003.008\n'
 /** The same settings as noVNC: Tight with its usual qualities, a cursor drawn by the client, continuous updates. */
 const [COPY_RECT, TIGHT, LAST_RECT, CURSOR, FENCE, CONTINUOUS, QUALITY_6, COMPRESS_2] = [1, 7, -224, -239, -312, -313, -26, -254]
-/** 32 bits a pixel, 24 of them colours of 8 each, red in the lowest byte. */
+/** 32 bits per pixel, 24 of them colour (8 each), red in the lowest byte. */
 const FORMAT = Buffer.from([0, 0, 0, 0, 32, 24, 0, 1, 0, 255, 0, 255, 0, 255, 0, 8, 16, 0, 0, 0])
 const PIXEL_BYTES = 3
-/** Tight does not compress data shorter than this. */
+/** Tight does not compress shorter data. */
 const COMPRESSED_FROM = 12
 
-/** Opens a live view by its page's address. `watched` is the place whose colour is tracked; the area around it must have a single colour. */
+/** Opens a live view by its page's address. It tracks the colour of the place `watched`; the area around it must have a single colour. */
 export async function openView(address: string, watched: Point, signal: AbortSignal): Promise<View> {
   const socket = new WebSocket(`${address.replace(/^http/, 'ws')}/socket`, { perMessageDeflate: false })
   const incoming = new Incoming()
@@ -44,7 +44,7 @@ export async function openView(address: string, watched: Point, signal: AbortSig
     if (isThere) colour = filled
   })
   await within('the greeting of the live view', SHOWN_MS, client.greet(), signal)
-  // It ends with the connection; a wait for a colour ends by its timeout, or by this.
+  // This ends with the connection. A wait for a colour ends by its timeout or by this.
   const ended = client.follow(() => onUpdate())
   ended.catch(() => {})
   return {
@@ -91,7 +91,7 @@ class Incoming {
   }
 }
 
-/** Called for every rectangle; `colour` (0xRRGGBB) is set when the rectangle has a single colour. */
+/** Called for every rectangle. `colour` (0xRRGGBB) is set when the rectangle has a single colour. */
 type OnRect = (x: number, y: number, width: number, height: number, colour: number | undefined) => void
 
 class Reader {
@@ -147,7 +147,7 @@ class Reader {
       } else if (kind === 3) {
         await this.#take((await this.#take(7)).readInt32BE(3)) // skip a copied text
       } else if (kind === 150) {
-        // Sent once when the server supports it, and again when it has ended.
+        // The server sends this once when it supports continuous updates, and again when they have ended.
         if (!isContinuous) this.#socket.send(this.#about(150, 1))
         isContinuous = true
       } else if (kind === 248) {
@@ -183,7 +183,7 @@ class Reader {
     }
   }
 
-  /** Skips a rectangle; returns its colour when it has only one. */
+  /** Skips a rectangle, and returns its colour if it has only one. */
   async #tight(width: number, height: number): Promise<number | undefined> {
     const [control] = (await this.#take(1)) as unknown as [number]
     const kind = control >> 4
@@ -202,7 +202,7 @@ class Reader {
     return undefined
   }
 
-  /** Seven bits per byte, the lowest first, at most three bytes. */
+  /** A length with seven bits per byte, lowest first, in at most three bytes. */
   async #length(): Promise<number> {
     let length = 0
     for (const shift of [0, 7, 14]) {

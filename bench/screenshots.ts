@@ -1,4 +1,4 @@
-// Screenshots of a page full of content: by our API, and by a spawned ffmpeg, the common way.
+// Measures screenshots of a page full of content: through Cob's API, and with a spawned ffmpeg, the usual way.
 import sharp from 'sharp'
 import { sleep } from '../src/base/wait.ts'
 import { FILLING, SCREEN, startChromium } from './bare.ts'
@@ -10,12 +10,12 @@ import type { Service } from './sessions.ts'
 import { ffmpegShot } from './tools.ts'
 import { again, turns } from './turns.ts'
 
-/** Fonts and canvases are drawn, and nothing moves after this. */
+/** After this time fonts and canvases are drawn, and nothing moves. */
 const DRAWN_MS = 2_000
-/** Time for Chromium to handle a moved pointer. */
+/** The time for Chromium to handle a moved pointer. */
 const MOVED_MS = 30
 const WARM_UP = 3
-/** The largest mean difference, of 255, of two pictures of the same page; different toolbars explain this much. */
+/** The largest mean difference, of 255, between two pictures of the same page; different toolbars cause this much. */
 const ALIKE = 12
 const REGION = { x: 760, y: 400, width: 400, height: 300 }
 
@@ -38,7 +38,7 @@ export async function measureScreenshots(bench: Bench, service: Service): Promis
     last = result
     return { ms, same }
   }
-  // An unchanged screen is answered with its last picture. So the pointer moves to another place in the region before each call.
+  // The API answers an unchanged screen with its last picture, so the pointer moves to another place in the region before each call.
   let moves = 0
   const changed = async (body?: object) => {
     await session.computer('move_mouse', { x: REGION.x + 100 + ((moves++ * 7) % 200), y: REGION.y + 150, smooth: false })
@@ -81,7 +81,7 @@ export async function measureScreenshots(bench: Bench, service: Service): Promis
   ]
 }
 
-/** Checks that both ways show the same page at the same size; otherwise their times cannot be compared. */
+/** Checks that both methods show the same page at the same size; otherwise their times cannot be compared. */
 async function compare(ours: Buffer, theirs: Buffer): Promise<void> {
   for (const [whose, picture] of [
     ['our', ours],

@@ -6,14 +6,14 @@ import { openCalls, type Calls } from './calls.ts'
 import { say } from './say.ts'
 
 const CALL_MS = 120_000
-/** How many lines of a failed leak check are shown. */
+/** The number of lines shown of a failed leak check. */
 const SHOWN = 4
 
 export interface Session extends AsyncDisposable {
   id: string
   cdpUrl: string
   liveUrl: string
-  /** Deletes it; disposing also does. */
+  /** Deletes the session; disposing does so too. */
   delete(): Promise<void>
   computer: Calls['computer']
   call: Calls['call']
@@ -21,17 +21,17 @@ export interface Session extends AsyncDisposable {
 
 export interface Service extends AsyncDisposable {
   cloud: Cloud
-  /** `options`: of the create's body. */
+  /** `options` are those of the create's body. */
   create(options?: object): Promise<Session>
   /** Resolves when `count` browsers are warm. */
   warm(count: number): Promise<void>
-  /** The outermost process of a session. */
+  /** The outermost process of the session. */
   pidOf(session: Session): number
 }
 
-/** Starts a service with `warm` browsers in reserve: always so many, or at least, when the settings in `env` say so. */
+/** Starts a service with `warm` spare browsers: exactly so many, or at least, if the settings in `env` say so. */
 export async function startService(warm: number, signal: AbortSignal, env: Record<string, string> = {}): Promise<Service> {
-  // A session that sleeps would be compared to a Chromium that does not. standby.ts measures that.
+  // Standby is off: otherwise a sleeping session would be compared to a Chromium that is awake. standby.ts measures standby.
   const cloud = await startCloud({ COB_WARM_BROWSERS: String(warm), COB_STANDBY_AFTER_SECONDS: '0', ...env })
   const call = async (method: string, path: string, body?: object): Promise<Response> => {
     const response = await cloud.fetch(path, {
@@ -68,7 +68,7 @@ export async function startService(warm: number, signal: AbortSignal, env: Recor
         delete: end,
         computer: calls.computer,
         call: calls.call,
-        // After an interruption, the service's own end ends its sessions.
+        // After an interruption, the end of the service ends its sessions.
         async [Symbol.asyncDispose]() {
           if (!ended && !signal.aborted) await end()
         },

@@ -1,8 +1,8 @@
-// Sessions that sleep: how long the first use takes, beside the same on a session that is awake and beside a cold create; and what sleeping costs.
+// Measures standby: the time of a call that wakes a session, compared to one on an awake session and to a cold create, and the cost of a sleeping session.
 import { sleep } from '../src/base/wait.ts'
 import { asleep, cpuTicks, stoppable } from '../test/support/standby.ts'
 import type { Bench } from './bench.ts'
-import { firstAnswer, openCdp, type Cdp } from './cdp.ts'
+import { firstAnswer, openCdp, pageOf, type Cdp } from './cdp.ts'
 import { openPage } from './drive.ts'
 import { row, timed, type Row } from './figures.ts'
 import type { Service, Session } from './sessions.ts'
@@ -13,18 +13,16 @@ export const STANDBY = { COB_STANDBY_AFTER_SECONDS: '1', COB_STANDBY_CONNECTED_A
 
 const AWAKE = 'awake'
 
-/** A program of the caller keeps its session awake. */
+/** A program of the caller keeps the session awake. */
 async function keepAwake(session: Session): Promise<void> {
   const started = await session.call('POST', 'process/spawn', { body: { command: 'sleep', args: ['3600'] } })
   started.resume()
 }
 
-/** A command that a page answers. */
-async function pageOf(cdp: Cdp): Promise<() => Promise<unknown>> {
-  const { targetInfos } = await cdp.send<{ targetInfos: { targetId: string; type: string }[] }>('Target.getTargets')
-  const { targetId } = targetInfos.find(({ type }) => type === 'page')!
-  const { sessionId } = await cdp.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
-  return () => cdp.send('Runtime.evaluate', { expression: '1' }, sessionId)
+/** Returns a CDP command that the page answers. */
+async function asking(cdp: Cdp): Promise<() => Promise<unknown>> {
+  const page = await pageOf(cdp)
+  return () => page.value('1')
 }
 
 export async function measureStandby(bench: Bench, service: Service): Promise<Row[]> {
@@ -34,7 +32,7 @@ export async function measureStandby(bench: Bench, service: Service): Promise<Ro
   await keepAwake(waker)
   for (const { cdpUrl } of [sleeper, waker]) await openPage(cdpUrl, pages.inside('rich'))
   const cdps = [scope.use(await openCdp(sleeper.cdpUrl, signal)), scope.use(await openCdp(waker.cdpUrl, signal))]
-  const [askSleeper, askWaker] = [await pageOf(cdps[0]!), await pageOf(cdps[1]!)]
+  const [askSleeper, askWaker] = [await asking(cdps[0]!), await asking(cdps[1]!)]
 
   const ms: Record<'calls' | 'awakeCalls' | 'commands' | 'awakeCommands' | 'creates', number[]> = {
     calls: [],
@@ -73,7 +71,7 @@ export async function measureStandby(bench: Bench, service: Service): Promise<Ro
   const seconds = (performance.now() - began) / 1000
   const idle = cpu().map((value, at) => ((value - before[at]!) / seconds) * 100) as [number, number, number, number]
   const memory = [memoryMb(all[0]), memoryMb(all[1])] as const
-  // What was given back is read again.
+  // This call must read back memory that the sleeping session gave back.
   const after = await timed(askSleeper)
 
   return [

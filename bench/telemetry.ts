@@ -1,5 +1,5 @@
-// What telemetry costs: CPU of an idle page, of one that is clicked and of one that has much to do, with nothing captured, with the default set and with everything; how
-// soon an event is read; how many bytes an event takes in the archive.
+// Measures telemetry with nothing captured, with the default set and with everything: the CPU of an idle page, of a clicked page and of a heavy page, the latency of an
+// event, and the bytes of an event in the archive.
 import { sleep, until } from '../src/base/wait.ts'
 import { SETTABLE_CATEGORIES } from '../src/agent/telemetry/contract.ts'
 import type { Bench } from './bench.ts'
@@ -20,12 +20,12 @@ type Mode = keyof typeof MODES
 const MODE_NAMES = Object.keys(MODES) as Mode[]
 const OFF = 'telemetry off'
 const HEAVY_MS = 60_000
-/** What a page has begun goes on for a while, and so does what tells of it. */
+/** A page's work, and the telemetry about it, continues for a while. */
 const SETTLE_MS = 2_000
 const STORED_MS = 10_000
-/** As often as pictures are taken at most. Each click is a cause for one. */
+/** The shortest interval between screenshots of telemetry. Each click triggers one. */
 const CLICK_MS = 2_000
-/** Of a page that fills the screen with what makes pictures large; nothing there does anything. */
+/** A place on the page that fills the screen with content for large pictures. A click there does nothing. */
 const CLICKED = { x: 200, y: 40 }
 
 const each = <T>(make: (mode: Mode) => T): Record<Mode, T> => Object.fromEntries(MODE_NAMES.map((mode) => [mode, make(mode)])) as Record<Mode, T>
@@ -37,7 +37,7 @@ export async function measureTelemetry(bench: Bench, service: Service): Promise<
   for (const mode of MODE_NAMES) sessions[mode] = scope.use(await service.create(MODES[mode]))
   const cpu = each((mode) => () => cpuSeconds(tree(service.pidOf(sessions[mode]))))
 
-  // All at the same time, so that other programs disturb all alike.
+  // Measure all sessions at the same time, so that other programs disturb them equally.
   for (const { cdpUrl } of Object.values(sessions)) await openPage(cdpUrl, pages.inside('rich'))
   await sleep(SETTLE_MS, signal)
   await rest()
@@ -51,7 +51,7 @@ export async function measureTelemetry(bench: Bench, service: Service): Promise<
 
   const driven = {} as Record<Mode, Awaited<ReturnType<typeof drive>>>
   for (const mode of MODE_NAMES) driven[mode] = scope.use(await drive(sessions[mode].cdpUrl))
-  // At the same time as well; the clients take as much for each.
+  // Measure all at the same time again; the clients cost each session the same.
   await rest()
   const clicked = each(() => [] as number[])
   for (let i = 0; i < counts.costs; i++) {
@@ -65,10 +65,10 @@ export async function measureTelemetry(bench: Bench, service: Service): Promise<
   }
   await picturesOf(service, sessions.all)
 
-  // One after the other, in turns.
+  // Measure the sessions in turns.
   const heavy = each(() => [] as number[])
   const service_ = each(() => [] as number[])
-  // The service's own part: its processes less those of the sessions, which are below it.
+  // The service's own CPU time: that of its process tree, minus that of the sessions in it.
   const own = () => cpuSeconds(tree(service.cloud.pid())) - MODE_NAMES.reduce((sum, mode) => sum + cpu[mode](), 0)
   for (let i = 0; i < counts.heavies; i++)
     for (const mode of MODE_NAMES) {
@@ -98,7 +98,7 @@ export async function measureTelemetry(bench: Bench, service: Service): Promise<
   ]
 }
 
-/** How long it takes from a line in the console until a reader of the stream has it. */
+/** The time from a console line until a reader of the stream has received it. */
 async function latencies({ counts, signal }: Bench, service: Service, { id }: Session, page: Awaited<ReturnType<typeof drive>>['page']): Promise<number[]> {
   const stop = new AbortController()
   const response = await service.cloud.fetch(`/browsers/${id}/telemetry/stream?type=console_log`, { signal: AbortSignal.any([signal, stop.signal]) })
@@ -123,7 +123,7 @@ async function latencies({ counts, signal }: Bench, service: Service, { id }: Se
   return ms
 }
 
-/** @throws when there are no pictures, of which the cost is told */
+/** Checks that screenshots were taken, so that their cost was measured. @throws when there are none */
 async function picturesOf({ cloud }: Service, { id }: Session): Promise<void> {
   await until('pictures in the archive', STORED_MS, async () => {
     const answer = await cloud.fetch(`/browsers/${id}/telemetry/events?since=1h&limit=1&type=monitor_screenshot`)

@@ -1,4 +1,4 @@
-// The programs that are commonly spawned to control a screen: xdotool and ffmpeg.
+// Runs the programs that are usually spawned to control a screen: xdotool and ffmpeg.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { SCREEN, type Display } from './bare.ts'
@@ -14,7 +14,7 @@ export async function xdotool({ name }: Display, args: readonly string[], signal
   if (code !== 0) throw new Error(`xdotool ${args.join(' ').slice(0, 200)} ended with ${code}`)
 }
 
-/** A picture of the display as PNG. */
+/** Takes a picture of the display as PNG. */
 export async function ffmpegShot({ name }: Display, signal: AbortSignal): Promise<Buffer> {
   const size = `${SCREEN.width}x${SCREEN.height}`
   const child = spawn(

@@ -1,7 +1,7 @@
-// Measures one thing repeatedly, or two in turns, so that other load on the machine affects both.
+// Repeats one measurement, or two in turns, so that other load on the machine affects both.
 import type { Bench } from './bench.ts'
 
-/** Pause after measuring this long. */
+/** Pauses after this much measuring. */
 const STRETCH_MS = 1_000
 
 export async function turns(
@@ -15,7 +15,7 @@ export async function turns(
   return { ours, theirs }
 }
 
-/** `after` runs after every measurement and is not timed. */
+/** `after` runs after every measurement, and is not timed. */
 export async function again({ rest }: Bench, count: number, our: () => Promise<number>, after?: () => Promise<void>): Promise<number[]> {
   const ours: number[] = []
   let until = 0

@@ -1,4 +1,4 @@
-// Types a thousand characters at once: the time until the page has them, by our API and by xdotool.
+// Measures typing of a thousand characters: the time until the page has them, through Cob's API and by xdotool.
 import { FILLING, startChromium } from './bare.ts'
 import type { Bench } from './bench.ts'
 import { drive } from './drive.ts'

@@ -1,15 +1,15 @@
-// Memory and CPU use of processes, as the kernel counts it: memory from smaps_rollup, CPU time from /proc or a cpuacct group.
+// The memory and CPU use of processes as the kernel counts them: memory from smaps_rollup, CPU time from /proc or a cpuacct group.
 import { accessSync, constants, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { descendantsOf } from '../src/base/processes.ts'
 import { until } from '../src/base/wait.ts'
 import { say } from './say.ts'
 
-/** Clock ticks of /proc/pid/stat; Linux always reports 100 a second. */
+/** The clock ticks per second in /proc/pid/stat; on Linux always 100. */
 const TICKS = 100
 const EMPTY_MS = 10_000
 
-/** A process and all below it. */
+/** A process and all its descendants. */
 export const tree = (pid: number): number[] => [pid, ...descendantsOf(pid)]
 
 // Empty when the process has ended in the meantime.
@@ -34,13 +34,13 @@ export function memoryMb(pids: readonly number[]): number {
   return pids.reduce((sum, pid) => sum + Number(/^Pss:\s+(\d+) kB/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? 0), 0) / 1024
 }
 
-/** CPU seconds that the processes have used, including their ended child processes. */
+/** The CPU seconds of the processes, including their ended children. */
 export const cpuSeconds = (pids: readonly number[]): number => pids.reduce((sum, pid) => sum + cpuOf(pid, 11), 0)
 
-/** CPU seconds of all our ended child processes. */
+/** The CPU seconds of all ended children of this process. */
 export const cpuSecondsOfEnded = (): number => cpuOf(process.pid, 13)
 
-// utime, stime, and from field 13 on cutime, cstime, counted after the name
+// Adds utime, stime, cutime and cstime (fields 11 to 14), or with `from` 13 only the last two. The fields are counted after the name.
 function cpuOf(pid: number, from: number): number {
   const stat = read(`/proc/${pid}/stat`)
   if (stat === '') return 0
@@ -48,12 +48,12 @@ function cpuOf(pid: number, from: number): number {
   return fields.slice(from, 15).reduce((sum, field) => sum + Number(field), 0) / TICKS
 }
 
-/** Counts the CPU time of all processes started in it, and of their child processes. */
+/** Counts the CPU time of all processes that are started in it, and of their children. */
 export interface Meter extends AsyncDisposable {
   started<T>(start: () => Promise<T>): Promise<T>
-  /** CPU seconds so far. `pids` are the started processes, for machines that have only /proc. */
+  /** The CPU seconds so far. `pids` are the started processes, for machines that have only /proc. */
   seconds(pids: readonly number[]): number
-  /** Whether ended processes stay counted. If not, read the meter before they end. */
+  /** Whether it includes ended processes. If not, read the meter before they end. */
   countsEnded: boolean
 }
 
@@ -61,7 +61,7 @@ const CPUACCT = '/sys/fs/cgroup/cpuacct'
 
 const ownGroup = (): string => join(CPUACCT, /^\d+:(?:.*,)?cpuacct(?:,.*)?:(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '/')
 
-/** A meter by a cpuacct group (nanoseconds, complete), or by /proc (ticks of 10 ms, without ended processes). With nested meters both count. */
+/** A meter that uses a cpuacct group (nanoseconds, complete), or /proc (ticks of 10 ms, without ended processes). When meters are nested, both count. */
 export function openMeter(name: string): Meter {
   try {
     accessSync(CPUACCT, constants.W_OK)
@@ -73,7 +73,7 @@ export function openMeter(name: string): Meter {
   const enter = (dir: string) => writeFileSync(join(dir, 'cgroup.procs'), String(process.pid))
   mkdirSync(group)
   return {
-    // Child processes inherit our group, so nothing has to be moved after the start.
+    // Child processes inherit this process's group, so they need not be moved after their start.
     async started(start) {
       enter(group)
       try {
@@ -91,16 +91,16 @@ export function openMeter(name: string): Meter {
   }
 }
 
-/** CPU use of others since `before`, in percent of all cores: other programs, and the host of a virtual machine. */
+/** The CPU use of others since `before`, in percent of all cores: of other programs, and of a virtual machine's host. */
 export interface Others {
   programs: number | undefined
   host: number
 }
 
-/** Begins to measure the CPU use of others; `meter` counts our own. */
+/** Starts to measure the CPU use of others; `meter` counts our own use. */
 export function watchOthers(meter: Meter): () => Others {
   const read = () => {
-    // user, nice, system, idle, iowait, irq, softirq, steal
+    // The fields: user, nice, system, idle, iowait, irq, softirq, steal
     const ticks = readFileSync('/proc/stat', 'utf8').split('\n')[0]!.split(/\s+/).slice(1, 9).map(Number)
     const all = ticks.reduce((sum, value) => sum + value, 0) / TICKS
     const stolen = ticks[7]! / TICKS

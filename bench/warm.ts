@@ -1,4 +1,4 @@
-// A create that gets a warm browser, and its delete.
+// Measures a create that gets a warm browser, and its delete.
 import { row, timed, type Row } from './figures.ts'
 import type { Bench } from './bench.ts'
 import type { Service } from './sessions.ts'

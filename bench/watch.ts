@@ -1,4 +1,4 @@
-// Recordings: their cost compared to an ffmpeg that grabs a display, and how soon they can be downloaded after their end.
+// Measures recordings: their cost compared to an ffmpeg that grabs a display, and the time from their end until they can be downloaded.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream, readFileSync } from 'node:fs'
@@ -16,19 +16,19 @@ import { again } from './turns.ts'
 import { whole } from './whole.ts'
 
 const FRAMERATE = 10
-/** The page is drawn, and the browser's work after opening it has ended. */
+/** After this time the page is drawn, and the browser has finished the work of opening it. */
 const DRAWN_MS = 1_500
 const ENDED_MS = 30_000
 const READY_MS = 30_000
 const CALLED = 'ffmpeg -f x11grab'
 
 interface Cost {
-  /** Percent of a core. */
+  /** CPU in percent of a core. */
   cpu: number
   picturesPerSecond: number
 }
 
-/** Both record the same pages in turns; meanwhile the other's page is static. A row reports when one made fewer pictures than requested. */
+/** The session and ffmpeg record the same pages in turns; meanwhile the other's page is static. A row says when one made fewer frames than requested. */
 export async function measureRecordings(bench: Bench, service: Service): Promise<Row[]> {
   const { counts, display, pages, signal, rest } = bench
   await using scope = new AsyncDisposableStack()
@@ -49,7 +49,7 @@ export async function measureRecordings(bench: Bench, service: Service): Promise
       return { ms, seconds: used() - before }
     }
     const without = await over(() => sleep(counts.recorderMs, signal))
-    // Includes start and end: x264 reads 40 pictures ahead before it encodes the first, and an encoder that was too slow catches up at the end.
+    // Includes start and end: x264 reads 40 frames before it encodes the first, and an encoder that was too slow catches up at the end.
     const recording = await over(async () => {
       await record()
       await sleep(counts.recorderMs, signal)
@@ -105,12 +105,12 @@ export async function measureRecordings(bench: Bench, service: Service): Promise
   ]
 }
 
-/** Only the recorder's processes count. The page's own drawing does not, because it varies with other load. */
+/** Counts only the recorder's processes, because the page's own drawing varies with other load. */
 const isNoChromium = (pid: number): boolean => {
   try {
     return basename(readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0]!.split(' ')[0]!) !== basename(CHROMIUM)
   } catch {
-    return false // it has ended
+    return false // the process has ended
   }
 }
 
@@ -119,13 +119,13 @@ async function startReplay(session: Session): Promise<string> {
   return (JSON.parse(answer.toString()) as { replay_id: string }).replay_id
 }
 
-/** Stops a recording and polls until it can be downloaded; returns the milliseconds of both. */
+/** Stops a recording, and polls until it can be downloaded. Returns the milliseconds of both. */
 async function stopReplay(session: Session, id: string, signal: AbortSignal): Promise<number> {
   const { ms } = await timed(async () => {
     await whole(await session.call('POST', `replays/${id}/stop`))
     const isThere = async () => {
       const answer = await session.call('GET', `replays/${id}`)
-      // Do not wait for the body.
+      // The body is not needed.
       if (answer.statusCode === 200) answer.destroy()
       else await whole(answer)
       return answer.statusCode === 200

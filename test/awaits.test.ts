@@ -1,4 +1,5 @@
-// What a function has found before a wait may be gone after it: callers leave, sessions end. So a `!` after a look-up needs the look-up's check in the same piece of code without an `await`.
+// While a function waits, callers leave and sessions end, so an entry that it found before may be removed. A `!` after a look-up therefore needs its check in the same
+// code, without an `await` between.
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseSync } from 'vite'
@@ -16,17 +17,16 @@ const isNode = (value: unknown): value is Node => typeof (value as Node | null)?
 const partsOf = (node: Node): Node[] => Object.values(node).flat().filter(isNode)
 const isFunction = ({ type }: Node) => ['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression'].includes(type)
 
-/** Names that a pattern declares: `a`, `{ a, b: c }`, `[a, ...b]`. */
 const namesIn = (node: Node): string[] =>
   node.type === 'Identifier' ? [node['name'] as string] : (node.type === 'Property' ? [node['value'] as Node] : partsOf(node)).flatMap(namesIn)
 
-/** What a function declares itself, for one call of it: no other call changes that. */
+/** The names that a function declares. Each call of it has its own, so no other call changes them. */
 function declared(node: Node): string[] {
   const own = node.type === 'VariableDeclarator' ? namesIn(node['id'] as Node) : isFunction(node) ? (node['params'] as Node[]).flatMap(namesIn) : []
   return [...own, ...partsOf(node).flatMap(declared)]
 }
 
-/** The look-up by a key that a `!` belongs to, as what it looks in: `x` of `x.get(key)!` and `x[key]!`. */
+/** The object that a `!` looks up a key in: `x` in `x.get(key)!` and in `x[key]!`. */
 function lookedIn(node: Node): Node | undefined {
   if (node.type !== 'TSNonNullExpression') return undefined
   const found = node['expression'] as Node
@@ -38,7 +38,7 @@ function lookedIn(node: Node): Node | undefined {
 const rootOf = (node: Node): Node =>
   node.type === 'MemberExpression' ? rootOf(node['object'] as Node) : node.type === 'TSNonNullExpression' ? rootOf(node['expression'] as Node) : node
 
-/** The `!` after look-ups, in what others change, of async functions that have waited before: the text of each. */
+/** The text of each unsafe `!`: it follows a look-up in shared state, in an async function that has waited before. */
 function unsafe(source: string, node: Node, within?: { names: Set<string>; hasWaited: boolean }): string[] {
   const scope = isFunction(node) && node['async'] === true ? { names: new Set([...(within?.names ?? []), ...declared(node)]), hasWaited: false } : within
   const place = scope?.hasWaited ? lookedIn(node) : undefined
@@ -51,11 +51,11 @@ function unsafe(source: string, node: Node, within?: { names: Set<string>; hasWa
 
 const findings = (source: string): string[] => unsafe(source, parseSync('x.ts', source).program as unknown as Node)
 
-/** Look-ups that are safe nevertheless. */
+/** Look-ups that are safe all the same. */
 const SAFE: Record<string, string[]> = {
-  // Who types has a turn at the screen.
+  // Only the holder of the keyboard's turn changes the map.
   'agent/computer/keyboard.ts': ['lent.get(keysym)!'],
-  // What was read of a page does not change; a page that does is read again.
+  // A reading does not change; when the page changes, the agent makes a new one.
   'agent/login/act.ts': ['this.#reading.frames[at.parent]!'],
 }
 

@@ -1,5 +1,4 @@
-// Thousands of bad requests: for any request to any route the caller gets an answer, never a 5xx, and every error has the one shape. FC_SEED=<number>
-// repeats a run.
+// Sends thousands of bad requests. The caller always gets an answer, never a 5xx, and every error has the one shape. FC_SEED=<number> repeats a run.
 import fc from 'fast-check'
 import { once } from 'node:events'
 import { Agent, METHODS, request as httpRequest, type IncomingMessage } from 'node:http'
@@ -72,7 +71,7 @@ async function send({ method, path, headers, body, pieces }: BadRequest): Promis
     const chunks: Buffer[] = []
     for await (const chunk of response as AsyncIterable<Buffer>) {
       chunks.push(chunk)
-      // It goes on for as long as the session.
+      // An event stream lasts as long as its session, so read only the first chunk.
       if (response.headers['content-type'] === 'text/event-stream') break
     }
     return { status: response.statusCode!, headers: response.headers, body: Buffer.concat(chunks) }
@@ -110,7 +109,7 @@ async function tidy(request: BadRequest, { status, body }: Answer): Promise<void
     const { id } = JSON.parse(body.toString()) as { id: string }
     await cloud.fetch(`/browser_pools/${id}`, { method: 'DELETE', headers: { 'content-type': 'application/json' }, body: '{"force":true}' })
   }
-  // Others than that of the session itself answer the same.
+  // A DELETE answers 204 for other things than the session too, so look whether the session still exists.
   if (request.method === 'DELETE' && status === 204 && (await cloud.fetch(`/browsers/${live.session_id}`)).status === 404) await makeLive()
 }
 

@@ -1,4 +1,4 @@
-// Tests the contract check that other tests use: it must reject what either SDK release would reject.
+// Tests the contract check that other tests use. It must reject every answer that either SDK release would reject.
 import { expect, test } from 'vitest'
 import { conforms } from './support/contract.ts'
 

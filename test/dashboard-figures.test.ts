@@ -1,4 +1,4 @@
-// The figures of /metrics, as the dashboard's page of the machine reads them.
+// The dashboard's page of the machine reads the figures of /metrics correctly.
 import { expect, test } from 'vitest'
 import type { Room } from '../src/base/disk.ts'
 import { makeMetrics, showMachine } from '../src/control/service/system/metrics.ts'

@@ -1,4 +1,4 @@
-// What is typed into a form as the body of a call, and errors of the service as problems of fields.
+// Dashboard forms: the request body from typed text, and service errors as errors of fields.
 import { describe, expect, test } from 'vitest'
 import { fault } from '../src/http/fault.ts'
 import { bodyOf, problemsOf, type FieldSpec } from '../web/src/ui/form-values.ts'
@@ -48,15 +48,6 @@ describe('the body', () => {
     const fields: FieldSpec[] = [{ name: 'domains', label: 'Domains', kind: 'lines', initial: 'a.b', onlyChanged: true, sendsEmpty: true }]
     expect(bodyOf(fields, { domains: 'a.b' }).body).toEqual({})
     expect(bodyOf(fields, { domains: '' }).body).toEqual({ domains: [] })
-  })
-
-  test('is not sent with a number that is none, a line without "=", text that is no JSON, or nothing where something must be', () => {
-    expect(bodyOf(FIELDS, { size: 'many', values: 'nonsense', payload: '{' }).problems).toEqual({
-      size: 'Write a number.',
-      values: 'Each line must be key=value; "nonsense" is not.',
-      payload: expect.stringMatching(/^This is not JSON: /) as string,
-    })
-    expect(bodyOf(FIELDS, {}).problems).toEqual({ size: 'Fill this in.' })
   })
 })
 

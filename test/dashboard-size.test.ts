@@ -1,4 +1,4 @@
-// How much the dashboard, and the pages that stand alone, load before somebody sees something.
+// The size of the dashboard and of the standalone pages: how much a browser loads before it shows something.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -6,9 +6,9 @@ import { expect, test } from 'vitest'
 import { buildDashboard } from '../web/build.ts'
 
 const MAX_BYTES = 300 * 1024
-/** Of a page that stands alone, not compressed: phones on slow networks open them. The live view has noVNC besides. */
+/** The limits in kB for standalone pages, not compressed, because phones on slow networks open them. The live view also has noVNC. */
 const MAX_ALONE: Record<string, number> = { consent: 64, live: 300, login: 64, message: 8, player: 64 }
-/** What only the page of one session loads, when somebody opens its terminal. */
+/** Only the page of a session loads these, when a person opens its terminal. */
 const HEAVY = ['xterm']
 
 interface Chunk {
@@ -36,7 +36,7 @@ test('the first page, the list of sessions, loads in less than 300 KB, and witho
   const bytes = texts.reduce((sum, text) => sum + gzipSync(text, { level: 9 }).length, 0)
   expect(bytes).toBeGreaterThan(50 * 1024)
   expect(bytes).toBeLessThan(MAX_BYTES)
-  // The contracts are types here: their library would be in the bundle otherwise.
+  // The dashboard imports only types of the contracts; otherwise zod would be in the bundle.
   for (const text of texts) expect(text.includes('ZodError') || HEAVY.some((name) => text.includes(name))).toBe(false)
 })
 

@@ -1,5 +1,5 @@
-// An agent that a program in its session has taken over. For any answer of it, the service survives, other sessions are served, and callers get
-// nothing that their call does not promise. FC_SEED=<number> repeats a run.
+// An agent that a program in its session has taken over. Whatever it answers, the service survives, other sessions are served, and callers get only what their call
+// promises. FC_SEED=<number> repeats a run.
 import fc from 'fast-check'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
@@ -13,14 +13,14 @@ import { startFastCloud, type FastCloud, type Session } from './support/fast-clo
 import { hostileDriver, type Attack } from './support/hostile-driver.ts'
 import { amount } from './support/long.ts'
 
-/** How long a caller reads an answer that may have no end, and how many bytes of it. */
+/** How long, and how many bytes, a caller reads of an answer that may have no end. */
 const LISTEN_MS = 250
 const LISTEN_BYTES = 4 * 1024 * 1024
-/** Timeout of another session's call meanwhile, on a loaded machine. */
+/** The limit for calls to another session during an attack, on a loaded machine. */
 const OTHERS_MS = 10_000
 /** Limit of the service's memory growth over all attacks, in bytes. Keeping one whole answer would exceed it. */
 const GROWTH_BYTES = 400 * 1024 * 1024
-/** The copies of pictures that are being collected may have 64 MiB, in buffers that have room for twice as much. */
+/** The service may hold 64 MiB of pictures that it is receiving, in buffers with room for twice as much. */
 const KEPT_GROWTH_BYTES = 150 * 1024 * 1024
 /** The service ends an unanswered handshake after 10 s, even when the client has left. */
 const HANDSHAKE_MS = 15_000
@@ -28,7 +28,7 @@ const FUZZ_RUNS = amount(50, 300)
 
 const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
 const hostile = hostileDriver()
-/** Handshakes so far. Each that is not answered is one line in the log, ten seconds later. */
+/** The number of handshakes so far. An unanswered handshake writes one log line, ten seconds later. */
 let handshakes = 0
 let cloud: FastCloud
 let victim: Session
@@ -44,12 +44,12 @@ afterAll(async () => {
 
 const chunk = (text: string | Buffer): Buffer => Buffer.concat([Buffer.from(`${text.length.toString(16)}\r\n`), Buffer.from(text), Buffer.from('\r\n')])
 const ok = (headers: string, body = ''): string => `HTTP/1.1 200 OK\r\n${headers}\r\n\r\n${body}`
-/** Sends this, then closes. */
+/** Sends this text, then closes. */
 const say =
   (text: string | Buffer): Attack =>
   (socket) =>
     socket.end(text)
-/** Sends `first`, then `again` as fast as it is read. */
+/** Sends `first`, then `again` as fast as the service reads. */
 const endless =
   (first: string, again: string | Buffer): Attack =>
   (socket) => {
@@ -139,7 +139,7 @@ const ATTACKS: Record<string, Attack> = {
   },
 }
 
-/** One call for each kind of answer: JSON, a picture that may be kept, a file, nothing, a stream of events, another site's. */
+/** One call for each kind of answer: JSON, a picture that may be cached, a file, no body, an event stream, another site's answer. */
 const CALLS: [method: string, path: string, body?: object][] = [
   ['POST', '/computer/get_mouse_position'],
   ['POST', '/computer/screenshot', {}],
@@ -155,7 +155,7 @@ interface Heard {
   body: Buffer
 }
 
-/** The answer to a caller that reads for a while; undefined when none began. */
+/** The answer, as far as a caller reads within `listenMs`; undefined when no answer began. */
 async function call(session: Session, [method, path, body]: (typeof CALLS)[number], listenMs: number): Promise<Heard | undefined> {
   const request = httpRequest(`${cloud.url}/browsers/${session.session_id}${path}`, {
     method,
@@ -180,7 +180,7 @@ async function call(session: Session, [method, path, body]: (typeof CALLS)[numbe
   return heard
 }
 
-/** Rules for the answer to any call. */
+/** The rules for the answer to any call. */
 function expectHarmless({ status, headers, body }: Heard, path: string): void {
   const relayed = path.startsWith('/curl/raw')
   expect(status).toBeGreaterThanOrEqual(200)
@@ -213,14 +213,14 @@ describe('the service is not harmed by a hostile agent that answers with', () =>
     const [before, heldBefore] = [cloud.errors.length, hostile.held()]
     const heard = await Promise.all([...CALLS.map((one) => call(victim, one, LISTEN_MS)), othersAreServed().then(() => undefined)])
     CALLS.forEach(([, path], at) => heard[at] && expectHarmless(heard[at], path))
-    // The callers have left, so all exchanges end.
+    // The callers have disconnected, so all exchanges with the agent end.
     await until('the exchanges to end', OTHERS_MS, () => hostile.held() <= heldBefore, { everyMs: 5 })
     handshakes++
     const socket = new WebSocket(victim.cdp_ws_url)
     socket.on('error', () => {})
     setTimeout(() => socket.terminate(), LISTEN_MS)
     await new Promise((resolve) => socket.once('close', resolve))
-    // At most one log line per call and per handshake: the log fills the machine's disk. Only those of calls have a route.
+    // A call or a handshake writes at most one log line, because the log uses the machine's disk. Only lines of calls have a route.
     expect(cloud.errors.slice(before).filter(({ fields }) => 'route' in fields).length).toBeLessThanOrEqual(CALLS.length)
     expect(cloud.errors.filter(({ fields }) => !('route' in fields)).length).toBeLessThanOrEqual(handshakes)
     hostile.release(victim.session_id)
@@ -300,7 +300,7 @@ describe('the service is not harmed by a hostile agent that answers with', () =>
       }),
     )
     expect(read).toHaveLength(16)
-    // V8 frees buffers in a thread of its own, some time after the collection: 110 MB were counted just after it, and 61 MB a moment later.
+    // V8 frees buffers in its own thread some time after the collection: 110 MB were counted right after it, and 61 MB a moment later.
     await until('few bytes to be kept', OTHERS_MS, () => buffersInUse() - before < KEPT_GROWTH_BYTES, { everyMs: 50 })
     leaving.abort()
     hostile.release(victim.session_id)
@@ -308,7 +308,7 @@ describe('the service is not harmed by a hostile agent that answers with', () =>
   })
 })
 
-/** Bytes of buffers, without those that nobody refers to any more. */
+/** The bytes of buffers that are still referenced. */
 function buffersInUse(): number {
   setFlagsFromString('--expose-gc')
   ;(runInNewContext('gc') as () => void)()

@@ -1,16 +1,13 @@
-// The kernel command's own requests (commit c64f4b5) for projects, API keys, limits and who a key is, and what it needs of the answers.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from './support/fast-cloud.ts'
+// The requests of the official command line `kernel` (commit c64f4b5) for projects, API keys, limits and the identity of a key, and the parts of the answers that it
+// needs.
+import { expect, test } from 'vitest'
+import { fastCloud } from './support/fast-cloud.ts'
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0', COB_MAX_BROWSERS: '4' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0', COB_MAX_BROWSERS: '4' })
 
 interface Caller {
   key?: string
-  /** `--project` or KERNEL_PROJECT. The command sends it as it is, in UTF-8. */
+  /** `--project` or KERNEL_PROJECT. The command sends it unchanged, in UTF-8. */
   project?: string
 }
 interface Answer {
@@ -19,7 +16,7 @@ interface Answer {
   body: any
 }
 
-/** One request, as the command makes it. */
+/** Sends one request as the command does. */
 async function send({ key = cloud.key, project }: Caller, method: string, path: string, body?: object): Promise<Answer> {
   const response = await fetch(cloud.url + path, {
     method,
@@ -151,7 +148,7 @@ test('org limits: 0 removes the default, null is shown as unlimited', async () =
   expect((await change(3)).body).toMatchObject({ max_concurrent_sessions: 4, default_project_max_concurrent_sessions: 3 })
   expect((await change(5)).status).toBe(400)
   expect((await change(0)).body.default_project_max_concurrent_sessions).toBeNull()
-  // A field that is absent has no row in the command's table.
+  // The command's table has no row for an absent field.
   expect((await send(org, 'GET', '/org/limits')).body).toMatchObject({
     max_auth_connections: null,
     auth_connections_used: 0,

@@ -1,4 +1,4 @@
-// Cob's Chromium is the one that clients know: each flag and feature of the launches of Playwright, Puppeteer and ChromeDriver is taken or refused with a reason.
+// Cob's Chromium behaves as clients expect: each flag and feature with which Playwright, Puppeteer and ChromeDriver launch it is accepted, or refused with a reason.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,12 +18,12 @@ interface Launch {
   on: Set<string>
 }
 
-/** Chromium takes the last value of a flag. */
+/** The flags and features of a command line. When a flag is repeated, Chromium uses the last value. */
 function launchOf(args: readonly string[]): Launch {
   const flags = args.filter((arg) => arg.startsWith('--')).map((arg) => arg.split('=')[0]!)
   const listed = (flag: string) => {
     const value = args.findLast((arg) => arg.startsWith(`${flag}=`))?.slice(flag.length + 1)
-    // A feature can be followed by its parameters.
+    // A feature may have parameters after its name.
     return new Set(value?.split(',').map((name) => name.split(':')[0]!) ?? [])
   }
   const lists = ['--disable-features', '--enable-features']
@@ -37,7 +37,7 @@ const DRIVER_MS = 20_000
 let dir: string
 let others: Launch[]
 
-/** A program that notes what it was started with, and ends. */
+/** A program that writes its arguments to a file and ends. */
 function recorder(): { program: string; args: () => string[] } {
   const program = join(dir, 'chromium')
   const noted = join(dir, 'args')

@@ -1,5 +1,5 @@
-// Private parts of Node and of packages that the code uses, because nothing public does what it needs. A new version that changes one of them fails
-// here, by name, and not as a fault in a session. Where the code is: look for the name below src/.
+// The code uses private parts of Node and of packages where nothing public does the job. If a new version changes one of them, a test fails here by name, before it
+// causes a fault in a session. To find the code, search for the name below src/.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
@@ -75,7 +75,7 @@ test('zod describes schemas by _zod: kinds, what may be absent, discriminators (
   expect(part._zod.propValues?.kind).toEqual(new Set(['a']))
 })
 
-test('x11 has a stream for raw requests, and counts requests in seq_num (agent/display/keymap.ts)', () => {
+test('x11 has a stream for raw requests, and counts requests in seq_num (agent/display/x/keymap.ts)', () => {
   const PackStream = createRequire(import.meta.url)('x11/lib/framebuffer') as { prototype: object }
   expect(PackStream.prototype).toMatchObject({ put: expect.any(Function), submit: expect.any(Function) })
   const client = readFileSync(join(modules, 'x11/lib/xcore.js'), 'utf8')
@@ -87,11 +87,11 @@ test('chromium-bidi has the parts that are mended (agent/chromium/bidi-mends.ts)
   expect(BrowsingContextImpl).toHaveProperty('create', expect.any(Function))
   expect(BrowsingContextImpl.prototype).toHaveProperty('dispose', expect.any(Function))
   expect(BrowsingContextProcessor.prototype).toMatchObject({ create: expect.any(Function), activate: expect.any(Function) })
-  // The patches are for faults of this version. A newer one: see whether it still has them.
+  // The patches fix faults of this version. For a newer version, check whether it still has them.
   expect(JSON.parse(readFileSync(join(modules, 'chromium-bidi/package.json'), 'utf8'))).toHaveProperty('version', '17.0.2')
 })
 
-// It needs a browser to run, so this reads its text.
+// noVNC needs a browser to run, so this reads its source text.
 test.each([
   'handleWheel: this._handleWheel.bind(this)',
   '_handleWheel(ev) {',

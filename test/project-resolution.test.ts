@@ -1,31 +1,30 @@
-// Which project is in effect for a request: the table of docs/decisions/0068, one row for each case.
+// The project in effect for a request, with one row per case of the table in docs/decisions/0068.
 import { createHash } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { newId } from '../src/base/ids.ts'
 import { newKey } from '../src/control/access/keys.ts'
 import { DEFAULT_PROJECT } from '../src/control/access/projects/resolve.ts'
 import { conforms } from './support/contract.ts'
-import { startFastCloud, type FastCloud, type Session } from './support/fast-cloud.ts'
+import { fastCloud, type Session } from './support/fast-cloud.ts'
 
-// Fixed, because they are part of the tests' names.
+// Fixed ids, because they are part of the tests' names.
 const TEAM = 'projectteam0000000000000'
 const OTHER = 'projectother000000000000'
 const ARCHIVED = 'projectpast0000000000000'
 const UNKNOWN = 'projectunknown0000000000'
 
-/** Each project by the name of the one session in it. */
+/** The projects. Each has one session with the same name. */
 const projects = { default: DEFAULT_PROJECT, team: TEAM, other: OTHER }
 type InEffect = keyof typeof projects
 
-/** Who asks: a key of all projects, keys of one project, the key of an app that was deployed in the team's project, the token of the team's session. */
+/** The callers: a key of all projects, keys of one project, the key of an app deployed in the team's project, and the token of the team's session. */
 const callers = ['key of all', 'key of default', 'key of team', 'key of archived', "key of an app's deployment", 'token of a session'] as const
 type Caller = (typeof callers)[number]
 
-let cloud: FastCloud
 const keys = new Map<Caller, string>()
 let session: Session
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
   await cloud.query(`insert into projects (id, name, status) values ($1, 'Team Élan', 'active'), ($2, 'other', 'active'), ($3, 'past', 'archived')`, [
     TEAM,
     OTHER,
@@ -64,7 +63,6 @@ beforeAll(async () => {
     keys.set(caller, key)
   }
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const ask = (caller: Caller, method: string, path: string, headers: Record<string, string> = {}, body?: object) =>
   fetch(cloud.url + path, {
@@ -72,14 +70,13 @@ const ask = (caller: Caller, method: string, path: string, headers: Record<strin
     headers: { authorization: `Bearer ${keys.get(caller)}`, ...headers, ...(body && { 'content-type': 'application/json' }) },
     ...(body && { body: JSON.stringify(body) }),
   })
-/** The status and code of a refusal. */
 async function refusal(response: Response): Promise<[number, string]> {
   const body = (await response.json()) as { code: string }
   conforms('ErrorModel', body)
   return [response.status, body.code]
 }
 
-/** The project in effect: the one whose session is in the list. A token shows nothing but its own session. */
+/** The project in effect is the one whose session is in the list. A token reaches only its own session. */
 async function inEffect(caller: Caller, headers: Record<string, string>): Promise<unknown> {
   if (caller === 'token of a session') {
     const jwt = new URL(session.cdp_ws_url).searchParams.get('jwt')
@@ -89,7 +86,7 @@ async function inEffect(caller: Caller, headers: Record<string, string>): Promis
   const response = await ask(caller, 'GET', '/browsers', headers)
   if (response.status !== 200) return refusal(response)
   const listed = ((await response.json()) as Session[]).map(({ name }) => name)
-  // A create goes where a list looks.
+  // A create uses the same project as a list.
   const made = await ask(caller, 'POST', '/browsers', headers, {})
   const { session_id: id } = (await made.json()) as Session
   const [row] = await cloud.query<{ project_id: string }>('select project_id from browsers where id = $1', [id])
@@ -104,9 +101,9 @@ const NOT_FOUND = [404, 'project_not_found'] as const
 const FORBIDDEN = [403, 'forbidden'] as const
 const DISAGREE = [400, 'bad_request'] as const
 
-/** The caller, what each header names (undefined: it is not sent), and the project in effect or the refusal. */
+/** The caller, the value of each header (undefined: not sent), and the project in effect or the refusal. */
 type Row = [caller: Caller, name: string | undefined, id: string | undefined, expected: InEffect | readonly [number, string]]
-/** The same for either header: both take an id and a name. */
+/** The same case for each header: both accept an id and a name. */
 const either = (caller: Caller, named: string, expected: Row[3]): Row[] => [
   [caller, named, undefined, expected],
   [caller, undefined, named, expected],
@@ -149,7 +146,7 @@ test.each<Row>([
   ['key of team', TEAM, OTHER, DISAGREE],
   ['key of team', OTHER, TEAM, DISAGREE],
 
-  // The default project is like any other for a key that belongs to it.
+  // For a key that belongs to it, the default project is like any other.
   ['key of default', undefined, undefined, 'default'],
   ...either('key of default', 'default', 'default'),
   ...either('key of default', TEAM, FORBIDDEN),
@@ -177,12 +174,12 @@ test.each<Row>([
   expect(await inEffect(caller, headers)).toEqual(expected)
 })
 
-/** A header's bytes in UTF-8; `fetch` sends one byte for each character (Latin-1). */
+/** The header value whose bytes are the text in UTF-8; `fetch` sends one byte for each character (Latin-1). */
 function utf8(text: string): string {
   return Buffer.from(text).toString('latin1')
 }
 
-// Of all that changes projects, a key of one may rename its own. Everything else needs a key of all projects, and so does what tells about all of them.
+// A key of one project may rename that project. Every other change of projects needs a key of all projects, and so does every list of all of them.
 test.each<[caller: Caller, method: string, path: string, body: object | undefined, expected: readonly [number, string?]]>([
   ['key of team', 'PATCH', `/org/projects/${TEAM}`, { name: 'Team Élan' }, [200]],
   ['key of team', 'POST', '/org/projects', { name: 'one more' }, FORBIDDEN],

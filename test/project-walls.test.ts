@@ -1,33 +1,32 @@
-// For every operation that names an object: a caller of another project gets the answer that it would get for an object that does not exist, and the object
-// stays as it is. Made from the routes, so a new one is tested without a new test.
+// For every operation that names an object, a caller of another project gets the same answer as for an object that does not exist, and the object stays unchanged. The
+// cases come from the routes, so a new route is tested without a new test.
 import fc from 'fast-check'
 import { createHash } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../src/base/ids.ts'
 import { until } from '../src/base/wait.ts'
 import { newKey } from '../src/control/access/keys.ts'
 import { DEFAULT_PROJECT } from '../src/control/access/projects/resolve.ts'
 import { routes } from './support/bad-requests.ts'
-import { startFastCloud, type FastCloud } from './support/fast-cloud.ts'
+import { fastCloud } from './support/fast-cloud.ts'
 
 const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
-/** A boot of a fake browser on a busy machine. */
+/** The limit for a fake browser to boot on a busy machine. */
 const FILL_MS = 20_000
 const OTHER = newId()
 const KEY = newKey()
 const APP_KEY = newKey()
-/** No project's: refused without a look at the object. */
+/** These belong to no project. The service refuses the call before it looks for the object. */
 const OF_ALL = '/audit-logs/export/destinations/'
-/** No project's either, but everybody reads them. */
+/** These belong to no project either, but everybody may read them. */
 const SHARED = '/telemetry/destinations/'
-/** The same, but what is below one is for keys of the whole organization. */
+/** These also, but only a key of the whole organization may call the paths below one. */
 const PROVIDERS = '/org/credential_providers/'
 
-let cloud: FastCloud
-/** Objects of the default project, by the beginning of the paths that name one. A new group names its own here. */
+/** Objects of the default project, by the start of the paths that name one. A new group adds its own here. */
 let objects: Record<string, Record<string, string>>
+const cloud = fastCloud()
 beforeAll(async () => {
-  cloud = await startFastCloud()
   const { session_id: browser } = await cloud.create({ name: 'theirs', timeout_seconds: 3600 })
   const { replay_id } = (await (await cloud.send('POST', `/browsers/${browser}/replays`, {})).json()) as { replay_id: string }
   const pool = ((await (await cloud.send('POST', '/browser_pools', { name: 'theirs', size: 1 })).json()) as { id: string }).id
@@ -97,7 +96,6 @@ beforeAll(async () => {
     '/org/projects/': { id: DEFAULT_PROJECT, id_or_name: DEFAULT_PROJECT },
   }
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 async function theirProxy(): Promise<Record<string, string>> {
   const proxy = { type: 'custom', name: 'theirs', config: { host: 'proxy.test', port: 8080 } }
@@ -123,7 +121,7 @@ async function theirMember(): Promise<Record<string, string>> {
   return { id }
 }
 
-/** A program that the key of the service was used to allow. */
+/** An OAuth grant that was given with the service's key. */
 async function theirGrant(): Promise<Record<string, string>> {
   const id = newId()
   const grant = `insert into oauth_grants (id, client_id, key_id, project_id, scope, expires_at) select $1, 'kernel-cli', id, $2, '{}', now() + interval '1 day' from api_keys`
@@ -133,9 +131,9 @@ async function theirGrant(): Promise<Record<string, string>> {
   return { id }
 }
 
-/** Needs no key, but a code of the very connection (hand-off.test.ts). */
+/** This call needs no key. It needs a code of the same connection (hand-off.test.ts). */
 const EXCHANGE = '/auth/connections/{id}/exchange'
-/** Names a provider of the settings, which is the same for everybody. */
+/** These paths name an identity provider of the settings, which is the same for everybody. */
 const PUBLIC = '/sign-in/'
 const naming = routes.filter(
   ({ method, path }) =>
@@ -152,7 +150,7 @@ async function answerTo(method: string, path: string, key: string, body: unknown
   return { status: response.status, text: await response.text() }
 }
 
-/** All that the default project has. */
+/** The rows of everything in the default project. */
 const state = async () =>
   JSON.stringify([
     await cloud.query(`select id, state, name, tags, options, deleted_at from browsers where project_id = $1 order by id`, [DEFAULT_PROJECT]),
@@ -192,7 +190,7 @@ describe.each([
       const nobodys = await answerTo(method, filled(unknown), key(), sample)
       const plain = (text: string, values: Record<string, string>) => Object.values(values).reduce((said, id) => said.replaceAll(id, '…'), text)
       expect([theirs.status, plain(theirs.text, found)]).toEqual([nobodys.status, plain(nobodys.text, unknown)])
-      // The code of an app manages no keys, members or programs, whatever they are, and no key of a project what is of the whole organization.
+      // An app's key manages no keys, members or OAuth grants. A key of one project manages nothing that belongs to the whole organization.
       const isOfAll = [OF_ALL, SHARED, PROVIDERS].some((beginning) => path.startsWith(beginning))
       const refusal = (key() === APP_KEY && /^\/(org\/(api_keys|members)|oauth\/grants)\//.test(path)) || isOfAll ? 403 : 404
       expect([400, refusal]).toContain(theirs.status)
@@ -230,7 +228,7 @@ test('the owner reaches each object, so that the answers above say something', a
       expect(await (await cloud.fetch(path.slice(0, -1))).json()).toMatchObject([{ id }])
       continue
     }
-    // The archive of the extension was never stored.
+    // The extension has no stored archive.
     const rest = path === '/extensions/' ? '/metadata' : ''
     expect([path, (await cloud.fetch(path + id + rest)).status]).toEqual([path, 200])
   }

@@ -1,4 +1,4 @@
-// What a caller sends as the body of one call never becomes another call of the session's agent, whatever its headers say of the body's length.
+// The body of a caller's request never becomes another call to the session's agent, whatever its headers say about its length.
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../src/base/wait.ts'
@@ -6,12 +6,12 @@ import { startFastCloud, type FastCloud, type Session } from './support/fast-clo
 import { hostileDriver } from './support/hostile-driver.ts'
 import { say } from './support/raw-http.ts'
 
-/** Silence after which a caller has said all. */
+/** A caller is done when the connection has been silent for this long. */
 const QUIET_MS = 300
 const SOON_MS = 5_000
 
 const hostile = hostileDriver()
-/** The agent as Node's parser sees it: each call that arrives, with its body. */
+/** The calls that arrive at the agent, as Node's parser reads them, each with its body. */
 let seen: { call: string; body: string }[] = []
 let agent: Server
 let cloud: FastCloud
@@ -23,7 +23,7 @@ beforeAll(async () => {
     const one = { call: `${request.method} ${decodeURIComponent(request.url!)}`, body: '' }
     seen.push(one)
     request.on('data', (chunk: Buffer) => (one.body += chunk.toString('latin1')))
-    // A stream stays open, as the agent's own do.
+    // A stream stays open, as the agent's streams do.
     if (request.url!.includes('/stream')) response.writeHead(200, { 'content-type': 'text/event-stream' }).write(': here\n\n')
     else request.on('end', () => response.setHeader('content-type', 'application/json').end('{"x":1,"y":2}'))
   })
@@ -73,11 +73,11 @@ test.each(CALLS.flatMap(([call, inside]) => FRAMES.map(([name, headers, body]) =
     ]
     const said = await say(cloud.url, Buffer.from([...head, '', body].join('\r\n')), QUIET_MS)
     expect(said.toString('latin1', 0, 9)).toBe('HTTP/1.1 ')
-    // Nothing but the call itself; a call that has a body gets it as one.
+    // Only the call itself arrives. A call that takes a body gets it as a body.
     expect(seen.filter((one) => one.call !== inside)).toEqual([])
     expect(seen.length).toBeLessThanOrEqual(1)
     for (const one of seen) expect([one.call, one.body]).toEqual([one.call, /^(POST|PUT)/.test(method) ? one.body : ''])
-    // The connection that is kept to the agent serves the next call.
+    // The service's kept connection to the agent serves the next call.
     seen = []
     expect((await cloud.send('POST', `/browsers/${session.session_id}/computer/get_mouse_position`, {})).status).toBe(200)
     expect(seen.map((one) => one.call)).toEqual(['POST /computer/get_mouse_position'])

@@ -1,17 +1,17 @@
-// Who may call what: the right that each route needs, and each role on each route. A new route has to be added to the table here.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// The right that each route needs, and each role on each route. A new route must be added to the table here.
+import { beforeAll, describe, expect, test } from 'vitest'
 import { contracts } from '../src/control/modules.ts'
 import { cdpHttpEverywhere } from '../src/control/sessions/browsers/cdp-http.ts'
 import { atSession, instanceApis } from '../src/control/sessions/browsers/instance-apis.ts'
 import { DEFAULT_PROJECT } from '../src/control/access/projects/resolve.ts'
 import { replays } from '../src/control/sessions/replays/contract.ts'
 import { includes, ROLES, type Role, type Route } from '../src/http/route.ts'
-import { startFastCloud, type FastCloud } from './support/fast-cloud.ts'
+import { fastCloud } from './support/fast-cloud.ts'
 import { signedIn, type SignedIn } from './support/people.ts'
 
 const all = contracts.flatMap((contract) => Object.values(contract)).filter(({ access }) => access !== 'public')
 
-/** Only looks. An answer of these must hold nothing by which its reader can act. */
+/** Routes that only read. Their answers must contain nothing with which a reader can act. */
 const VIEW = `
   listBrowsers getBrowser getBrowserThumbnail listReplays downloadReplay listTelemetryEvents exportHar captureScreenshot getMousePosition fileInfo listFiles streamFsEvents processStatus
   streamProcessOutput streamLogs streamTelemetry listBrowserPools getBrowserPool listProfiles getProfile listProfileVersions listProxies getProxy listCredentials
@@ -20,7 +20,7 @@ const VIEW = `
   listInvocationBrowsers listExtensions downloadFromChromeStore downloadExtension getExtension listProjects getProject getProjectLimits getOrgLimits getAuthContext
   getEntitlements getMetrics getMe answerAuthorizationRequest listAllowedPrograms endAllowedProgram`
 
-/** Changes something, or gives the power to: tokens, files of a session (its cookies are among them), codes, requests from inside. */
+/** Routes that change something, or give the power to: tokens, files of a session (with its cookies), codes, requests from inside. */
 const USE = `
   createBrowser updateBrowser deleteBrowser cdpVersion cdpList cdpPages cdpProtocol startReplay stopReplay deleteTelemetry deleteOldTelemetry batchActions clickMouse dragMouse
   moveMouse pressKey readClipboard scroll setCursorVisibility typeText writeClipboard curl curlRawGet curlRawPost curlRawPut curlRawPatch curlRawDelete
@@ -31,7 +31,7 @@ const USE = `
   loginAuthConnection submitAuthConnection listCredentialProviderItems testCredentialProvider createDeployment deleteDeployment createInvocation updateInvocation
   deleteInvocationBrowsers uploadExtension deleteExtension`
 
-/** Decides who may do what, or where data goes. */
+/** Routes that decide who may do what, or where data goes. */
 const OWN = `
   createTelemetryDestination updateTelemetryDestination deleteTelemetryDestination createCredentialProvider updateCredentialProvider deleteCredentialProvider
   createApiKey listApiKeys getApiKey updateApiKey deleteApiKey rotateApiKey createProject updateProject deleteProject updateProjectLimits updateOrgLimits
@@ -53,16 +53,14 @@ test.each([
   ).toEqual(words(names))
 })
 
-let cloud: FastCloud
 let people: Record<Role, SignedIn>
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
   const [viewer, member, owner] = await Promise.all(ROLES.map((role) => signedIn(cloud, { [DEFAULT_PROJECT]: role })))
   people = { viewer: viewer!, member: member!, owner: owner! }
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** Also those that the document leaves out, because they are there twice. */
+/** Includes the routes that openapi.json leaves out because they exist at two paths. */
 const everyRoute: Route[] = [
   ...all,
   ...[...cdpHttpEverywhere.slice(1), atSession(instanceApis), atSession(replays)].flatMap((contract) => Object.values(contract)),
@@ -101,10 +99,10 @@ describe('a viewer', () => {
     expect(seen).toMatchObject({ session_id: made.session_id, name: 'seen' })
     const watch = new URL(seen.browser_live_view_url!).pathname
     expect((await fetch(cloud.url + watch)).status).toBe(200)
-    // The last letter of what the token says, before its proof of 32 characters.
+    // The letter before the token's signature of 32 characters says what the link allows: `w` watches, `c` controls.
     expect(watch.at(-33)).toBe('w')
     expect(new URL(own.browser_live_view_url!).pathname.at(-33)).toBe('c')
-    // Without the token nothing opens.
+    // Without a token these routes refuse.
     for (const tool of ['/computer/click_mouse', '/process/exec', '/curl/raw?url=http://x.test']) {
       const refused = await people.viewer.fetch(path + tool, { method: tool.startsWith('/curl') ? 'GET' : 'POST' })
       expect(refused.status).toBe(403)
@@ -170,7 +168,7 @@ describe('projects', () => {
     const person = await signedIn(cloud, { '': 'viewer', [DEFAULT_PROJECT]: 'owner' })
     const other = ((await (await cloud.send('POST', '/org/projects', { name: 'roles fourth' })).json()) as { id: string }).id
     expect((await person.fetch('/org/api_keys')).status).toBe(200)
-    // As an owner of this one only: keys of other projects are not theirs.
+    // The person owns only this project, so keys of other projects are refused.
     expect((await person.send('POST', '/org/api_keys', { name: 'x', project_id: other })).status).toBe(403)
     expect((await person.fetch('/browsers', { headers: { 'x-kernel-project-id': other } })).status).toBe(200)
     expect((await person.fetch('/org/api_keys', { headers: { 'x-kernel-project-id': other } })).status).toBe(403)

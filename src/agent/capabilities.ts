@@ -1,44 +1,11 @@
-// What an agent can do, by names: the control plane may be newer than an agent that it adopts. It asks an agent only for what that agent has named.
-import type { Contract } from '../http/route.ts'
-import { computer } from './computer/contract.ts'
-import { curl } from './curl/contract.ts'
-import { extensions, extensionStaging } from './extensions/contract.ts'
-import { filesystem } from './fs/contract.ts'
-import { login } from './login/contract.ts'
-import { logs } from './logs/contract.ts'
-import { playwright } from './playwright/contract.ts'
-import { processes } from './process/contract.ts'
-import { profile } from './profile/contract.ts'
-import { recording } from './recording/contract.ts'
-import { Fit, fitting, session } from './session/contract.ts'
-import { telemetry, telemetryFeed } from './telemetry/contract.ts'
-import { thumbnail } from './thumbnail/contract.ts'
+// The capabilities of an agent, by names. The control plane may be newer than an agent that it adopts, and asks it only for capabilities that it has named.
+import { Fit, fitting } from './session/contract.ts'
+import { contractsOf, idsOf } from './contract.ts'
 
-const CONTRACTS: readonly Contract[] = [
-  session,
-  computer,
-  curl,
-  playwright,
-  filesystem,
-  processes,
-  login,
-  logs,
-  recording,
-  extensions,
-  extensionStaging,
-  profile,
-  telemetry,
-  telemetryFeed,
-  thumbnail,
-]
+/** All capabilities of this version's agent: the ids of its routes, and the settings of a browser. */
+export const CAPABILITIES: readonly string[] = [...idsOf(contractsOf()), ...Object.keys(Fit.shape).map(fitting)]
 
-/** Everything that an agent of this version can do: the ids of its routes, and the settings that it can fit a browser to. */
-export const CAPABILITIES: readonly string[] = [
-  ...CONTRACTS.flatMap((contract) => Object.values(contract).map(({ id }) => id)),
-  ...Object.keys(Fit.shape).map(fitting),
-]
-
-/** Agents before this list existed name nothing. They can do what is on it; it never grows. */
+/** Agents from before this list name no capabilities. They have those in this list, which never grows. */
 const FIRST = `
   devTools agentStatus fitSession watchSession batchActions captureScreenshot clickMouse dragMouse getMousePosition moveMouse pressKey readClipboard
   scroll setCursorVisibility typeText writeClipboard curl curlRawGet curlRawPost curlRawPut curlRawPatch curlRawDelete executePlaywright
@@ -50,5 +17,5 @@ const FIRST = `
   .trim()
   .split(/\s+/)
 
-/** What an agent of another version lacks, of all that this version asks for. `named` is what it says that it can do, if it says so. */
+/** The capabilities of this version that an agent of another version lacks. `named` are the agent's own, if it names them. */
 export const lacking = (named: readonly string[] = FIRST): string[] => CAPABILITIES.filter((capability) => !named.includes(capability))

@@ -6,63 +6,55 @@ import type { Watchdog } from '../base/watchdog.ts'
 import type { Log } from '../base/log.ts'
 import { fault } from '../http/fault.ts'
 import { mount, routeId } from '../http/mount.ts'
-import type { Contract } from '../http/route.ts'
+import type { Handlers } from '../http/route.ts'
 import { makeServer } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
-import type { Browser } from './chromium/keeper.ts'
+import type { SessionBrowser } from './chromium/keeper.ts'
 import type { SetTimeZone } from './chromium/time-zone.ts'
+import type { Pages } from './chromium/pages.ts'
 import type { PageWindow } from './chromium/window.ts'
-import { computer } from './computer/contract.ts'
 import { computerHandlers, type Computer } from './computer/handlers.ts'
 import { makeInputQueue, type InputQueue } from './computer/input-queue.ts'
-import { curl as curlContract } from './curl/contract.ts'
 import type { Curl } from './curl/curl.ts'
 import { curlHandlers } from './curl/handlers.ts'
 import type { BrowserProxy } from './egress/proxy.ts'
-import { extensions as extensionsContract, extensionStaging } from './extensions/contract.ts'
 import type { ExtensionFolder } from './extensions/folder.ts'
 import { extensionHandlers, stagingHandlers } from './extensions/handlers.ts'
 import type { ExtensionLoader } from './extensions/loader.ts'
-import { filesystem } from './fs/contract.ts'
 import { filesystemHandlers, type Files } from './fs/handlers.ts'
 import type { Live } from './live/view.ts'
 import { liveSockets } from './live/sockets.ts'
-import { login as loginContract } from './login/contract.ts'
 import { loginHandlers } from './login/handlers.ts'
 import type { Login } from './login/login.ts'
-import { logs as logsContract } from './logs/contract.ts'
 import { logHandlers, type Logs } from './logs/handlers.ts'
-import { playwright as playwrightContract } from './playwright/contract.ts'
 import { playwrightHandlers } from './playwright/handlers.ts'
 import type { Playwright } from './playwright/playwright.ts'
-import { processes as processContract } from './process/contract.ts'
 import { processHandlers, type ProcessTable } from './process/handlers.ts'
-import { profile as profileContract } from './profile/contract.ts'
 import { profileHandlers, type Profile } from './profile/handlers.ts'
-import { recording } from './recording/contract.ts'
 import { recordingHandlers } from './recording/handlers.ts'
 import type { Recordings } from './recording/recordings.ts'
 import { Clients } from './session/clients.ts'
-import { session, SOCKETS } from './session/contract.ts'
+import { SOCKETS } from './session/contract.ts'
 import { makeFitting } from './session/fit/fitting.ts'
 import { fitSteps } from './session/fit/steps.ts'
 import { sessionHandlers } from './session/handlers.ts'
 import { sockets } from './session/sockets.ts'
-import { telemetry as telemetryContract, telemetryFeed } from './telemetry/contract.ts'
 import { telemetryFeedHandlers, telemetryHandlers } from './telemetry/handlers.ts'
 import { tellCalls } from './telemetry/calls.ts'
 import { crashTeller, tellChromiumCrashes } from './telemetry/crashes.ts'
-import { thumbnail } from './thumbnail/contract.ts'
 import { thumbnailHandlers } from './thumbnail/handlers.ts'
+import { makeThumbnails } from './thumbnail/thumbnail.ts'
+import { contractsOf, idsOf, TOOLS } from './contract.ts'
 import type { Secrets } from '../base/redact/redact.ts'
 import type { EventBuffer } from './telemetry/event-buffer.ts'
 
-/** How the paths of links begin. */
+/** The prefix of the paths of links. */
 const LINKS = SOCKETS.links.slice(0, SOCKETS.links.indexOf('{'))
 
-/** What the tools work with: real in an instance, simulated by the fake driver. */
+/** The parts that the tools use: real in an instance, simulated by the fake driver. */
 export interface Workplace {
-  keeper: Browser
+  keeper: SessionBrowser
+  pages: Pages
   window: PageWindow
   /** Writes the session's own managed policies. */
   writePolicy: (policy: Record<string, unknown>) => void
@@ -87,7 +79,7 @@ export interface Workplace {
   profile: Profile
   /** The telemetry of the session. */
   eventBuffer: EventBuffer
-  /** What its events must not hold. */
+  /** Secrets that its events must not contain. */
   secrets: Pick<Secrets, 'forget'>
   /** Ends the instance when no service has watched it for too long. */
   watchdog: Watchdog
@@ -95,73 +87,52 @@ export interface Workplace {
   ready: Promise<void>
 }
 
-/** Makes the agent's server, not yet listening. With `keys` it speaks TLS, and answers nobody without their credential. A new tool is one line here and one in the control plane's list of what is public. */
-export async function serveAgent(
-  {
-    keeper,
-    window,
-    writePolicy,
-    writePopupPolicy,
-    proxy,
-    setTimeZone,
-    desk,
-    curl,
-    playwright,
-    files,
-    extensions,
-    loader,
-    processes,
-    login,
-    logs,
-    live,
-    recordings,
-    profile,
-    eventBuffer,
-    secrets,
-    watchdog,
-    ready,
-  }: Workplace,
-  keys: ServerKeys | undefined,
-  log: Log,
-): Promise<Server> {
+type ToolName = keyof typeof TOOLS
+/** The handlers of every tool. */
+type ToolHandlers = { [N in ToolName]: Handlers<(typeof TOOLS)[N]['contract']> }
+
+/** Makes the agent's server, not yet listening. With `keys` it uses TLS, and answers only requests with their credential. */
+export async function serveAgent(workplace: Workplace, keys: ServerKeys | undefined, log: Log): Promise<Server> {
+  const { keeper, desk, eventBuffer, proxy } = workplace
   const context = makeServer({ log, authenticate: async () => undefined, ...(keys && { tls: keys, anonymous: STRANGERS }) })
+  const { app } = context
   const admit = (request: IncomingMessage) => {
     if (keys && !takeCredential(request, keys)) throw fault.unauthorized("the agent's credential is missing or wrong")
     context.known(request.socket)
   }
-  context.app.addHook('onRequest', async ({ raw }, reply) => {
+  app.addHook('onRequest', async ({ raw }, reply) => {
     try {
       admit(raw)
     } catch (error) {
-      // A stranger does not keep its connection.
+      // A client without the credential loses its connection.
       void reply.header('connection', 'close')
       throw error
     }
   })
   const clients = new Clients()
   // Links carry the traffic of the browser itself.
-  context.app.server.on('upgrade', ({ url = '' }, socket) => {
+  app.server.on('upgrade', ({ url = '' }, socket) => {
     if (!url.startsWith(LINKS)) clients.add(socket)
   })
+  const ofClients = new Set(idsOf(contractsOf(({ isForClients }) => isForClients === true)))
+  app.addHook('onRequest', async (request, reply) => {
+    if (ofClients.has(routeId(request))) clients.add(reply.raw)
+  })
+  tellCalls(app, eventBuffer)
+  tellChromiumCrashes(keeper, crashTeller(eventBuffer))
   const inputQueue = makeInputQueue(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
-  const fitting = makeFitting(
-    fitSteps({
-      browser: keeper,
-      screen: desk.screen,
-      window,
-      writePolicy,
-      writePopupPolicy,
-      proxy,
-      setTimeZone,
-      loader,
-      watchdog,
-      inputQueue,
-      eventBuffer,
-      secrets,
-      log,
-    }),
-    log,
-  )
+  const handlers = handlersOf(workplace, inputQueue, clients, log)
+  const mountTool = <N extends ToolName>(name: N) => mount(context, TOOLS[name].contract, handlers[name])
+  for (const name of Object.keys(TOOLS) as ToolName[]) mountTool(name)
+  const ofLive = liveSockets(workplace.live(inputQueue), log)
+  mountUpgrades(app.server, log, { ...sockets(keeper, proxy, eventBuffer, log), ...ofLive }, { admit })
+  await app.ready()
+  return app.server
+}
+
+function handlersOf(workplace: Workplace, inputQueue: InputQueue, clients: Clients, log: Log): ToolHandlers {
+  const { keeper, desk, extensions, processes, recordings, files, eventBuffer } = workplace
+  const fitting = makeFitting(fitSteps({ ...workplace, browser: keeper, screen: desk.screen, inputQueue, log }), log)
   keeper.onRestart(() => fitting.afterRestart())
   const activities = {
     process: () => processes.isRunning,
@@ -170,38 +141,21 @@ export async function serveAgent(
     download: () => keeper.isDownloading,
     recovery: () => keeper.isRecovering,
   }
-  mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, watchdog, activities, clients))
-  const ofClients = Object.values<Contract>({
-    computer,
-    curlContract,
-    playwrightContract,
-    filesystem,
-    extensionsContract,
-    processContract,
-    logsContract,
-    telemetryContract,
-  })
-  const tools = new Set(ofClients.flatMap((contract) => Object.values(contract).map(({ id }) => id)))
-  context.app.addHook('onRequest', async (request, reply) => {
-    if (tools.has(routeId(request))) clients.add(reply.raw)
-  })
-  tellCalls(context.app, eventBuffer)
-  tellChromiumCrashes(keeper, crashTeller(eventBuffer))
-  mount(context, computer, computerHandlers(desk, Math.random, inputQueue))
-  mount(context, curlContract, curlHandlers(curl))
-  mount(context, playwrightContract, playwrightHandlers(playwright))
-  mount(context, filesystem, filesystemHandlers(files))
-  mount(context, extensionsContract, extensionHandlers(extensions, fitting))
-  mount(context, extensionStaging, stagingHandlers(extensions))
-  mount(context, processContract, processHandlers(processes))
-  mount(context, loginContract, loginHandlers(login))
-  mount(context, logsContract, logHandlers(logs))
-  mount(context, telemetryContract, telemetryHandlers(eventBuffer))
-  mount(context, telemetryFeed, telemetryFeedHandlers(eventBuffer))
-  mount(context, recording, recordingHandlers(recordings))
-  mount(context, thumbnail, thumbnailHandlers(desk.screen))
-  mount(context, profileContract, profileHandlers(profile, fitting))
-  mountUpgrades(context.app.server, log, { ...sockets(keeper, proxy, eventBuffer, log), ...liveSockets(live(inputQueue), log) }, { admit })
-  await context.app.ready()
-  return context.app.server
+  return {
+    session: sessionHandlers(keeper, workplace.pages, desk.screen, fitting, workplace.ready, workplace.watchdog, activities, clients),
+    computer: computerHandlers(desk, Math.random, inputQueue),
+    curl: curlHandlers(workplace.curl),
+    playwright: playwrightHandlers(workplace.playwright),
+    filesystem: filesystemHandlers(files),
+    processes: processHandlers(processes),
+    login: loginHandlers(workplace.login),
+    logs: logHandlers(workplace.logs),
+    recording: recordingHandlers(recordings),
+    extensions: extensionHandlers(extensions, fitting),
+    extensionStaging: stagingHandlers(extensions),
+    profile: profileHandlers(workplace.profile, fitting),
+    telemetry: telemetryHandlers(eventBuffer),
+    telemetryFeed: telemetryFeedHandlers(eventBuffer),
+    thumbnail: thumbnailHandlers(makeThumbnails(desk.screen)),
+  }
 }

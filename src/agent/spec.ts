@@ -1,4 +1,4 @@
-// What a driver and the agent in its instance agree on: the agent's settings (one JSON object in COB_AGENT), and its display.
+// The agreement between a driver and the agent in its instance: the agent's settings (one JSON object in COB_AGENT), and its display.
 import { z } from 'zod'
 import { Viewport } from './session/contract.ts'
 
@@ -11,11 +11,11 @@ export const AgentSpec = z.object({
   logLevel: z.string(),
   /** Ports of the API on the host's addresses; the agent serves the session's own URLs there, inside. */
   apiPorts: z.array(z.number()),
-  /** It ends itself when no service has watched it for the session's timeout plus this long. */
+  /** The agent ends itself when no service has watched it for the session's timeout plus this time. */
   graceSeconds: z.number(),
-  /** The TCP port at which it listens, on all addresses and with keys; absent: it listens on the socket that is its standard input. */
+  /** The TCP port on which it listens, on all addresses and with keys; absent: it listens on the socket that is its standard input. */
   port: z.number().optional(),
-  /** It ends when its browser has answered: it was started to have its code compiled. */
+  /** The agent ends when its browser has answered: it was started only to have its code compiled. */
   isTrial: z.boolean().optional(),
 })
 export type AgentSpec = z.infer<typeof AgentSpec>
@@ -54,7 +54,7 @@ export const xvfbCommand = ({ width, height }: MaxScreen): string[] => [
   `${width}x${height}x24`,
   '-fbdir',
   FRAMEBUFFER_DIR,
-  // Nothing here draws by GLX (Chromium has SwiftShader of its own), and its library is half of the server's start and memory.
+  // No program here draws by GLX (Chromium has its own SwiftShader), and its library is half of the server's start time and memory.
   '-extension',
   'GLX',
   '-nolisten',

@@ -1,17 +1,18 @@
-// How a server in a sandbox that is reached by TCP knows its one client, the control plane: by a credential of its own, in a header of its own.
+// Authentication of servers in a sandbox that are reached by TCP. Such a server has one client, the control plane, which sends the server's own credential in a
+// separate header.
 import type { IncomingMessage } from 'node:http'
 
-/** Never `authorization`: that one belongs to the caller, whose requests pass through. */
+/** Never `authorization`: that header belongs to the caller, whose requests pass through. */
 export const CREDENTIAL_HEADER = 'cob-agent-credential'
 
-/** What such a server needs: its private key and its certificate, both in PEM, and the credential of its client. */
+/** The keys of such a server: its private key and its certificate, both in PEM, and the credential of its client. */
 export interface ServerKeys {
   key: string
   certificate: string
   credential: string
 }
 
-/** The environment variable by which it gets them, as JSON. The sandbox hides it from other programs (instances/local/enclose.pl). */
+/** The environment variable with these keys, as JSON. The sandbox hides it from other programs (instances/local/enclose.pl). */
 export const KEYS_VARIABLE = 'COB_KEYS'
 
 /**
@@ -27,7 +28,7 @@ export function takeKeys(): ServerKeys | undefined {
   return text ? (JSON.parse(text) as ServerKeys) : undefined
 }
 
-/** Whether a request carries the credential. Removes it from the request: what passes through an agent to a page's server must not carry it. */
+/** Whether a request carries the credential. Removes it from the request: requests that an agent passes to a page's server must not carry it. */
 export function takeCredential(request: IncomingMessage, { credential }: ServerKeys): boolean {
   const { createHash, timingSafeEqual } = process.getBuiltinModule('node:crypto')
   const digest = (text: string) => createHash('sha256').update(text).digest()

@@ -15,5 +15,5 @@ export function addressList(texts: readonly string[]): BlockList {
   return list
 }
 
-/** Whether an address, and nothing else, is in a list. */
+/** Whether a text is an address, and in a list. */
 export const isIn = (list: BlockList, address: string): boolean => isIP(address) !== 0 && list.check(address, isIP(address) === 4 ? 'ipv4' : 'ipv6')

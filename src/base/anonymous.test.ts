@@ -1,20 +1,16 @@
-// Connections without a credential, over the fake browser: a flood of them never closes a connection that has shown a credential.
+// Connections without a credential, over the fake browser: a flood of them never closes a connection that has sent a credential.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { startFastCloud, type FastCloud } from '../../test/support/fast-cloud.ts'
+import { fastCloud } from '../../test/support/fast-cloud.ts'
 import { until } from './wait.ts'
 import { networkOf } from './anonymous.ts'
 
 const LIMIT = 20
 const WAIT_MS = 10_000
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_MAX_ANONYMOUS_CONNECTIONS: String(LIMIT) })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_MAX_ANONYMOUS_CONNECTIONS: String(LIMIT) })
 
 async function open(): Promise<Socket> {
   const socket = connect(Number(new URL(cloud.url).port), '127.0.0.1')

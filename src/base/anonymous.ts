@@ -1,24 +1,24 @@
-// Connections whose caller has not yet shown a key or a token. Their number is limited per address and in total, so that callers without a
-// credential cannot use up the service's descriptors.
+// Connections whose caller has not yet sent a key or a token. Their number is limited per address and in total, so that callers without a credential cannot use
+// up the service's descriptors.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 
 export interface AnonymousLimits {
-  /** Connections of one address. For IPv6 this is one /64 network, which is what a provider gives one customer. */
+  /** Limit per address. For IPv6 an address is one /64 network, the size that a provider gives to one customer. */
   perAddress: number
-  /** Connections of all addresses together. */
+  /** Limit for all addresses together. */
   total: number
 }
 
 /**
- * For an agent or a runner that is reached by TCP. The control plane opens a connection for each of many calls at once, and is a stranger on it until
- * its handshake is done. An idle connection over TLS takes some 50 KB.
+ * For an agent or a runner that is reached by TCP. The control plane opens a connection for each of many calls at once, and counts as anonymous on it until its
+ * handshake is done. An idle connection over TLS takes some 50 KB.
  */
 export const STRANGERS: AnonymousLimits = { perAddress: 256, total: 512 }
 
 export interface AnonymousConnections {
-  /** Notes that the caller on this connection has shown a credential. The limits no longer apply to it. */
+  /** Notes that the caller on this connection has sent a credential. The limits no longer apply to it. */
   known(socket: object): void
   /** The number of anonymous connections that are open. */
   count(): number
@@ -63,7 +63,7 @@ export function limitAnonymous(server: Server, limits: AnonymousLimits): Anonymo
     if (perAddress.get(address)! > limits.perAddress) makeRoom(socket, address)
     else if (anonymous.size > limits.total) makeRoom(socket, undefined)
   })
-  // Over TLS a request has another socket than its connection. Node does not tell which, but both have the same two ends.
+  // Over TLS a request's socket is not the socket of its connection. Node does not expose the relation, but both have the same two endpoints.
   server.on('secureConnection', (socket: TLSSocket) => {
     const ends = endsOf(socket)
     for (const [carrier, known] of anonymous) if (known.ends === ends) return void carriers.set(socket, carrier)
@@ -79,7 +79,7 @@ export function limitAnonymous(server: Server, limits: AnonymousLimits): Anonymo
 
 const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string => `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`
 
-/** The key that an address is counted under: an IPv4 address as it is, the first 64 bits of an IPv6 address. */
+/** The key under which an address is counted: an IPv4 address as it is, the first 64 bits of an IPv6 address. */
 export function networkOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
   if (mapped) return mapped[1]!

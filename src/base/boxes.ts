@@ -6,7 +6,7 @@ type Part = Buffer | number
 /** A box with parts; numbers are 32 bits each. */
 export const box = (name: string, ...parts: (Part | Part[])[]): Buffer => Buffer.concat(piecesOf(name, ...parts))
 
-/** The pieces of a box, for one that is part of another: large tables are then copied once and not at every level. */
+/** The pieces of a box, for use in another box: large tables are then copied once and not at every level. */
 const piecesOf = (name: string, ...parts: (Part | Part[])[]): Buffer[] => {
   const content = parts.flat().map((part) => (typeof part === 'number' ? u32(part) : part))
   const length = content.reduce((sum, part) => sum + part.length, 8)
@@ -58,7 +58,7 @@ export interface BoxTrack {
   description: Buffer
   /** Boxes of stbl that follow stsd. */
   tables: Buffer[]
-  /** Time of the video before the track begins, in milliseconds. */
+  /** Time from the start of the video to the start of the track, in milliseconds. */
   startsAtMs?: number
 }
 

@@ -1,4 +1,4 @@
-// A limit on a rate: so much at once, and so much a second on average.
+// A rate limit: a burst, and an average per second.
 
 export interface Rate {
   perSecond: number
@@ -15,7 +15,7 @@ export class Bucket {
     this.#left = rate.atOnce
   }
 
-  /** Takes this much, also when it is not there. Returns how long to wait before more is taken, in milliseconds; 0 as a rule. */
+  /** Takes this amount, even when it is not available. Returns the wait before more is taken, in milliseconds; 0 as a rule. */
   take(amount = 1): number {
     const now = performance.now()
     this.#left = Math.min(this.#rate.atOnce, this.#left + ((now - this.#filledAt) / 1000) * this.#rate.perSecond) - amount

@@ -6,7 +6,7 @@ import type { Loader, Plugin } from 'esbuild'
 
 let users = 0
 
-/** Does `work` with esbuild. Its child process ends with the last of its users; it would keep running otherwise. */
+/** Runs `work` with esbuild. Its child process ends with the last user; it would keep running otherwise. */
 export async function bundling<T>(work: (esbuild: typeof import('esbuild')) => Promise<T>): Promise<T> {
   const esbuild = await import('esbuild')
   users++
@@ -39,7 +39,7 @@ export const ownPlace = (seen = (path: string): string => path): Plugin => ({
     build.onLoad({ filter: /\.([cm]?[jt]s|[jt]sx)$/ }, async ({ path }) => {
       const text = await readFile(path, 'utf8')
       const constants = /\bimport\s*\.\s*meta\b|\b__(file|dir)name\b/.test(text) ? constantsOf(seen(path)) : ''
-      // On the first line, so that line numbers do not change; but after a `#!` line, which has to come first.
+      // On the first line, so that line numbers do not change; but after a `#!` line, which has to be first.
       const mark = /^#!.*/.exec(text)?.[0] ?? ''
       return { contents: mark === '' ? constants + text : `${mark}\n${constants}${text.slice(mark.length + 1)}`, loader: LOADERS[extname(path).slice(1)] }
     })

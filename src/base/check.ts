@@ -2,13 +2,13 @@
 
 export interface Check {
   name: string
-  /** What is wrong; undefined when all is well. */
+  /** The problem; undefined when there is none. */
   problem: string | undefined
   /** Whether the problem keeps browsers from starting, or only means that a limit is not enforced. */
   fatal: boolean
 }
 
-/** Why something fails; undefined when it does not. */
+/** The reason why something fails; undefined when it works. */
 export function attempt(work: () => void): string | undefined {
   try {
     work()

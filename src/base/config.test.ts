@@ -1,4 +1,4 @@
-// Settings that are refused at the start, each by its name.
+// Settings that are refused at the start, each with its name in the error.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -220,7 +220,7 @@ test('the name of each setting, and of what scripts, images, tests and the chart
     'web/vite.config.ts',
   ].flatMap(read)
   const names = new Set(texts.join('\n').match(/\bCOB_[A-Z0-9_]*[A-Z0-9]\b(?![_*…])/g)!)
-  // Examples of slips.
+  // Examples of misspelled names.
   for (const slip of ['COB_HOSTT', 'COB_MAX_BROWSER', 'COB_DATABASE_URL']) names.delete(slip)
   expect(names.size).toBeGreaterThan(100)
   expect([...names].filter((name) => !isKnown(name))).toEqual([])

@@ -2,68 +2,31 @@
 import { addressList } from './address-list.ts'
 import { ConfigError, flag, integer, origin } from './setting.ts'
 
-export interface DockerSettings {
-  /** The image of instances (script/image). */
-  image: string
-  /** The bridge network of instances; undefined: one of this scope, made when it is first needed. */
-  network: string | undefined
-  /** The runtime of containers, such as `runsc`; undefined: the daemon's default. */
-  runtime: string | undefined
-  /** An address of the Docker host at which each instance's port is published; undefined: instances are reached at their own addresses. */
-  publish: string | undefined
-}
-
-/** Of all drivers that run instances as containers. */
-export interface ContainerSettings {
-  /** Resolvers of instances; without any, the engine's. */
-  resolvers: string[]
-  /** Where the code of apps reaches the API; undefined: at the engine's host, at the port where the service listens. */
-  apiUrl: string | undefined
-  /** Private networks that instances may reach. */
-  openNetworks: string[]
-  /** Networks that they may not reach although they are public. */
-  closedNetworks: string[]
-}
-
-/** Fields of a pod's spec that an operator may set for instances: where they run, and before whom. */
+/** Fields of a pod's spec that an operator may set for instances: their nodes and their priority. */
 const PATCHABLE = ['affinity', 'nodeSelector', 'priorityClassName', 'schedulerName', 'tolerations', 'topologySpreadConstraints'] as const
 export type PodPatch = Partial<Record<(typeof PATCHABLE)[number], unknown>>
 
-export interface KubernetesSettings {
-  /** Where instances are made; undefined: the namespace of the service itself, or of the kubeconfig's context. */
-  namespace: string | undefined
-  image: string
-  /** For example `gvisor` or `kata`. */
-  runtimeClass: string | undefined
-  /** The file of the seccomp profile, below the kubelet's folder of profiles. */
-  seccomp: string
-  nodeSelector: Record<string, string>
-  podPatch: PodPatch
-  /** The Secret by which nodes pull the image. */
-  pullSecret: string | undefined
-  /** What the scheduler keeps for an instance. */
-  requests: { memoryMb: number; cpuPercent: number }
-  /** The address that `host.cob.internal` names, where instances may reach it (COB_ALLOW_HOST_LOOPBACK). */
-  hostAddress: string | undefined
-  /** Sessions are made although nothing enforces the cluster's network policies. */
-  allowOpenNetwork: boolean
-}
-
-export function dockerSettings(env: NodeJS.ProcessEnv): DockerSettings {
+export function dockerSettings(env: NodeJS.ProcessEnv) {
   const [publish, ...more] = list(env, 'COB_DOCKER_PUBLISH')
   if (more.length > 0) throw new ConfigError('COB_DOCKER_PUBLISH', 'must be one address of the Docker host')
   return {
     image: env.COB_DOCKER_IMAGE || 'cob-instance',
+    // When undefined, a network of this scope is made on first use.
     network: env.COB_DOCKER_NETWORK || undefined,
+    // Such as `runsc`; when undefined, the daemon's default.
     runtime: env.COB_DOCKER_RUNTIME || undefined,
+    // An address of the Docker host at which each instance's port is published; when undefined, instances are reached at their own addresses.
     publish,
   }
 }
 
-export function containerSettings(env: NodeJS.ProcessEnv): ContainerSettings {
+export function containerSettings(env: NodeJS.ProcessEnv) {
   return {
+    // Without any, the engine's resolvers.
     resolvers: list(env, 'COB_CONTAINER_DNS'),
+    // The API's address for the code of apps; when undefined, the engine's host and the port of the service.
     apiUrl: origin(env, 'COB_APPS_API_URL'),
+    // Private networks that instances may reach, and public ones that they may not reach.
     openNetworks: list(env, 'COB_OPEN_NETWORKS', true),
     closedNetworks: list(env, 'COB_CLOSED_NETWORKS', true),
   }
@@ -75,7 +38,7 @@ const LABEL_VALUE = /^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$/
 const NAME = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/
 const PROFILE = /^[A-Za-z0-9_-][\w.-]*(\/[A-Za-z0-9_-][\w.-]*)*$/
 
-export function kubernetesSettings(env: NodeJS.ProcessEnv): KubernetesSettings {
+export function kubernetesSettings(env: NodeJS.ProcessEnv) {
   const named = (variable: string): string | undefined => {
     const name = env[variable] || undefined
     if (name !== undefined && !NAME.test(name)) throw new ConfigError(variable, 'must be a name of Kubernetes: small letters, digits, dashes and dots')
@@ -87,18 +50,24 @@ export function kubernetesSettings(env: NodeJS.ProcessEnv): KubernetesSettings {
   const [hostAddress, ...more] = list(env, 'COB_KUBERNETES_HOST_ADDRESS')
   if (more.length > 0) throw new ConfigError('COB_KUBERNETES_HOST_ADDRESS', 'must be one address')
   return {
+    // When undefined, the namespace of the service itself, or of the kubeconfig's context.
     namespace: named('COB_KUBERNETES_NAMESPACE'),
     image: env.COB_KUBERNETES_IMAGE || 'cob-instance',
+    // For example `gvisor` or `kata`.
     runtimeClass: named('COB_KUBERNETES_RUNTIME_CLASS'),
     seccomp,
     nodeSelector: nodeSelector(env.COB_KUBERNETES_NODE_SELECTOR ?? ''),
     podPatch: podPatch(env.COB_KUBERNETES_POD_PATCH || '{}'),
+    // The Secret that nodes use to pull the image.
     pullSecret: named('COB_KUBERNETES_PULL_SECRET'),
+    // The resources that the scheduler reserves for an instance.
     requests: {
       memoryMb: integer(env, 'COB_KUBERNETES_MEMORY_REQUEST_MB', 512, 1, 1_000_000),
       cpuPercent: integer(env, 'COB_KUBERNETES_CPU_REQUEST_PERCENT', 10, 1, 100_000),
     },
+    // The address that `host.cob.internal` names, where instances may reach it (COB_ALLOW_HOST_LOOPBACK).
     hostAddress,
+    // Allows sessions although nothing enforces the cluster's network policies.
     allowOpenNetwork: flag(env, 'COB_KUBERNETES_ALLOW_OPEN_NETWORK'),
   }
 }
@@ -118,7 +87,7 @@ function nodeSelector(text: string): Record<string, string> {
 const LISTS: readonly string[] = ['tolerations', 'topologySpreadConstraints'] satisfies (keyof PodPatch)[]
 const TEXTS: readonly string[] = ['priorityClassName', 'schedulerName'] satisfies (keyof PodPatch)[]
 
-/** A part of a pod as JSON. The cluster itself says at the start whether it takes the values. */
+/** A part of a pod as JSON. The cluster itself validates the values at the start. */
 function podPatch(text: string): PodPatch {
   const refuse = (what: string): never => {
     throw new ConfigError('COB_KUBERNETES_POD_PATCH', what)
@@ -143,7 +112,7 @@ function podPatch(text: string): PodPatch {
   return spec
 }
 
-/** Addresses, or also subnets, with commas between them. */
+/** Addresses, or also subnets, separated by commas. */
 function list(env: NodeJS.ProcessEnv, name: string, subnets = false): string[] {
   const texts = (env[name] ?? '').split(',').flatMap((text) => text.trim() || [])
   try {

@@ -1,4 +1,4 @@
-// CRX3 files, right and tampered with.
+// CRX3 files, valid and tampered with.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { crxIdOf, crxWith, derOf, ecSigner, extensionIdOf, field, makeCrx, proofOf, rsaSigner } from '../../test/support/crx.ts'
@@ -91,7 +91,7 @@ describe('a file is refused', () => {
   ])('%s', async (_, file, why) => expect(await refusal(file)).toContain(why))
 
   test('for any changed byte', async () => {
-    // With one signature: the header itself is not signed, so further ones can be taken away.
+    // With one signature left: the header itself is not signed, so other signatures can be removed.
     const alone = makeCrx(zip, [own])
     await fc.assert(
       fc.asyncProperty(fc.nat(alone.length - 1), fc.integer({ min: 1, max: 255 }), async (at, difference) => {

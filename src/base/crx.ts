@@ -1,16 +1,16 @@
-// Reads a CRX3, the form in which signed extensions are handed out: a zip behind a header with signatures. All of it is checked and bounded; nothing of
-// the zip is read. (components/crx_file/crx3.proto and crx_verifier.cc of Chromium)
+// Reads a CRX3, the format in which signed extensions are distributed: a zip behind a header with signatures. All of it is checked and bounded; nothing of the
+// zip is read. (components/crx_file/crx3.proto and crx_verifier.cc of Chromium)
 import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto'
 import { promisify } from 'node:util'
 
-/** A file that is no CRX3, or whose signatures do not hold. The message continues a sentence that begins with the file. */
+/** A file that is no CRX3, or whose signatures are invalid. The message continues a sentence that begins with the file. */
 export class BadCrx extends Error {
   override name = 'BadCrx'
 }
 
 /** Before the header: `Cr24`, the version and the header's length. */
 const PRELUDE = 12
-/** The signatures, and hashes of the files for those that the store has checked itself. Headers of the store have some 1,500 bytes; Chromium's limit is this. */
+/** The signatures, and hashes of the files that the store has checked itself. Headers of the store have some 1,500 bytes; this is Chromium's limit. */
 const MAX_HEADER = 256 * 1024
 /** The store signs two or three times. Each check reads the whole file. */
 const MAX_PROOFS = 8
@@ -31,7 +31,7 @@ export interface Crx {
   zip: Buffer
 }
 
-/** Reads a CRX3. All its signatures hold, and one is of the key that gives the extension its id, which is `wanted` if that is given. @throws BadCrx */
+/** Reads a CRX3. All its signatures are valid, and one is made with the key of the extension's id; the id equals `wanted` if given. @throws BadCrx */
 export async function readCrx(file: Buffer, wanted?: string): Promise<Crx> {
   if (file.length < PRELUDE || file.toString('latin1', 0, 4) !== 'Cr24') throw new BadCrx('is not a CRX file')
   if (file.readUInt32LE(4) !== 3) throw new BadCrx('is not of version 3 of CRX')
@@ -55,7 +55,7 @@ export async function readCrx(file: Buffer, wanted?: string): Promise<Crx> {
     const signature = only(proof, 2, 'a signature')
     if (der.length > MAX_KEY || signature.length > MAX_KEY) throw new BadCrx('has a key or a signature that is too long')
     const key = keyOf(der, number === RSA ? 'rsa' : 'ec')
-    // In a thread of its own: a file of 50 MiB takes a tenth of a second.
+    // In a separate thread: a file of 50 MiB takes a tenth of a second.
     if (!(await check('sha256', signed, key, signature))) throw new BadCrx('has a signature that does not hold')
     isOwn ||= idOf(createHash('sha256').update(der).digest().subarray(0, ID_BYTES)) === id
   }
@@ -126,7 +126,7 @@ function fieldsOf(message: Buffer): Field[] {
   return fields
 }
 
-/** The one field with this number. A second one would be read by others instead of the first. @throws BadCrx */
+/** The only field with this number. Another reader would use a second one instead of the first. @throws BadCrx */
 function only(fields: readonly Field[], number: number, what: string): Buffer {
   const found = fields.filter((field) => field.number === number)
   if (found.length !== 1) throw new BadCrx(`has ${what} ${found.length === 0 ? 'missing' : 'twice'}`)

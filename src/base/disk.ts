@@ -1,4 +1,4 @@
-// Room on the disk of the data directory: how much is left, whether that is enough, and a reserve for the database.
+// Space on the disk of the data directory: how much is left, whether it is enough, and a reserve for the database.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdirSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
@@ -12,9 +12,9 @@ export interface Room {
   freeBytes: number
   /** Undefined where the file system has no such limit. */
   freeInodes: number | undefined
-  /** Why there is too little room for new work; undefined when there is enough. */
+  /** Why there is too little space for new work; undefined when there is enough. */
   problem: string | undefined
-  /** Whether so little is left that something must be ended: less than half of the reserve. */
+  /** Whether a session must be ended because so little is left: less than half of the reserve. */
   isCritical: boolean
 }
 
@@ -34,14 +34,14 @@ export function roomOn(dir: string, reserveMb: number): Room {
 }
 
 /**
- * The reserve of the database (ballast): files of 1 MiB, a quarter of the reserve, but no more than a database needs to start and to clean up. Each is room for a byte and for a
- * file, because a database that starts needs both.
+ * The reserve of the database (ballast): files of 1 MiB, a quarter of the reserve, but no more than a database needs to start and to clean up. Each file frees
+ * bytes and an inode, because a starting database needs both.
  */
 const piecesOf = (reserveMb: number): number => Math.floor(Math.min(MAX_PIECES, reserveMb / 4))
 const MAX_PIECES = 64
-/** What only a start of the database gets: its next log segment of 16 MiB, and some files. What runs may use up the rest. */
+/** The part of the reserve that only a start of the database gets: its next log segment of 16 MiB, and some files. The running database may use up the rest. */
 const START_PIECES = 32
-/** What a running database is given at a time. */
+/** The part that a running database gets at a time. */
 const GIVEN_PIECES = 4
 
 const ballastOf = (dir: string): string => join(dir, 'ballast')
@@ -57,8 +57,8 @@ function ballastIn(dir: string): string[] {
 }
 
 /**
- * Makes the reserve of the database, as far as it is not there. On a full disk it makes the part that a start needs, of what is left beside room for a database that runs. No
- * other program can use that room.
+ * Makes the reserve of the database, as far as it is missing. On a full disk it makes the part that a start needs, and leaves space for a running database. No
+ * other program can use that space.
  */
 export async function takeBallast(dir: string, reserveMb: number): Promise<void> {
   const { freeBytes, problem } = roomOn(dir, reserveMb)
@@ -71,23 +71,23 @@ export async function takeBallast(dir: string, reserveMb: number): Promise<void>
   for (let left = taken; left > 0; left--) {
     const file = join(ballastOf(dir), randomUUID())
     try {
-      // Random, because a compressing file system would store zeros in no room.
+      // Random, because a compressing file system would store zeros without using space.
       await writeFile(file, randomBytes(MIB), { mode: 0o600 })
     } catch (error) {
       rmSync(file, { force: true })
-      // Something else was faster.
+      // Another program took the space first.
       if ((error as NodeJS.ErrnoException).code === 'ENOSPC') return
       throw error
     }
   }
 }
 
-/** Gives a running database room of the reserve, but not of what a start needs. */
+/** Gives space of the reserve to a running database, except what a start needs. */
 export function giveBallast(dir: string): void {
   for (const name of ballastIn(dir).slice(START_PIECES).slice(0, GIVEN_PIECES)) rmSync(join(ballastOf(dir), name), { force: true })
 }
 
-/** Removes the reserve, so that a database can start in its room. */
+/** Removes the reserve, so that a database can start in its space. */
 export function releaseBallast(dir: string): void {
   rmSync(ballastOf(dir), { recursive: true, force: true })
 }

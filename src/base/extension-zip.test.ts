@@ -1,4 +1,4 @@
-// Archives of extensions, good and hostile, as bytes in memory.
+// Archives of extensions, valid and hostile, as bytes in memory.
 import { describe, expect, test } from 'vitest'
 import { extensionZip, MANIFEST } from '../../test/support/extensions.ts'
 import { makeZip } from '../../test/support/zips.ts'
@@ -88,7 +88,7 @@ describe('an archive is refused', () => {
   test('with thousands of files two thousand folders down, in no more time than their names take to read', async () => {
     const deep = 'a/'.repeat(1_990)
     const zip = makeZip(Array.from({ length: 4_000 }, (__, at) => ({ name: `${deep}${at}`, store: true })))
-    // CPU time, so that a busy machine does not matter. Looking at each folder of each name takes a minute.
+    // CPU time, so that a busy machine does not matter. A check of each folder of each name takes a minute.
     const from = process.cpuUsage()
     expect(await refusal(zip)).toContain('no manifest.json')
     expect(process.cpuUsage(from).user / 1000).toBeLessThan(8_000)
@@ -125,7 +125,7 @@ test.each([
 ])('the comments of %j are left out', (json, kept) => expect(withoutComments(json)).toBe(kept))
 
 test('a manifest of nothing but openings of strings and comments takes no time', () => {
-  // CPU time, so that a busy machine does not matter. What grows with the square of the length takes minutes.
+  // CPU time, so that a busy machine does not matter. An algorithm of quadratic time takes minutes.
   const from = process.cpuUsage()
   for (const piece of ['/*', '"\\"', '//', '"']) withoutComments(piece.repeat(512 * 1024))
   expect(process.cpuUsage(from).user / 1000).toBeLessThan(5_000)

@@ -1,24 +1,23 @@
-// What the archive of an extension has to be: looked at before it is stored, and again before it is unpacked in a session. Nothing is unpacked here but
-// the manifest.
+// The checks of an extension's archive: before it is stored, and again before it is unpacked in a session. Only the manifest is unpacked here.
 import { BadArchive, Contents, type ArchiveLimits } from './archive/contents.ts'
 import { openZip, type ZipEntry, type ZipSource } from './archive/zip.ts'
 
-/** The largest extensions of the store have some 10,000 files. The sizes are those that the zip gives; what is unpacked is counted again. */
+/** The largest extensions of the store have some 10,000 files. The sizes are those in the zip; unpacked bytes are counted again. */
 export const EXTENSION_LIMITS: ArchiveLimits = { entries: 20_000, bytes: 512 * 1024 ** 2, ratio: 200, ratioFromBytes: 50 * 1024 ** 2 }
 const EXTENSION_RULES = { strictNames: true, anyModes: false, oneStep: 64 * 1024, limits: EXTENSION_LIMITS }
 const MAX_MANIFEST_BYTES = 1024 * 1024
 
-/** A folder that macOS adds beside the one that a user packs. */
+/** A folder that macOS adds next to the folder that a user packs. */
 const BESIDE = '__MACOSX'
 
 export interface ExtensionZip {
   /** The folder in the zip that holds the manifest; '' for its root. */
   root: string
-  /** The name of its `.crx`, beside the manifest, if it is to be installed by a policy: then it has an `update.xml` and this. */
+  /** The name of its `.crx`, next to the manifest, if a policy installs it: then it has an `update.xml` and this file. */
   crx?: string
 }
 
-/** Checks the archive of an extension. @throws BadArchive, and what the source throws */
+/** Checks the archive of an extension. @throws BadArchive, and errors of the source */
 export async function checkExtension(source: ZipSource, signal: AbortSignal): Promise<ExtensionZip> {
   const { root, manifest, beside } = await look(source, signal)
   const hasUpdate = beside.includes('update.xml')
@@ -35,7 +34,7 @@ export async function checkExtension(source: ZipSource, signal: AbortSignal): Pr
   return crx === undefined ? { root } : { root, crx }
 }
 
-/** Checks the zip in a CRX. Returns the version of the extension. @throws BadArchive, and what the source throws */
+/** Checks the zip in a CRX. Returns the version of the extension. @throws BadArchive, and errors of the source */
 export async function checkPacked(source: ZipSource, signal: AbortSignal): Promise<string> {
   const { root, manifest } = await look(source, signal)
   if (root !== '') throw new BadArchive(`has no ${MANIFEST} at its root`)
@@ -112,7 +111,7 @@ function checkManifest(text: string): Manifest {
   return { version: own, permissions: Array.isArray(permissions) ? permissions : [] }
 }
 
-/** Chromium takes manifests with comments. What is in strings stays. No regular expression: some texts would take it minutes. */
+/** Chromium accepts manifests with comments. Text in strings stays. No regular expression: some texts would take it minutes. */
 export function withoutComments(json: string): string {
   const kept: string[] = []
   let from = 0
@@ -125,7 +124,7 @@ export function withoutComments(json: string): string {
     if (opening !== '//' && opening !== '/*') continue
     kept.push(json.slice(from, at), ' ')
     const end = opening === '//' ? json.indexOf('\n', at) : json.indexOf('*/', at + 2) + 1
-    // A comment that is not closed goes to the end.
+    // An unclosed comment extends to the end.
     at = end <= 0 ? json.length : end
     from = opening === '//' ? at : at + 1
   }

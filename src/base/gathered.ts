@@ -1,5 +1,4 @@
-// Collects pieces of bytes. A Buffer of its own takes some 200 bytes besides its content, so a sender of tiny pieces must not decide how many there
-// are.
+// Collects pieces of bytes. Each Buffer takes some 200 bytes in addition to its content, so the number of Buffers must not depend on a sender of tiny pieces.
 
 /** Bytes in the order in which they were added, in one growing buffer. */
 export class Gathered {

@@ -1,7 +1,7 @@
-// The last guard. An exception that no request, socket or timer has caught is a bug, and must not end the others.
+// The last guard. An exception that no request, socket or timer has caught is a bug, and must not end other requests.
 import type { Log } from './log.ts'
 
-/** Limit on exceptions that are logged within the time. A caller that can raise one at will must not fill the log. */
+/** Limit on logged exceptions within the time. A caller that can raise one at will must not fill the log. */
 export const MAX_EXCEPTIONS = 50
 export const EXCEPTIONS_WINDOW_MS = 60_000
 /** Enough stack frames to show the caller. Node's default of 10 ends inside a parser. */
@@ -26,8 +26,8 @@ const WORDS: Record<Uncaught['kind'], string> = {
 }
 
 /**
- * Logs uncaught exceptions and lets the process continue. Only the request, socket or timer that raised one is lost. Node would end the process,
- * and with it all connections. `then` may end it where it is not safe to continue.
+ * Logs uncaught exceptions and lets the process continue. Only the request, socket or timer that raised one is lost. Node would end the process, and with it
+ * all connections. `then` may end the process where it is not safe to continue.
  */
 export function surviveExceptions(log: Log, then: (uncaught: Uncaught) => void = () => {}, top: Top = process): void {
   Error.stackTraceLimit = STACK_LINES

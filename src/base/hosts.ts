@@ -5,7 +5,7 @@ import { getPublicSuffix } from 'tldts'
 import { addressList, isIn } from './address-list.ts'
 
 const LABEL = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/i
-/** Names that browsers take for IPv4 addresses end with a number: `1.2`, `0x7f.1`. */
+/** Names that browsers parse as IPv4 addresses end with a number: `1.2`, `0x7f.1`. */
 const NUMBER = /^(\d+|0x[\da-f]*)$/i
 const IPV6 = /^[\da-f:]*:[\da-f:.]*$/i
 
@@ -28,7 +28,7 @@ const reserved = addressList(RESERVED)
 /** A name; `*.` and a name, for every name below it; an address; a subnet. Lower-case, IPv6 without brackets. */
 type Entry = { kind: 'name' | 'pattern' | 'address'; host: string } | { kind: 'subnet'; host: string; bits: number }
 
-/** What an entry of a list is; undefined when it is nothing of that. */
+/** The kind of a list's entry; undefined when it is none of them. */
 function entryOf(text: string): Entry | undefined {
   const [, base, length] = /^([^/]+)\/(\d{1,3})$/.exec(text) ?? []
   if (base !== undefined) {
@@ -43,7 +43,7 @@ function entryOf(text: string): Entry | undefined {
   if (bracketed !== undefined) return isIPv6(bracketed) ? { kind: 'address', host: canonical(bracketed) } : undefined
   const isPattern = text.startsWith('*.')
   const name = isPattern ? text.slice(2) : text
-  // It cuts off what follows a name in a URL.
+  // The parser cuts off the part that follows a name in a URL.
   const host = /[/?#\\]/.test(name) ? name : domainToASCII(name)
   return isName(host) ? { kind: isPattern ? 'pattern' : 'name', host } : undefined
 }
@@ -90,17 +90,17 @@ function problemOfPrivate(entry: Entry): string | undefined {
   return PRIVATE.some((range) => isWithin({ host: entry.host, bits }, range)) ? undefined : `must be in one of ${PRIVATE.join(', ')}`
 }
 
-/** What an entry is, as it is stored; or why it is none: an empty text when it has the wrong form. */
+/** The entry of a list as it is stored; or why it is invalid: an empty text when it has the wrong form. */
 type Parsed = string | { problem: string }
 
-/** One of the only hosts that a session may reach: a name, `*.` and one, a public address, a public subnet; it stands for all ports. */
+/** An entry of a session's only reachable hosts: a name, `*.` and a name, a public address, a public subnet. It applies to all ports. */
 export function allowedHost(text: string): Parsed {
   const entry = entryOf(text)
   const problem = entry ? problemOfAllowed(entry) : ''
   return problem === undefined ? written(entry!) : { problem }
 }
 
-/** A host that a session reaches directly: a name, `*.` and one, a private address, a private subnet. Names and addresses may have a port. */
+/** A host that a session reaches directly: a name, `*.` and a name, a private address, a private subnet. Names and addresses may have a port. */
 export function privateHost(text: string): Parsed {
   const { host, port } = splitPort(text)
   const entry = entryOf(host)
@@ -109,7 +109,7 @@ export function privateHost(text: string): Parsed {
   return problem === undefined ? written(entry!) + (port === undefined ? '' : `:${port}`) : { problem }
 }
 
-/** A host that a session reaches through a proxy of its own: a name, or `*.` and one. */
+/** A host that a session reaches through a proxy of its own: a name, or `*.` and a name. */
 export function routeHost(text: string): Parsed {
   const entry = entryOf(text)
   return entry?.kind === 'name' || entry?.kind === 'pattern' ? written(entry) : { problem: '' }
@@ -141,7 +141,7 @@ export function isListed(host: string, list: readonly string[]): boolean {
   })
 }
 
-/** Made once for each list: a page may ask for any number of addresses. */
+/** Made once per list: a page may request any number of addresses. */
 const subnets = new WeakMap<readonly string[], BlockList>()
 
 function subnetsOf(list: readonly string[]): BlockList {

@@ -1,4 +1,4 @@
-// The file of keys: what stays in it, who may read it, and how a running service takes a change.
+// The file of keys: its content, its readers, and how a running service applies a change.
 import { randomBytes } from 'node:crypto'
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -41,7 +41,7 @@ test('keys of the settings come before those of the file; one that is there twic
   const [set, ofFile] = [randomBytes(32), fresh()]
   writeKeyFile(file, [ofFile, fresh({ ...sealingKey(set) })])
   expect(ids(openKeys({ root: ROOT, set: [set], file }))).toEqual([sealingKey(set).id, ofFile.id, sealingKey(ROOT).id])
-  // The first key of the service may be named, so that it goes on encrypting while the next one is spread.
+  // The first key of the service may be named, so that it continues to encrypt while the next one is distributed.
   expect(ids(openKeys({ root: ROOT, set: [ROOT, set], file })).slice(0, 2)).toEqual([sealingKey(ROOT).id, sealingKey(set).id])
   expect(ids(fixedKeys(ROOT, set))).toEqual([sealingKey(set).id, sealingKey(ROOT).id])
 })

@@ -1,19 +1,22 @@
-// The keys of a service: the one that signs, and those that encrypt what is stored. They are kept outside the database: in files, or in settings.
+// The keys of a service: the signing key, and those that encrypt stored values. They are kept outside the database: in files, or in settings.
 import { chownSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { derivedKey } from './derived-key.ts'
 import { flushFolder } from './flush-folder.ts'
 
 export interface SealingKey {
-  /** Names it in what it has encrypted. It says nothing of the key itself. */
+  /** Identifies the key in its encrypted values. It reveals nothing of the key itself. */
   id: string
   secret: Buffer
 }
 
 export interface Keys {
-  /** Signs tokens. It never changes while the service runs. What was encrypted before keys had ids was encrypted with it. */
+  /** Signs tokens. It never changes while the service runs. Values from before keys had ids were encrypted with it. */
   readonly root: SealingKey
-  /** The keys that encrypt, at this moment: the first encrypts, all of them decrypt; the root is the last. Ask at each use: `cob secrets` changes them meanwhile. */
+  /**
+   * The keys that encrypt, at this moment: the first encrypts, all of them decrypt; the root is the last. Read this at each use: `cob secrets` changes them
+   * meanwhile.
+   */
   sealing(): readonly [SealingKey, ...SealingKey[]]
 }
 
@@ -28,7 +31,7 @@ export const sealingKey = (secret: Buffer): SealingKey => ({
 const withRoot = (root: SealingKey, others: readonly SealingKey[]): [SealingKey, ...SealingKey[]] =>
   (others.some(({ id }) => id === root.id) ? [...others] : [...others, root]) as [SealingKey, ...SealingKey[]]
 
-/** Keys that stay as they are. */
+/** Keys that never change. */
 export function fixedKeys(root: Buffer, ...others: Buffer[]): Keys {
   const key = sealingKey(root)
   const all = withRoot(key, others.map(sealingKey))
@@ -38,14 +41,14 @@ export function fixedKeys(root: Buffer, ...others: Buffer[]): Keys {
 /** A key of the file. */
 export interface FileKey extends SealingKey {
   madeAt: Date
-  /** Values that older keys have encrypted are still being encrypted with it. */
+  /** Whether values of older keys are still being re-encrypted with it. */
   isTakingOver: boolean
 }
 
 const LINE = /^([0-9a-f]{64}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)( taking-over)?$/
 const HEAD = '# The keys that encrypt stored values, newest first (cob secrets). Losing one loses what it has encrypted.'
 
-/** The keys of the file, newest first; none when there is no file. @throws when it is not what {@link writeKeyFile} has written */
+/** The keys of the file, newest first; none when there is no file. @throws when {@link writeKeyFile} has not written it */
 export function readKeyFile(file: string): FileKey[] {
   let text: string
   try {
@@ -62,10 +65,10 @@ export function readKeyFile(file: string): FileKey[] {
   })
 }
 
-/** Replaces the file as a whole. When this returns, it is on the disk: what a key has encrypted must not be there before the key. */
+/** Replaces the file as a whole. When this returns, the file is on the disk: it must be there before any value that a new key has encrypted. */
 export function writeKeyFile(file: string, keys: readonly FileKey[]): void {
   const lines = keys.map(({ secret, madeAt, isTakingOver }) => `${secret.toString('hex')} ${madeAt.toISOString()}${isTakingOver ? ' taking-over' : ''}`)
-  // One name, so that what a killed command has left is replaced by the next one. Only one runs at a time.
+  // A fixed name, so that the next command replaces the file of a killed one. Only one runs at a time.
   const fresh = `${file}.new`
   try {
     writeFileSync(fresh, `${[HEAD, ...lines].join('\n')}\n`, { mode: 0o600, flush: true })
@@ -81,12 +84,12 @@ export function writeKeyFile(file: string, keys: readonly FileKey[]): void {
 
 export interface KeySources {
   root: Buffer
-  /** Of the settings: they come before those of the file. */
+  /** Keys of the settings: they come before those of the file. */
   set: readonly Buffer[]
   file: string
 }
 
-/** The keys of a service. The file is looked at again at each use, which costs microseconds: another process may have changed it. */
+/** The keys of a service. The file is checked again at each use, which takes microseconds: another process may have changed it. */
 export function openKeys({ root, set, file }: KeySources): Keys {
   const [key, first] = [sealingKey(root), set.map(sealingKey)]
   let seen: { version: string; keys: [SealingKey, ...SealingKey[]] } | undefined
@@ -94,7 +97,7 @@ export function openKeys({ root, set, file }: KeySources): Keys {
     const stat = statSync(file, { throwIfNoEntry: false, bigint: true })
     const version = stat ? `${stat.ino} ${stat.mtimeNs} ${stat.size}` : ''
     if (version === seen?.version) return seen.keys
-    // What is encrypted with a key that is in no file any more would be lost with this process.
+    // Values that were encrypted with a key that is in no file any more would be lost with this process.
     if (version === '' && seen) throw new Error(`${file} is gone; put it back`)
     const others = readKeyFile(file).filter(({ id }) => !first.some((one) => one.id === id))
     seen = { version, keys: withRoot(key, [...first, ...others]) }

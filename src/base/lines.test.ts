@@ -1,4 +1,4 @@
-// Lines are the same for chunks of any size, and long ones take no memory.
+// Lines do not depend on the size of chunks, and long ones take no memory.
 import fc from 'fast-check'
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'

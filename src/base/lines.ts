@@ -7,7 +7,7 @@ const LINE_FEED = 0x0a
 export interface Line {
   /** Without the line feed. Valid until more bytes are added. */
   bytes: Buffer
-  /** How many bytes of the line are missing in `bytes`, because it was too long. */
+  /** The number of bytes of the line that are missing in `bytes`, because it was too long. */
   dropped: number
 }
 
@@ -16,12 +16,12 @@ export class LineSplitter {
   #held = new Gathered()
   #dropped = 0
 
-  /** Of a line of more than `max` bytes only the beginning is held. */
+  /** Of a line of more than `max` bytes only the beginning is kept. */
   constructor(max: number) {
     this.#max = max
   }
 
-  /** The lines that end in `data`. Take all of them: the generator's end keeps what follows the last one. */
+  /** The lines that end in `data`. Read all of them: at its end the generator keeps the rest after the last line. */
   *add(data: Buffer): Generator<Line> {
     let from = 0
     for (let to = data.indexOf(LINE_FEED); to !== -1; to = data.indexOf(LINE_FEED, from)) {

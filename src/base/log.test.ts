@@ -1,4 +1,4 @@
-// What a line of a log has, and which parts of an error.
+// The fields of a log line, and the logged parts of an error.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -52,5 +52,8 @@ test('a chain of causes is logged up to a limit, and any thrown value can be log
 test('an error is logged without the passwords and tokens in its text', () => {
   const error = new Error('cannot reach postgres://cob:hunter22@db/cob?password=hunter22 with Bearer hunter22hunter22')
   expect(JSON.stringify(described(error))).not.toContain('hunter22')
+  const token = 'c0ffee42'.repeat(8)
+  const ofOAuth = new Error(`no grant has cob_at_${token}, cob_rt_${token} or cob_oc_${token}`)
+  expect(described(ofOAuth)).toMatchObject({ message: 'no grant has [redacted], [redacted] or [redacted]' })
   expect(described(error)).toMatchObject({ message: 'cannot reach postgres://[redacted]@db/cob?password=[redacted] with Bearer [redacted]' })
 })

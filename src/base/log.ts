@@ -1,4 +1,5 @@
-// One logger per program: JSON lines on standard output. Secrets never reach it: URLs are logged without their query, and texts of errors lose what they have.
+// One logger per program: JSON lines on standard output. Secrets never reach it: URLs are logged without their query, and secrets are removed from the texts of
+// errors.
 import { withoutSecrets } from './redact/find.ts'
 
 export interface Log {
@@ -9,12 +10,12 @@ export interface Log {
   child(fields: object): Log
 }
 
-/** Their numbers in the lines, which readers of such logs know. */
+/** The numbers of levels in the lines, as readers of such logs expect them. */
 const LEVELS: Record<string, number> = { trace: 10, debug: 20, info: 30, warn: 40, error: 50, silent: Infinity }
 
-/** A logger for the program `name`. `level` is the least that is written; `silent` writes nothing. `also` gets every line. */
+/** A logger for the program `name`. `level` is the lowest that is written; `silent` writes nothing. `also` gets every line. */
 export function makeLog(name: string, level: string, also?: (line: string) => void): Log {
-  // A program goes on when the reader of its log has left, or the disk is full.
+  // A program continues when the reader of its log has left, or the disk is full.
   if (!process.stdout.listeners('error').includes(ignore)) process.stdout.on('error', ignore)
   const write = (line: string): void => {
     process.stdout.write(line)
@@ -43,7 +44,7 @@ const MAX_MESSAGE = 2_000
 const MAX_STACK = 4_000
 const MAX_CAUSES = 4
 
-/** The part of an error that is logged. Other properties are left out: they hold data of the failed library (raw bytes, queries with their values). */
+/** The part of an error that is logged. Other properties are left out: they contain data of the failed library (raw bytes, queries with their values). */
 export function described(error: unknown, depth = 0): object {
   if (!(error instanceof Error)) return { message: withoutSecrets(String(error).slice(0, MAX_MESSAGE)) }
   const { code } = error as NodeJS.ErrnoException

@@ -23,7 +23,7 @@ export const MCP_TOOLSETS = [
 ] as const
 export type McpToolset = (typeof MCP_TOOLSETS)[number]
 
-/** Names of single tools that stand for their family. `manage_<family>` does so, too. */
+/** Names of single tools that select their family. So does `manage_<family>`. */
 const ALIASES: Record<string, McpToolset> = {
   computer_action: 'computer',
   execute_playwright_code: 'playwright',
@@ -32,7 +32,7 @@ const ALIASES: Record<string, McpToolset> = {
   browser_utilities: 'browser_curl',
 }
 
-/** The families that a setting names, with commas or spaces between them; `all` are all, `none` is none. @throws ConfigError */
+/** The families that a setting names, with commas or spaces between them; `all` selects all, `none` none. @throws ConfigError */
 export function mcpToolsets(env: NodeJS.ProcessEnv, name: string): McpToolset[] {
   const words = (env[name] ?? '').split(/[,\s]+/).filter((word) => word !== '' && word.toLowerCase() !== 'none')
   const found = words.map(familyOf)

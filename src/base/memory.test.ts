@@ -1,4 +1,4 @@
-// What is left of the memory.
+// The available memory.
 import { expect, test } from 'vitest'
 import { inactiveFile, memoryNow } from './memory.ts'
 

@@ -4,7 +4,7 @@ import { totalmem } from 'node:os'
 
 export interface Memory {
   totalBytes: number
-  /** What programs can still take without swapping: free memory, and caches that the kernel gives back. */
+  /** Memory that programs can still use without swapping: free memory, and caches that the kernel can release. */
   freeBytes: number
 }
 
@@ -13,12 +13,12 @@ export function memoryNow(): Memory {
   const limit = process.constrainedMemory()
   const isLimited = limit > 0 && limit < totalmem()
   const totalBytes = isLimited ? limit : totalmem()
-  // Under a limit, Node counts caches as taken.
+  // Under a limit, Node counts caches as used.
   const freeBytes = process.availableMemory() + (isLimited ? cachedBytes() : 0)
   return { totalBytes, freeBytes: Math.min(freeBytes, totalBytes) }
 }
 
-/** Files that the kernel keeps in memory for this process's group and gives back when memory is wanted; 0 when it does not say. */
+/** Cached files of this process's group, which the kernel releases when memory is needed; 0 when it does not report them. */
 function cachedBytes(): number {
   const groups = read('/proc/self/cgroup')
   const [own, ownOfV1] = [/^0::(.*)$/m.exec(groups)?.[1] ?? '/', /:memory:(.*)$/m.exec(groups)?.[1] ?? '/']
@@ -31,7 +31,7 @@ function cachedBytes(): number {
   return inactiveFile(files.map(read).find((text) => text !== '') ?? '')
 }
 
-/** Of a memory.stat, of either version: that of the first one counts subgroups under a name of its own. */
+/** A field of a memory.stat, of either version: version 1 counts subgroups under a separate name. */
 export const inactiveFile = (stat: string): number => Number((/^total_inactive_file (\d+)$/m.exec(stat) ?? /^inactive_file (\d+)$/m.exec(stat))?.[1] ?? 0)
 
 function read(file: string): string {

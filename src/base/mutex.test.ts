@@ -1,8 +1,16 @@
-// The lock serves in order, one at a time, and drops callers that have left.
+// The lock serves callers in order, one at a time, and drops those that have left.
 import fc from 'fast-check'
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { Mutex, Mutexes } from './mutex.ts'
+
+test('a caller whose work throws gets the error, and the next caller runs', async () => {
+  const mutex = new Mutex()
+  const broken = mutex.run(() => Promise.reject(new Error('broke')))
+  const next = mutex.run(async () => 'served')
+  await expect(broken).rejects.toThrow('broke')
+  expect(await next).toBe('served')
+})
 
 test('callers run one at a time, in the order in which they came', async () => {
   await fc.assert(
@@ -25,14 +33,6 @@ test('callers run one at a time, in the order in which they came', async () => {
   )
 })
 
-test('a caller whose work throws gets the error, and the next caller runs', async () => {
-  const mutex = new Mutex()
-  const broken = mutex.run(() => Promise.reject(new Error('broke')))
-  const next = mutex.run(async () => 'served')
-  await expect(broken).rejects.toThrow('broke')
-  expect(await next).toBe('served')
-})
-
 test('a caller that leaves while it waits never runs, and later callers still wait for earlier ones', async () => {
   const mutex = new Mutex()
   const first = Promise.withResolvers<void>()
@@ -48,19 +48,6 @@ test('a caller that leaves while it waits never runs, and later callers still wa
   expect(await left).toBe('left')
   await Promise.all([before, behind])
   expect(seen).toEqual(['first', 'behind'])
-})
-
-test('a caller that leaves gets its error immediately, not when the callers before it are done', async () => {
-  const mutex = new Mutex()
-  const first = Promise.withResolvers<void>()
-  const caller = new AbortController()
-  const before = mutex.run(() => first.promise)
-  const left = mutex.run(async () => 'served', caller.signal).catch((error: Error) => error.message)
-  caller.abort(new Error('left'))
-  for (let i = 0; i < 5; i++) await turn()
-  expect(await Promise.race([left, turn('still waiting')])).toBe('left')
-  first.resolve()
-  await before
 })
 
 test('callers with different keys do not wait for each other', async () => {

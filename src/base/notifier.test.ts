@@ -1,4 +1,4 @@
-// Every waiter is woken, and a waiter that has left is not waited for.
+// Every waiter is woken, and a waiter that has left is removed.
 import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
 import { Notifier } from './notifier.ts'

@@ -1,11 +1,11 @@
-// Waits for the next change of something. Many callers may wait; the one that makes a change notifies all of them at once.
+// Waits for the next change of something. Many callers may wait; the caller that makes a change notifies all of them at once.
 import { addAbortListener } from 'node:events'
 
 export class Notifier {
-  /** Not reactions to one promise: those of waiters that have left would stay until the next notification, which may never come. */
+  /** Not reactions to one promise: the reactions of waiters that have left would stay until the next notification, which may never come. */
   readonly #waiters = new Set<() => void>()
 
-  /** How many wait. */
+  /** The number of waiters. */
   get waiting(): number {
     return this.#waiters.size
   }

@@ -1,4 +1,4 @@
-// The settings of an identity provider: what they become, and what is refused, by name.
+// The settings of an identity provider: their parsed form, and the refused ones, by name.
 import { expect, test } from 'vitest'
 import { oidcSettings } from './oidc-settings.ts'
 

@@ -1,28 +1,7 @@
 // The settings of an identity provider (OpenID Connect), for people who sign in. docs/settings.md describes them for users.
 import { ConfigError, flag, needed } from './setting.ts'
 
-export interface OidcSettings {
-  /** As the provider calls itself, exactly. */
-  issuer: string
-  clientId: string
-  /** Undefined for a public client. */
-  clientSecret: string | undefined
-  /** For the button. */
-  name: string
-  scopes: string
-  /** Only addresses of these domains may sign in; empty: all. In lower case. */
-  domains: string[]
-  /** Addresses count as verified when the provider does not say whether they are. */
-  trustsEmail: boolean
-  /** The claim whose values say roles. */
-  roleClaim: string
-  /** Which value of the claim gives which role in all projects. */
-  roles: Map<string, 'owner' | 'member' | 'viewer'>
-  /** The role of everybody else who may sign in; undefined: they need an invitation. */
-  defaultRole: 'owner' | 'member' | 'viewer' | undefined
-  /** The verified address that becomes an owner when it signs in. In lower case. */
-  firstOwner: string | undefined
-}
+export type OidcSettings = NonNullable<ReturnType<typeof oidcSettings>>
 
 const ROLES = ['owner', 'member', 'viewer'] as const
 type Role = (typeof ROLES)[number]
@@ -50,7 +29,7 @@ function roleOf(name: string, text: string): Role {
 }
 
 /** Undefined without COB_OIDC_ISSUER. @throws ConfigError */
-export function oidcSettings(env: NodeJS.ProcessEnv): OidcSettings | undefined {
+export function oidcSettings(env: NodeJS.ProcessEnv) {
   const issuer = env.COB_OIDC_ISSUER
   if (!issuer) {
     const other = NAMES.find((name) => env[name])
@@ -60,7 +39,7 @@ export function oidcSettings(env: NodeJS.ProcessEnv): OidcSettings | undefined {
   const url = URL.canParse(issuer) ? new URL(issuer) : undefined
   if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash)
     throw new ConfigError('COB_OIDC_ISSUER', 'must be the https address of the issuer, without a user, query or fragment')
-  // Whoever is between could sign in as anybody.
+  // An attacker on the network could sign in as anybody.
   if (url.protocol === 'http:' && !flag(env, 'COB_OIDC_ALLOW_HTTP'))
     throw new ConfigError('COB_OIDC_ISSUER', 'must be https; COB_OIDC_ALLOW_HTTP=1 allows http in a network that you trust')
   const domains = list(env.COB_OIDC_EMAIL_DOMAINS).map((domain) => domain.toLowerCase().replace(/^@/, ''))
@@ -78,16 +57,23 @@ export function oidcSettings(env: NodeJS.ProcessEnv): OidcSettings | undefined {
   const scopes = env.COB_OIDC_SCOPES || 'openid email profile'
   if (!scopes.split(' ').includes('openid')) throw new ConfigError('COB_OIDC_SCOPES', 'must contain openid')
   return {
+    // The issuer, exactly as the provider names itself.
     issuer,
     clientId: needed(env, 'COB_OIDC_CLIENT_ID', 'COB_OIDC_ISSUER is set'),
+    // Undefined for a public client.
     clientSecret: env.COB_OIDC_CLIENT_SECRET ? needed(env, 'COB_OIDC_CLIENT_SECRET', '') : undefined,
     name: env.COB_OIDC_NAME || 'single sign-on',
     scopes,
+    // Only addresses of these domains may sign in; all when empty.
     domains,
+    // Whether addresses count as verified when the provider does not say it.
     trustsEmail: flag(env, 'COB_OIDC_TRUST_EMAIL'),
     roleClaim: env.COB_OIDC_ROLE_CLAIM || 'groups',
+    // The role in all projects for each value of the claim.
     roles,
+    // The role of all other people who may sign in; when undefined, they need an invitation.
     defaultRole: env.COB_OIDC_DEFAULT_ROLE ? roleOf('COB_OIDC_DEFAULT_ROLE', env.COB_OIDC_DEFAULT_ROLE) : undefined,
+    // The verified address that becomes an owner when it signs in.
     firstOwner,
   }
 }

@@ -1,4 +1,4 @@
-// The addresses that callers never reach through us: those at which this machine answers, as the kernel knows them, and services that hand out its credentials.
+// The addresses that callers never reach through us: those at which this machine answers, according to the kernel, and services that hand out its credentials.
 import { readFileSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
 
@@ -18,13 +18,13 @@ export const HOST_ALIAS = 'host.cob.internal'
 const RTF_ANYCAST = 0x0010_0000
 const RTF_LOCAL = 0x8000_0000
 
-/** The instance's own loopback hides the host's, so packets to these never leave an instance. */
+/** The instance's own loopback hides the host's, so packets to these addresses never leave an instance. */
 const LOOPBACK = /^(127\.|::1\/)/
 
 /**
- * Every range that leads to this machine: local, broadcast and anycast routes of all routing tables. This includes addresses of idle interfaces,
- * of loopback, and whole ranges that were made local. Sorted, in CIDR notation, without 127.0.0.0/8 and ::1. Default routes are left out: a
- * transparent proxy has a `local` one for marked packets only.
+ * Every range that leads to this machine: local, broadcast and anycast routes of all routing tables. This includes addresses of idle interfaces, of loopback,
+ * and whole ranges that were made local. Sorted, in CIDR notation, without 127.0.0.0/8 and ::1. Default routes are left out: a transparent proxy has a `local`
+ * default route for marked packets only.
  */
 export function hostRanges(read: (file: string) => string = readProc): string[] {
   const ranges = [...ranges4(read('/proc/net/fib_trie')), ...ranges6(read('/proc/net/ipv6_route'), read('/proc/net/anycast6'), read('/proc/net/if_inet6'))]

@@ -1,4 +1,4 @@
-// Where files are: the layout of the data directory, and the folders of the checkout.
+// The paths of files: the layout of the data directory, and the folders of the checkout.
 import { chmodSync, mkdirSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,36 +9,10 @@ export const PACKAGE_DIR = resolve(dirname(fileURLToPath(import.meta.url)), '../
 // The path of a Unix socket holds 107 bytes; ours add at most "/instances/<24>/agent.sock.new".
 const MAX_DATA_DIR = 107 - '/instances/'.length - 24 - '/agent.sock.new'.length
 
-export interface DataPaths {
-  root: string
-  postgres: string
-  postgresSocket: string
-  instances: string
-  apiKey: string
-  secretKey: string
-  /** The keys that encrypt stored values, once there is another than the one above. */
-  sealingKeys: string
-  hostId: string
-  instance(id: string): string
-  /** Sandboxes of apps, builds and runs: one directory each, like instances. */
-  appSandboxes: string
-  appSandbox(id: string): string
-  /** Built code, one directory per deployment. */
-  apps: string
-  /** Download caches of package managers. */
-  buildCache: string
-  /** Archives and other large objects. */
-  objects: string
-  /** Recordings that are not complete. */
-  spool: string
-  /** Entries of the audit log that are not in the database yet. */
-  audit: string
-  /** Files of ended sandboxes, until they are removed. */
-  trash: string
-}
+export type DataPaths = ReturnType<typeof dataPaths>
 
 /** Makes the data directory and names its parts. @throws when the path of a socket inside would be too long. */
-export function dataPaths(dir: string): DataPaths {
+export function dataPaths(dir: string) {
   const root = resolve(dir)
   if (Buffer.byteLength(root) > MAX_DATA_DIR)
     throw new Error(`the data directory's path is longer than ${MAX_DATA_DIR} bytes, too long for the sockets in it: ${root} (set COB_DATA_DIR)`)
@@ -55,16 +29,23 @@ export function dataPaths(dir: string): DataPaths {
     instances,
     apiKey: join(root, 'api-key'),
     secretKey: join(root, 'secret-key'),
+    // The keys that encrypt stored values, once there are others than the one above.
     sealingKeys: join(root, 'sealing-keys'),
     hostId: join(root, 'host-id'),
-    instance: (id) => join(instances, id),
+    instance: (id: string): string => join(instances, id),
+    // Directories of apps, builds and runs: one each, like instances.
     appSandboxes,
-    appSandbox: (id) => join(appSandboxes, id),
+    appSandbox: (id: string): string => join(appSandboxes, id),
+    // Built code, one directory per deployment.
     apps: join(root, 'apps'),
+    // Downloads of package managers.
     buildCache: join(root, 'build-cache'),
     objects: join(root, 'objects'),
+    // Recordings that are not complete.
     spool: join(root, 'spool'),
+    // Entries of the audit log that are not in the database yet.
     audit,
+    // Files of ended sandboxes, until they are removed.
     trash: join(root, 'trash'),
   }
 }

@@ -1,4 +1,4 @@
-// What waits between two streams is bounded in pieces, not only in bytes.
+// The data that waits between two streams is limited in pieces, not only in bytes.
 import { PassThrough, Readable, Writable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { limitWaiting, pipe } from './pipe.ts'

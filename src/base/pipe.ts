@@ -1,11 +1,11 @@
-// Passes bytes from one stream to another, with a limit on the pieces that wait. Streams limit bytes only, and each piece is a Buffer of its own, of some 500 bytes besides
-// its content: a sender of single bytes would take very much more memory than the limit says.
+// Passes bytes from one stream to another, with a limit on the pieces that wait. Streams limit bytes only, and each piece is a Buffer, which takes some 500
+// bytes in addition to its content: a sender of single bytes would use far more memory than the limit.
 import type { Readable, Writable } from 'node:stream'
 
-/** While so many pieces wait for a receiver, no more are taken for it. */
+/** Most pieces that wait for a receiver; with more, none are read for it. */
 const MAX_PIECES = 256
 
-/** What passes the pieces of `from` to `to`, no faster than that takes them. `from` goes on when `to` drains, which its caller arranges. */
+/** Passes the pieces of `from` to `to`, no faster than `to` accepts them. `from` continues when `to` drains; the caller arranges that. */
 export function passing(from: Readable, to: Writable, goOn = () => void from.resume()): (chunk: Buffer) => void {
   let waiting = 0
   return (chunk) => {
@@ -20,8 +20,8 @@ export function passing(from: Readable, to: Writable, goOn = () => void from.res
 }
 
 /**
- * Reads `from` and passes it to `to` until either has ended; the end of `from` ends `to`. Errors are their owner's. Returns what stops it, which the end of `to` does as well: `from` is
- * paused then, and its owner's again.
+ * Copies `from` to `to` until either has ended. The end of `from` ends `to`. Does not handle errors: the owners of the streams do. Returns a function that
+ * stops the copying. Like the end of `to`, it pauses `from` and leaves it to its owner.
  */
 export function pipe(from: Readable, to: Writable): () => void {
   let isOn = true
@@ -41,13 +41,13 @@ export function pipe(from: Readable, to: Writable): () => void {
   return stop
 }
 
-/** Has a writer of `to`, such as a stream that is piped to it, wait when very many pieces wait in it. */
+/** Makes a writer of `to`, such as a stream that is piped to it, wait when very many pieces wait in it. */
 export function limitWaiting(to: Writable): void {
   const write = to.write.bind(to) as (chunk: unknown, ...rest: unknown[]) => boolean
   let waiting = 0
   to.write = (chunk: unknown, ...rest: unknown[]) => {
     waiting = to.writableLength === 0 ? 0 : waiting + 1
-    // Only what is piped gives no callback, and waits.
+    // Only a piped source passes no callback, and waits.
     if (waiting < MAX_PIECES || rest.length > 0) return write(chunk, ...rest)
     write(chunk, () => to.emit('drain'))
     return false

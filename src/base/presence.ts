@@ -7,7 +7,7 @@ import { join } from 'node:path'
 
 /** Nothing connects to it. The kernel lists it in /proc/net/unix while its process lives, even after the directory was deleted. */
 const SOCKET = 'service.sock'
-/** Tries to bind it. Replicas that start at the same moment remove it for each other, and each of them makes it within a millisecond. */
+/** Attempts to bind it. Replicas that start at the same moment remove it for each other, and each of them creates it within a millisecond. */
 const MOST_TRIES = 100
 
 /** Shows that a service works with `dataDir`, until it is disposed or the process ends. `seen` updates the file's time. */
@@ -18,13 +18,13 @@ export async function announce(dataDir: string): Promise<AsyncDisposable & { see
     rmSync(file, { force: true })
     server.listen(file)
     await once(server, 'listening').catch((error: NodeJS.ErrnoException) => {
-      // Another replica has made its own since it was removed here.
+      // Another replica has made its own socket since this one was removed here.
       if (error.code !== 'EADDRINUSE' || tries === MOST_TRIES) throw error
     })
   }
   return {
     seen() {
-      // Another service with this directory has removed it with its own socket; ours is still listed under this name.
+      // Another service with this directory has replaced the file by its own socket; ours is still listed under this name.
       if (!existsSync(file)) writeFileSync(file, '')
       utimesSync(file, new Date(), new Date())
     },

@@ -1,11 +1,12 @@
-// Errors when the kernel cannot be asked about processes.
-import { execFileSync, spawn } from 'node:child_process'
+// Processes by pid: errors when the kernel cannot be asked, reused pids, the end of process groups.
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { PACKAGE_DIR } from './paths.ts'
-import { childrenOf, isAlive, nameProcess, processesUsing } from './processes.ts'
+import { KILLED_GONE_MS, childrenOf, endProcessGroup, isAlive, killProcessGroup, nameProcess, processesUsing } from './processes.ts'
+import { sleep, until } from './wait.ts'
 
 /** Runs code in a process that has no free descriptors; returns its result about `found`. */
 function withoutDescriptors(lines: string): unknown {
@@ -70,4 +71,51 @@ test('of processes that use a path, the beginning of the command line is looked 
     near.kill('SIGKILL')
     far.kill('SIGKILL')
   }
+})
+
+describe('the end of a process group', () => {
+  /** A group whose leader has started `sleep`; `then` is what the leader does after that. */
+  async function group(then: string) {
+    const child = spawn('/bin/sh', ['-c', `sleep 60 >/dev/null & echo $!; ${then}`], { detached: true, stdio: ['ignore', 'pipe', 'ignore'] })
+    const exited = once(child, 'exit')
+    const [pid] = (await once(child.stdout, 'data')) as [Buffer]
+    return { child, exited, started: nameProcess(Number(pid))! }
+  }
+
+  test('is that of the child and of what it has started', async () => {
+    const { child, exited, started } = await group('wait')
+    expect(await endProcessGroup('a group', child, exited)).toEqual([null, 'SIGKILL'])
+    await until('the other process to end', KILLED_GONE_MS, () => !isAlive(started))
+  })
+
+  test('is that of what a child has left, when the child has ended', async () => {
+    const { child, exited, started } = await group('exit 3')
+    await exited
+    expect(isAlive(started)).toBe(true)
+    expect(await endProcessGroup('a group', child, exited)).toEqual([3, null])
+    await until('the other process to end', KILLED_GONE_MS, () => !isAlive(started))
+    killProcessGroup(child) // nothing is left of it: no error
+  })
+
+  test('leaves a process alone that has got the pid of a child that has ended', async () => {
+    const { child, exited, started } = await group('wait')
+    killProcessGroup({ pid: child.pid, exitCode: 0, signalCode: null } as ChildProcess)
+    // A killed process would have ended by then.
+    await sleep(200)
+    const stays = [isAlive(started), child.signalCode]
+    await endProcessGroup('a group', child, exited)
+    expect(stays).toEqual([true, null])
+    expect(child.signalCode).toBe('SIGKILL')
+  })
+
+  test('that does not come is an error that names what was waited for', async () => {
+    vi.useFakeTimers()
+    try {
+      const end = endProcessGroup('a program', { pid: undefined } as ChildProcess, new Promise(() => {}))
+      vi.advanceTimersByTime(KILLED_GONE_MS)
+      await expect(end).rejects.toThrow(`a program to end: nothing within ${KILLED_GONE_MS} ms`)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
 })

@@ -1,19 +1,21 @@
-// Processes by pid: which are alive, their children, how to end a group. Linux only (/proc).
+// Processes by pid: which are alive, their children, how to end one or a group of them. Linux only (/proc).
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync, readdirSync } from 'node:fs'
 import { open, readdir, type FileHandle } from 'node:fs/promises'
-import { WaitTimeout, until } from './wait.ts'
+import { WaitTimeout, resultWithin, until, within } from './wait.ts'
 
 /** Timeout for a killed process to leave the process table. A process cannot ignore SIGKILL, so this only bounds the kernel's work. */
 export const KILLED_GONE_MS = 5_000
 
-/** Error codes for a process that has gone: its folder does not exist, it ended while its file was read, or it has no mounts left. */
+/** Error codes for a process that has ended: its folder does not exist, it ended while its file was read, or it has no mounts left. */
 const GONE = ['ENOENT', 'ESRCH', 'EINVAL']
 /** Files of another user's process that only that user and root may read. */
 const CLOSED = ['EACCES', 'EPERM']
 
 /**
- * Reads a file of a process; undefined when the process does not exist. @throws when it cannot look (no descriptor is free, the process is
- * another user's): the caller must not take that process for gone.
+ * Reads a file of a process; undefined when the process does not exist. @throws when it cannot be read (no descriptor is free, or the process is another
+ * user's): the caller must not conclude that the process has ended.
  */
 export function readProcessFile(pid: number | string, file: string): string | undefined {
   try {
@@ -25,8 +27,8 @@ export function readProcessFile(pid: number | string, file: string): string | un
 }
 
 /**
- * When the process started, in clock ticks since boot (field 22 of /proc/pid/stat). Together with the pid it identifies a process; the pair is
- * never reused. Undefined when the process does not exist or is a zombie. @throws when it cannot be looked at
+ * When the process started, in clock ticks since boot (field 22 of /proc/pid/stat). Together with the pid it identifies a process; the pair is never reused.
+ * Undefined when the process does not exist or is a zombie. @throws when it cannot be read
  */
 export function startTicks(pid: number): string | undefined {
   const stat = readProcessFile(pid, 'stat')
@@ -34,7 +36,7 @@ export function startTicks(pid: number): string | undefined {
   return fields === undefined || fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
 }
 
-/** Children of `pid`, as the kernel lists them for each of its threads; empty when it is gone. @throws when it cannot be looked at */
+/** Children of `pid`, as the kernel lists them for each of its threads; empty when it has ended. @throws when it cannot be read */
 export function childrenOf(pid: number): number[] {
   return threadsOf(pid).flatMap((thread) => (readProcessFile(pid, `task/${thread}/children`) ?? '').split(' ').filter(Boolean).map(Number))
 }
@@ -56,15 +58,15 @@ export function descendantsOf(pid: number): number[] {
 }
 
 /**
- * The beginning of a file of a process, of at most `max` bytes; undefined when the process does not exist. Programs choose what is in some of these
- * files, up to megabytes for each process. @throws when it cannot look, as {@link readProcessFile}
+ * The beginning of a file of a process, of at most `max` bytes; undefined when the process does not exist. Programs choose what is in some of these files, up
+ * to megabytes for each process. @throws when it cannot be read, like {@link readProcessFile}
  */
 export async function readProcessHead(pid: number | string, file: string, max: number): Promise<string | undefined> {
   let handle: FileHandle | undefined
   try {
     handle = await open(`/proc/${pid}/${file}`)
     const bytes = Buffer.alloc(max)
-    // The kernel gives a page or less of many of these files at once.
+    // The kernel returns a page or less per read for many of these files.
     let length = 0
     for (let read = -1; length < max && read !== 0; length += read) ({ bytesRead: read } = await handle.read(bytes, length, max - length))
     return bytes.toString('utf8', 0, length)
@@ -82,9 +84,9 @@ const MAX_COMMAND_LINE = 16 * 1024
 const MAX_MOUNTS = 64 * 1024
 
 /**
- * Every process that has `path` in its mounts, or has both `path` and `program` in its command line (an operator who reads a log has the path
- * alone there). Finds what a killed service has started and not yet recorded. Looks at every process of the machine, at the beginning of the two files:
- * a session can have many processes with large ones. @throws when it cannot look
+ * Every process that has `path` in its mounts, or has both `path` and `program` in its command line (an operator who reads a log has the path alone there).
+ * Finds what a killed service has started and not yet recorded. Reads the beginning of the two files of every process of the machine: a session can have many
+ * processes with large files. @throws when they cannot be read
  */
 export async function processesUsing(path: string, program: string): Promise<ProcessName[]> {
   const uses = async (pid: string, file: string, max: number, ...words: string[]) => {
@@ -119,8 +121,7 @@ export const nameProcess = (pid: number): ProcessName | undefined => {
 }
 
 /**
- * Whether a process exists. A process that cannot be looked at counts as existing: if it were wrongly taken for gone, it would be left running or
- * started twice.
+ * Whether a process exists. A process that cannot be checked counts as existing: if it were wrongly taken for ended, it would be left running or started twice.
  */
 export function isAlive(name: ProcessName): boolean {
   try {
@@ -131,24 +132,63 @@ export function isAlive(name: ProcessName): boolean {
 }
 
 /**
- * Sends a signal to a process, or with `group` to the process group that it leads. A process that has gone is no error. @throws when it cannot be
- * looked at: its pid may belong to another process by now
+ * Sends a signal to a process, or with `group` to the process group that it leads. A process that has ended is no error. @throws when it cannot be checked: its
+ * pid may belong to another process by now
  */
 export function signalProcess(name: ProcessName, signal: NodeJS.Signals, group = false): void {
-  if (startTicks(name.pid) !== name.ticks) return
+  if (startTicks(name.pid) === name.ticks) send(group ? -name.pid : name.pid, signal)
+}
+
+/** Kills the process that has this pid now. Use it for a pid that the kernel has just listed. */
+export const killAt = (pid: number): void => void send(pid, 'SIGKILL')
+
+/** Sends the signal (0 only asks); false when it fails with one of `expected`. */
+function send(pid: number, signal: NodeJS.Signals | 0, expected = ['ESRCH']): boolean {
   try {
-    process.kill(group ? -name.pid : name.pid, signal)
+    return process.kill(pid, signal)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    if (!expected.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    return false
   }
 }
 
-/** Kills the process that has this pid now. For a pid that the kernel has just named. */
-export function killAt(pid: number): void {
+/**
+ * Kills the process group of a child that was spawned with `detached`: the child and what it has started. When the child has ended, the others of
+ * its group are killed. Processes of another user stay: {@link endProcessGroup} times out if the child is one of them.
+ */
+export function killProcessGroup(child: ChildProcess): void {
+  const { pid, exitCode, signalCode } = child
+  if (pid === undefined) return // it could not be started
+  // The kernel does not reuse a pid while a process has it, or while it names a group. So a process that has the pid of an ended child is another one.
+  if ((exitCode !== null || signalCode !== null) && send(pid, 0, ['ESRCH', 'EPERM'])) return
+  send(-pid, 'SIGKILL', ['ESRCH', 'EPERM'])
+}
+
+/** Kills the process group of a child, as {@link killProcessGroup}, and waits for `ended`: the child's end. @throws WaitTimeout that names `what` */
+export async function endProcessGroup<T>(what: string, child: ChildProcess, ended: Promise<T>): Promise<T> {
+  killProcessGroup(child)
+  return await within(`${what} to end`, KILLED_GONE_MS, ended)
+}
+
+/** The end of what a program has printed, in characters. */
+const SAID = 2_000
+
+/**
+ * Waits for the end of a program that was just spawned, at most `ms`. Kills it when the time is over or `signal` aborts. Resolves with its exit status (null: a
+ * signal has ended it) and the end of what it has printed into its pipes. @throws WaitTimeout that names `what`; the signal's reason; the error of a program
+ * that could not be started
+ */
+export async function runToEnd(what: string, ms: number, child: ChildProcess, signal?: AbortSignal): Promise<{ status: number | null; said: string }> {
+  let said = ''
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-SAID)))
+  const closed = once(child, 'close') as Promise<[number | null]>
   try {
-    process.kill(pid, 'SIGKILL')
+    const [status] = await within(what, ms, closed, signal)
+    return { status, said }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    child.kill('SIGKILL')
+    await resultWithin(KILLED_GONE_MS, closed).catch(() => {}) // it could not be started
+    throw error
   }
 }
 

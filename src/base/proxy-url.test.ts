@@ -1,4 +1,4 @@
-// Proxies as settings name them.
+// Proxies in settings.
 import { expect, test } from 'vitest'
 import { fillPlaces, parseProxyUrl, placesOf } from './proxy-url.ts'
 

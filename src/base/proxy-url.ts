@@ -1,9 +1,9 @@
-// A proxy as a setting names it: scheme://user:password@host:port, with places in the user name for what callers choose.
+// A proxy in a setting: scheme://user:password@host:port, with placeholders in the user name for the values that callers choose.
 
 const PROXY_PROTOCOLS = ['http', 'https', 'socks5'] as const
 type ProxyProtocol = (typeof PROXY_PROTOCOLS)[number]
 
-/** What a caller may choose of a proxy that the operator provides. */
+/** The values that a caller may choose for an operator's proxy. */
 const PROXY_CHOICES = ['country', 'state', 'city', 'zip', 'asn', 'os'] as const
 export type ProxyChoice = (typeof PROXY_CHOICES)[number]
 
@@ -11,7 +11,7 @@ export interface NamedProxy {
   protocol: ProxyProtocol
   host: string
   port: number
-  /** With places as in `me[-country-{country}]`: what is in brackets is left out when the caller has not chosen it. */
+  /** With placeholders as in `me[-country-{country}]`: the part in brackets is left out when the caller has not chosen the value. */
   username: string | undefined
   password: string | undefined
 }
@@ -47,13 +47,13 @@ function assertPlaces(username: string): void {
       throw new Error(`may have only these places in its user name: ${PROXY_CHOICES.map((choice) => `{${choice}}`).join(', ')}`)
 }
 
-/** The places of a user name: which there are, and which of them a caller has to fill. */
+/** The placeholders of a user name, and which of them a caller has to fill. */
 export function placesOf(username = ''): { all: Set<string>; required: Set<string> } {
   const names = (text: string) => new Set([...text.matchAll(PLACE)].map(([, name]) => name!))
   return { all: names(username), required: names(username.replaceAll(OPTIONAL, '')) }
 }
 
-/** The user name with what a caller has chosen. */
+/** The user name with the caller's values. */
 export const fillPlaces = (username: string, chosen: Partial<Record<ProxyChoice, string>>): string => {
   const fill = (text: string) => text.replaceAll(PLACE, (_, name: ProxyChoice) => chosen[name] ?? '')
   return fill(

@@ -1,4 +1,4 @@
-// What is sealed opens for its owner, its purpose and its key only, also when it was sealed before keys had ids.
+// Sealed values can be opened for their owner, purpose and key only, including values from before keys had ids.
 import { createCipheriv, randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { derivedKey } from './derived-key.ts'
@@ -10,7 +10,7 @@ const [NEW, OTHER] = [Buffer.alloc(32, 2), Buffer.alloc(32, 3)]
 const keys = fixedKeys(ROOT)
 const sealer = makeSealer(keys, 'tests')
 
-/** As earlier versions of Cob have done it. */
+/** As earlier versions of Cob have sealed it. */
 function sealedBefore(text: string, owner: string, nonce: Buffer = randomBytes(12)): Buffer {
   const cipher = createCipheriv('aes-256-gcm', derivedKey(ROOT, 'cob-sealed-tests'), nonce).setAAD(Buffer.from(owner))
   return Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()])

@@ -7,7 +7,7 @@ const ALGORITHM = 'aes-256-gcm'
 /** NIST SP 800-38D: 96 random bits are enough for 2^32 messages under one key. */
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
-/** Four bytes that say that a header follows, and one for its form. Before there were headers, values began with a random nonce. */
+/** Four bytes that mark a header, and one for its form. Before there were headers, values began with a random nonce. */
 const FORM = Buffer.from([0xc0, 0xb5, 0xea, 0x1d, 1])
 const HEADER_BYTES = FORM.length + KEY_ID_BYTES
 
@@ -18,14 +18,14 @@ export interface Sealer {
   open(sealed: Buffer, owner: string): string
 }
 
-/** What stands before everything that a key has sealed. */
+/** The beginning of every value that a key has sealed. */
 export const headerOf = (key: SealingKey): Buffer => Buffer.concat([FORM, Buffer.from(key.id, 'hex')])
 
-/** The id of the key in a header; undefined for what was sealed before there were headers. */
+/** The id of the key in a header; undefined for values from before there were headers. */
 export const keyIdOf = (sealed: Buffer): string | undefined =>
   sealed.subarray(0, FORM.length).equals(FORM) && sealed.length >= HEADER_BYTES ? sealed.subarray(FORM.length, HEADER_BYTES).toString('hex') : undefined
 
-/** `purpose` separates uses: what is sealed for one cannot be opened for another. */
+/** `purpose` separates uses: a value that is sealed for one cannot be opened for another. */
 export function makeSealer(keys: Keys, purpose: string): Sealer {
   const derived = new Map<string, Uint8Array>()
   const keyOf = ({ id, secret }: SealingKey): Uint8Array => {

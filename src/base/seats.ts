@@ -4,14 +4,14 @@ export class Seats {
   readonly #taken: () => number
   #reserved = 0
 
-  /** `taken` counts the things that exist already. */
+  /** `taken` returns the number of existing things. */
   constructor(taken: () => number) {
     this.#taken = taken
   }
 
   /**
-   * So many seats; undefined when fewer of all `of` are neither taken nor reserved. Call the returned function once the things count as taken, or will not be made. Repeated calls
-   * are harmless.
+   * Reserves `wanted` seats; undefined when fewer than that of all `of` are free. A seat is free when it is neither taken nor reserved. Call the returned
+   * function when the things count as taken, or will not be made. Repeated calls are harmless.
    */
   reserve(of: number, wanted = 1): (() => void) | undefined {
     if (this.#taken() + this.#reserved + wanted > of) return undefined

@@ -1,4 +1,4 @@
-// Files with secrets: made once, and never taken for one when they hold none.
+// Files with secrets: made once, and an empty file is not accepted as a secret.
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

@@ -11,12 +11,12 @@ export function secretFile(file: string, make: () => string): { value: string; m
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
   const value = make()
-  // Never half-written under its own name, and only once: another service may be starting with the same directory.
+  // The file is never partly written under its own name, and written once: another service may be starting with the same directory.
   const own = `${file}.${process.pid}`
   writeFileSync(own, `${value}\n`, { mode: 0o600, flush: true })
   try {
     linkSync(own, file)
-    // After a power failure the name is there with its content, or not at all.
+    // After a power failure the name exists with its content, or not at all.
     flushFolder(dirname(file))
     return { value, made: true }
   } catch (error) {

@@ -1,4 +1,4 @@
-// The names of all settings, so that a variable with a slip in its name is not taken for nothing. What each means: docs/settings.md.
+// The names of all settings, so that a misspelled variable is noticed. docs/settings.md describes each setting.
 import { ConfigError } from './setting.ts'
 
 const SETTINGS = new Set([
@@ -128,15 +128,15 @@ const OTHERS = new Set([
 ])
 export const isKnown = (name: string) => SETTINGS.has(name) || OTHERS.has(name) || name.startsWith('COB_TEST_')
 
-/** What Kubernetes sets in every pod for a service that is called `cob` or begins with it. */
+/** Variables that Kubernetes sets in every pod for a service whose name is `cob` or begins with it. */
 const OF_KUBERNETES = /_(SERVICE_(HOST|PORT)|PORT_\d+_(TCP|UDP))/
 
-/** Names without `COB_` that are longer than this may have two slips; a short one with two is another word, as HOME is for HOST. */
+/** Names without `COB_` that are longer than this may have two wrong letters; a short name with two is another word, such as HOME for HOST. */
 const SHORT = 7
 
 /**
- * The variables that begin as settings do and are none. Empty ones count as not set.
- * @throws ConfigError for one that looks like a slip of a setting: ignored, a service would open its port or start without a bucket, and nothing would say so
+ * The variables whose names begin like settings and that are not settings. Empty ones count as not set. | @throws ConfigError for a likely misspelling of a
+ * setting: if it were ignored, a service would open its port or start without a bucket, and nobody would notice
  */
 export function unknownSettings(env: NodeJS.ProcessEnv): string[] {
   const unknown = Object.keys(env)
@@ -155,7 +155,7 @@ function meantBy(name: string): string | undefined {
   return near.toSorted((one, other) => one.slips - other.slips)[0]?.setting
 }
 
-/** Letters left out, added, changed, or swapped with the next: the distance of Damerau and Levenshtein, where no letter is in two of these. */
+/** The distance of Damerau and Levenshtein: letters left out, added, changed, or swapped with the next. No letter takes part in two of these. */
 function slipsBetween(one: string, other: string): number {
   const rows: number[][] = [Array.from({ length: other.length + 1 }, (_, at) => at)]
   for (let i = 1; i <= one.length; i++) {

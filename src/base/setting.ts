@@ -1,4 +1,4 @@
-// How one setting is read from the environment, and what is said of one that is wrong.
+// Reads one setting from the environment, and words the errors of invalid ones.
 
 /** A setting with an invalid value; the message names it. */
 export class ConfigError extends Error {

@@ -1,4 +1,4 @@
-// Tokens open what they were made for, and nothing else. Tokens that the service has handed out stay valid when it is updated.
+// A token opens its own subject only. Tokens that the service has issued stay valid after an update.
 import { expect, test } from 'vitest'
 import { liveLinks } from '../control/sessions/live/links.ts'
 import { replaySigner } from '../control/sessions/replays/links.ts'
@@ -10,7 +10,7 @@ const id = 'abcdefghijklmnopqrstuvwx'
 const session = { id, lease: 0 }
 const nobody = { nameOf: async () => undefined, leaseOf: async () => undefined }
 
-// Made by the first version. A change of these lines closes every address that people have kept.
+// Made by the first version. A change of these lines would invalidate every address that people have kept.
 const SESSION =
   'eyJhbGciOiJIUzI1NiJ9.eyJzZXNzaW9uIjp7ImlkIjoiYWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4IiwiZnFkbiI6ImNvYi5leGFtcGxlIn0sImF1ZCI6ImNvYi1zZXNzaW9uIiwic3ViIjoiYWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4In0.NC9PgDTVRv_yjr2Ccdes-NjzSTLIGiE5HXV_2ngicFw'
 const REPLAY = 'eyJhbGciOiJIUzI1NiJ9.eyJhdWQiOiJjb2ItcmVwbGF5Iiwic3ViIjoiYWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4In0.DpMyv33bQ_Yrt6P2aZQLQ70IiBmifO9TrQBRdAAGHnc'

@@ -1,5 +1,5 @@
-// Signed tokens, which open one thing without an API key: they name it, and only the service can make them. Purposes have keys of their own, so a
-// token of one purpose is refused for every other. Tokens have no expiry: callers check that the named thing still exists.
+// Signed tokens, each of which gives access to one thing without an API key. A token names the thing, and only the service can make it. Each purpose has its
+// own key, so a token of one purpose is refused for every other. Tokens have no expiry: callers check that the named thing still exists.
 import { SignJWT, jwtVerify, type JWTPayload } from 'jose'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { derivedKey } from './derived-key.ts'
@@ -7,15 +7,15 @@ import { derivedKey } from './derived-key.ts'
 const ALGORITHM = 'HS256'
 
 export interface Signer {
-  /** A JWT that names `subject`. The same arguments always give the same token, so that addresses with it never change. */
+  /** A JWT that names `subject`. The same arguments always give the same token, so addresses with it never change. */
   sign(subject: string, claims?: JWTPayload): Promise<string>
-  /** The subject of a token; undefined for anything that {@link sign} of this purpose has not made. */
+  /** The subject of a token; undefined for a text that {@link sign} of this purpose has not made. */
   subjectOf(token: unknown): Promise<string | undefined>
-  /** All that a token says; undefined as for {@link subjectOf}. */
+  /** All claims of a token; undefined as for {@link subjectOf}. */
   read(token: unknown): Promise<JWTPayload | undefined>
 }
 
-/** Signs JWTs. `purpose` is their audience, too. */
+/** Signs JWTs. `purpose` is their audience as well. */
 export function makeSigner(secretKey: Buffer, purpose: string): Signer {
   const key = derivedKey(secretKey, purpose)
   const read = async (token: unknown) => {
@@ -39,7 +39,7 @@ const SHORT_FORM = /^(.+)([\w-]{32})$/
 export interface ShortSigner {
   /** `text` with its proof after it: a third of a JWT's length, for addresses that people see and pass on. */
   sign(text: string): string
-  /** The text of a token; undefined for anything that {@link sign} of this purpose has not made. */
+  /** The text of a token; undefined for a token that {@link sign} of this purpose has not made. */
   textOf(token: string): string | undefined
 }
 

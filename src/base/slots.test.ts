@@ -1,4 +1,4 @@
-// Slots are never more than they should be, and none is lost.
+// There are never more slots than allowed, and none is lost.
 import { expect, test } from 'vitest'
 import { Slots } from './slots.ts'
 
@@ -46,10 +46,8 @@ test('a caller that leaves while it waits takes no slot, also when it is given o
   await expect(slots.run(async () => {}, AbortSignal.abort(new Error('never came')))).rejects.toThrow('never came')
 })
 
-const signal = new AbortController().signal
-
 /** Work that ends on request. */
-function work(slots: Slots, isUrgent: boolean, of = signal) {
+function work(slots: Slots, isUrgent: boolean) {
   const end = Promise.withResolvers<void>()
   const state = { hasBegun: false, end: end.resolve, done: Promise.resolve() }
   state.done = slots.run(
@@ -57,22 +55,12 @@ function work(slots: Slots, isUrgent: boolean, of = signal) {
       state.hasBegun = true
       await end.promise
     },
-    of,
+    undefined,
     isUrgent,
   )
   state.done.catch(() => {})
   return state
 }
-
-test('the end of one begins the next', async () => {
-  const slots = new Slots(2)
-  const all = Array.from({ length: 4 }, () => work(slots, true))
-  await turn()
-  expect(all.map(({ hasBegun }) => hasBegun)).toEqual([true, true, false, false])
-  all[1]!.end()
-  await turn()
-  expect(all.map(({ hasBegun }) => hasBegun)).toEqual([true, true, true, false])
-})
 
 test('urgent work comes before other work, each in its order', async () => {
   const slots = new Slots(1)
@@ -87,21 +75,4 @@ test('urgent work comes before other work, each in its order', async () => {
     waiting[next]!.end()
   }
   expect(order).toEqual([1, 3, 0, 2])
-})
-
-test('urgent work that leaves the queue takes no slot, and work that fails returns its slot', async () => {
-  const slots = new Slots(1)
-  const first = work(slots, true)
-  const leaving = new AbortController()
-  const left = work(slots, true, leaving.signal)
-  const last = work(slots, true)
-  leaving.abort(new Error('enough'))
-  await expect(left.done).rejects.toThrow('enough')
-  first.end()
-  await turn()
-  expect([left.hasBegun, last.hasBegun]).toEqual([false, true])
-  last.end()
-  await expect(slots.run(async () => Promise.reject(new Error('no')), signal, true)).rejects.toThrow('no')
-  await expect(slots.run(async () => 7, signal, true)).resolves.toBe(7)
-  await expect(slots.run(async () => 7, AbortSignal.abort(new Error('late')), true)).rejects.toThrow('late')
 })

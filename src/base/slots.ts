@@ -1,4 +1,4 @@
-// Slots for work of which only so much may be under way at once. Free ones are given in the order of arrival, to urgent work first.
+// Slots that limit concurrent work. Free slots are given in the order of arrival, to urgent work first.
 import { addAbortListener } from 'node:events'
 
 interface Waiting {
@@ -22,10 +22,10 @@ export class Slots {
     return this.#free === 0
   }
 
-  /** Does `work` in a slot. A caller whose signal aborts while it waits leaves the queue at once. */
+  /** Runs `work` in a slot. A caller whose signal aborts while it waits leaves the queue at once. */
   async run<T>(work: () => Promise<T>, signal?: AbortSignal, isUrgent = false): Promise<T> {
     signal?.throwIfAborted()
-    // At once when one is free, so that nobody who comes next finds it free.
+    // Taken at once when a slot is free, so that no later caller finds it free.
     if (this.#free > 0) this.#free--
     else await this.#wait(signal, isUrgent)
     try {
@@ -36,7 +36,7 @@ export class Slots {
     }
   }
 
-  /** Resolves when the caller has a slot, which it keeps until the result is disposed. As {@link run} otherwise. */
+  /** Resolves when the caller has a slot, which it keeps until the result is disposed. Otherwise like {@link run}. */
   async enter(signal?: AbortSignal, isUrgent = false): Promise<Disposable> {
     signal?.throwIfAborted()
     if (this.#free > 0) this.#free--
@@ -53,7 +53,7 @@ export class Slots {
       signal &&
       addAbortListener(signal, () => {
         const at = this.#waiting.indexOf(waiting)
-        if (at === -1) return // it has been given a slot in the same moment
+        if (at === -1) return // it was given a slot in the same moment
         this.#waiting.splice(at, 1)
         reject(signal.reason as Error)
       })

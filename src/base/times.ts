@@ -5,10 +5,10 @@ const DURATION = /^(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/
 const TERM = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g
 const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)(?:t(\d\d):(\d\d)(?::(\d\d)(\.\d{1,9})?)?(z|[+-]\d\d:\d\d)?)?$/i
 
-/** What such a text has to be, for errors. */
+/** The required form of such a text, for errors. */
 export const TIME_FORM = 'must be a duration such as 5m or 1h30m, or a time such as 2026-01-02 or 2026-01-02T15:04:05Z'
 
-/** The time that `text` means, in milliseconds since 1970, not rounded; undefined when it means none. A time without a zone is UTC. */
+/** The time of `text`, in milliseconds since 1970, not rounded; undefined when it is not a time. A time without a zone is UTC. */
 export function timeOf(text: string, now: number): number | undefined {
   const ago = durationMs(text)
   return ago === undefined ? timestamp(text) : now - ago

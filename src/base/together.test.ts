@@ -1,4 +1,4 @@
-// Work that is shared by those who ask for it.
+// Work that is shared by all callers that have requested it.
 import { expect, test } from 'vitest'
 import { together } from './together.ts'
 

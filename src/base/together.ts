@@ -1,6 +1,6 @@
-// Work of which one run serves all who have asked for it before it began.
+// Work of which one run serves all callers that have requested it before its start.
 
-/** Runs `work` one at a time. Who asks while it runs shares the next run, which sees what it has changed. */
+/** Runs `work` one at a time. Callers that request it during a run share the next run, which sees their changes. */
 export function together(work: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> = Promise.resolve()
   let next: Promise<void> | undefined

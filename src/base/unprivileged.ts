@@ -1,4 +1,4 @@
-// Starts a program as another user from root, wherever on the disk its files are.
+// Starts a program as another user from root, wherever its files are on the disk.
 import { quote } from './shell.ts'
 import type { User } from './user.ts'
 
@@ -43,7 +43,7 @@ export function asUser(
     `{ ${enter(groups)} true; } & entering=$!`,
     `mount -t tmpfs -o mode=755,size=64k cob ${STAGE}`,
     `mkdir ${Object.values(seen).join(' ')}`,
-    // All in one process, by a file of fstab(5), which is emptied afterwards.
+    // All in one call of mount, by a file in the format of fstab(5), which is emptied afterwards.
     `printf '%s\n' ${names.map((name) => quote(`${escaped(folders[name]!)} ${seen[name]} none bind 0 0`)).join(' ')} >${STAGE}/fstab`,
     `mount --all --fstab ${STAGE}/fstab`,
     `: >${STAGE}/fstab`,

@@ -1,4 +1,4 @@
-// When a watchdog without a watcher calls back.
+// When a watchdog without watchers calls back.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { openWatchdog } from './watchdog.ts'
 

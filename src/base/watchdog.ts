@@ -1,4 +1,4 @@
-// A watchdog: ends what has run for too long without the service that watches it.
+// A watchdog: ends a process that has run for too long without a service that watches it.
 
 /** Counts the watchers. Calls back once when there has been no watcher for too long. */
 export interface Watchdog {
@@ -6,11 +6,11 @@ export interface Watchdog {
   watch(): () => void
   /** Allows `ms` without a watcher, in addition to the grace. */
   allow(ms: number): void
-  /** What the last {@link allow} allowed; 0 before the first one. */
+  /** The time that the last {@link allow} has allowed; 0 before the first one. */
   readonly allowedMs: number
 }
 
-/** Timers take 31 bits: 24 days. A longer time never ends. */
+/** Timers take 31 bits: 24 days. A longer time has no timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** Starts a watchdog: `onEnd` is called after `graceMs` without a watcher, counted from now. */

@@ -1,4 +1,4 @@
-// `cob backup` and `cob restore`: where a backup is written to, and what people are told.
+// `cob backup` and `cob restore`: the place of a backup, and the messages for people.
 import { once } from 'node:events'
 import { createWriteStream, existsSync, statSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
@@ -11,22 +11,22 @@ import { restore } from '../control/service/backup/restore.ts'
 import { withDatabase } from '../control/service/with-database.ts'
 import { stopSignal } from './stop-signal.ts'
 
-/** A disk may have gigabytes to write. */
+/** Limit on closing the file: a disk may have gigabytes to write. */
 const CLOSE_MS = 600_000
 
 const tell = (line: string): void => void process.stderr.write(`cob: ${line}\n`)
 
-/** Of the file in a folder: it sorts by time. */
+/** The name of the file in a folder: it sorts by time. */
 const nameAt = (date: Date): string => `cob-backup-${date.toISOString().slice(0, 19).replaceAll(':', '')}Z.tar`
 
-/** The words for callers name no host. The person at this machine may read the cause. */
+/** The message for callers names no host. The person at this machine may read the cause. */
 const inFull = (error: unknown): never => {
   throw error instanceof Unavailable && error.cause ? error.cause : error
 }
 
 /** Writes a backup into `target`: a file, a folder, or `-` for standard output. A file appears under its name only when it is complete. */
 export async function writeBackup(config: Config, target: string, { withKeys = false }: { withKeys?: boolean }): Promise<void> {
-  // All groups: a restore, which needs none of them, starts without.
+  // All groups: a restore starts without them.
   const { objectOwners } = await import('../control/modules.ts')
   const signal = stopSignal()
   const toPipe = target === '-'
@@ -36,7 +36,7 @@ export async function writeBackup(config: Config, target: string, { withKeys = f
     await using opened = new AsyncDisposableStack()
     const part = file && `${file}.part`
     if (part) opened.defer(() => rm(part, { force: true }))
-    // It is on the disk when it is closed.
+    // The file is on the disk when it is closed.
     const output = part ? createWriteStream(part, { mode: 0o600, flush: true }) : process.stdout
     const closed = once(output, 'close')
     closed.catch(() => {}) // the backup fails as well

@@ -2,22 +2,20 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { run, serviceOn, type Env } from '../../test/support/filled-service.ts'
 import { scratchDir } from '../../test/support/scratch.ts'
-import { startFastCloud, type FastCloud } from '../../test/support/fast-cloud.ts'
+import { fastCloud } from '../../test/support/fast-cloud.ts'
 import { copyTemplate } from '../../test/support/template.ts'
 import { PACKAGE_DIR } from '../base/paths.ts'
 import { migrationNames } from '../store/schema.ts'
 
 const COMMANDS_MS = 120_000
-let cloud: FastCloud
 let env: Env
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
   env = { COB_DATA_DIR: cloud.paths.root }
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const opens = async (key: string) => (await fetch(`${cloud.url}/browsers`, { headers: { authorization: `Bearer ${key}` } })).status
 const keys = (...args: string[]) => run(args, env, 'keys')

@@ -1,4 +1,4 @@
-// The scripts of `cob completion`, in the shells that they are for.
+// The scripts of `cob completion`, in their shells.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -49,7 +49,7 @@ const own = (words: string[]) => words.filter((word) => !['', 'help', '-h', '--h
 test.each(ASKED)('bash completes %j', (typed, wanted) => {
   const script = 'source "$1"; shift; COMP_WORDS=(cob "$@"); COMP_CWORD=$#; _cob; printf "%s\\n" "${COMPREPLY[@]}"'
   const found = own(run('bash', ['--norc', '-c', script, 'bash', join(dir, 'bash'), ...typed]).split('\n'))
-  // An unknown word is passed over: what follows is completed as if it were not there.
+  // An unknown word is skipped: the rest is completed as if it were not there.
   expect(found).toEqual(typed[0] === 'nothing-like-this' ? ['rotate'] : wanted)
 })
 
@@ -61,7 +61,7 @@ describe.skipIf(!has('fish'))('with fish', () => {
 })
 
 describe.skipIf(!has('zsh'))('with zsh', () => {
-  // It completes in a terminal only: one is made, the line typed, and the list read that it prints.
+  // It completes in a terminal only: the test makes one, types the line, and reads the printed list.
   const ask = `
     zmodload zsh/zpty
     zpty z zsh -f -i

@@ -1,18 +1,18 @@
-// `cob completion`: the lines by which a shell asks for words at each Tab, and the words, which come from the commands themselves.
+// `cob completion`: the script by which a shell requests words at each Tab, and the words, which come from the commands themselves.
 import type { Command } from 'commander'
 
 export type CompletionShell = 'bash' | 'zsh' | 'fish'
 
-/** Values that are files, by what commands call them. */
+/** The names of values that are files. */
 const FILES = ['file', 'target', 'folder']
-/** In the place of a word: the shell completes the name of a file. */
+/** In place of a word: the shell completes the name of a file. */
 const A_FILE = '<file>'
 
-/** What may come next: words, each with what it does after a tab. The last one of `typed` is not complete yet. */
+/** The possible next words, each followed by a tab and its description. The last one of `typed` is not complete yet. */
 export function nextWords(program: Command, typed: readonly string[]): string[] {
   let command = program
   for (const word of typed.slice(0, -1)) command = command.commands.find((one) => one.name() === word) ?? command
-  // With the commands and options that commander adds, as `help`.
+  // With the commands and options that commander adds, such as `help`.
   const help = command.createHelp()
   const options = help.visibleOptions(command)
   const valued = options.find(({ short, long, required, optional }) => (required || optional) && [short, long].includes(typed.at(-2)))
@@ -26,7 +26,7 @@ export function nextWords(program: Command, typed: readonly string[]): string[] 
   ]
 }
 
-/** The script for a shell: asks `complete` of the command for words. */
+/** The script for a shell: it asks `complete` of the command for words. */
 export function completion(name: string, shell: CompletionShell): string {
   const bash = `_${name}() {
   local cur=\${COMP_WORDS[COMP_CWORD]} line file

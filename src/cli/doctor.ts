@@ -1,4 +1,4 @@
-// `cob doctor`: says what is missing on this machine, and how to fix it.
+// `cob doctor`: reports what is missing on this machine, and how to fix it.
 import { existsSync } from 'node:fs'
 import { attempt, type Check } from '../base/check.ts'
 import type { Config } from '../base/config.ts'
@@ -8,7 +8,7 @@ import { objectsProblem } from '../control/service/doctor.ts'
 import { descriptorLimit, descriptorProblem } from '../http/connections.ts'
 import { findOrphans, type Orphan } from '../instances/local/orphans.ts'
 
-/** Prints every check, and ends what belongs to no service if asked to. Returns the exit code: 1 when browsers cannot start. */
+/** Prints every check, and ends sandboxes of no service on request. Returns the exit code: 1 when browsers cannot start. */
 export async function doctor(config: Config, { endOrphans }: { endOrphans: boolean }): Promise<number> {
   const checks: Check[] = [
     ...(await engineChecks(config)),
@@ -29,7 +29,7 @@ async function engineChecks(config: Config): Promise<Check[]> {
   return (await import('../instances/local/doctor.ts')).localChecks(config)
 }
 
-/** The report on a sandbox that belongs to no service, after it has been ended if that was asked for. */
+/** The report on a sandbox that belongs to no service, after it was ended on request. */
 async function reportOn({ id, dataDir, why, users, end }: Orphan, isToEnd: boolean): Promise<string> {
   const what = `sandbox ${id} of ${dataDir}${users.length > 0 ? `, processes of user id ${users.join(', ')}` : ', processes of another user'}: ${why}`
   if (!isToEnd) return `${what} (cob doctor --end-orphans ends it)`

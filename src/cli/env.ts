@@ -13,10 +13,10 @@ export interface EnvOptions {
   project?: string
 }
 
-/** Where the key of these settings is. */
+/** The place of the key of these settings. */
 type KeySource = { value: string } & ({ file: string } | { variable: string })
 
-/** Prints the settings. On a terminal they say where the key is, because others may see the screen; to a pipe or a file they have the key itself. */
+/** Prints the settings. On a terminal they name the place of the key, because others may see the screen; in a pipe or a file they contain the key itself. */
 export function printEnv(config: Config, { shell = defaultShell(), json = false, showKey = false, project }: EnvOptions): void {
   const url = urlOf(config)
   const key = keyOf(config)
@@ -38,7 +38,7 @@ const defaultShell = (): Shell => (basename(process.env.SHELL ?? '') === 'fish' 
 
 const line = (shell: Shell, name: string, value: string): string => (shell === 'fish' ? `set -gx ${name} ${value}` : `export ${name}=${value}`)
 
-/** One word of the shell, whatever is in it. */
+/** One word of the shell, whatever it contains. */
 const quoted = (shell: Shell, text: string): string =>
   shell === 'fish' ? `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'` : `'${text.replaceAll("'", `'\\''`)}'`
 

@@ -1,11 +1,11 @@
-// What the command gives Node: how much memory its young objects may take.
+// The command's options for Node: the memory of its young objects.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../base/paths.ts'
 
-/** Keeps what it makes for a moment, as many requests at once do: V8 gives young objects all the room that they may have. */
+/** Keeps its results for a moment, like many requests at once: V8 lets young objects grow to their limit. */
 const FILL = `
   import v8 from 'node:v8'
   const kept = []

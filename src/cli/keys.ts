@@ -1,7 +1,7 @@
-// `cob keys`: API keys, on the machine of the service. Needs no key: who may read the data directory has one.
+// `cob keys`: API keys, on the machine of the service. It needs no key: a user who may read the data directory has one.
 import type { Config } from '../base/config.ts'
 import type { CreatedApiKey } from '../control/access/api-keys/contract.ts'
-import { keyCommands, type KeyCommands } from '../control/access/key-commands.ts'
+import { keyCommands } from '../control/access/key-commands.ts'
 import { withDatabase } from '../control/service/with-database.ts'
 import { stopSignal } from './stop-signal.ts'
 import { table } from './table.ts'
@@ -9,9 +9,9 @@ import { table } from './table.ts'
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
 const tell = (line: string): void => void process.stderr.write(`cob: ${line}\n`)
 
-function withKeys(config: Config, work: (keys: KeyCommands) => Promise<void>): Promise<void> {
+function withKeys(config: Config, work: (keys: Awaited<ReturnType<typeof keyCommands>>) => Promise<void>): Promise<void> {
   const signal = stopSignal()
-  return withDatabase(config, signal, async (db, _paths, _address, scope) => work(await keyCommands(db, scope, signal)))
+  return withDatabase(config, signal, async (db, _paths, _address, scope) => work(await keyCommands(db, scope)))
 }
 
 /** `cob keys list`. */
@@ -21,7 +21,7 @@ export const listKeys = (config: Config): Promise<void> =>
     for (const line of table(['ID', 'NAME', 'KEY', 'PROJECT', 'CREATED', 'EXPIRES'], rows)) say(line)
   })
 
-/** Only the key is on standard output, so that a script can take it from there. */
+/** Only the key is on standard output, so that a script can read it. */
 const sayNew = ({ id, name, key, expires_at, project_name }: CreatedApiKey) => {
   tell(
     `the key "${name}" (${id}) for ${project_name === null ? 'all projects' : `the project "${project_name}"`}, which ${expires_at ? `expires at ${expires_at}` : 'never expires'}; it is shown only this once:`,

@@ -1,4 +1,4 @@
-// `cob seccomp` and `cob remove-pods`: what the chart runs beside the service.
+// `cob seccomp` and `cob remove-pods`: the commands that the chart runs in addition to the service.
 import type { Config } from '../base/config.ts'
 import { ConfigError } from '../base/setting.ts'
 import { seccompProfile } from '../instances/containers/seccomp.ts'
@@ -18,7 +18,7 @@ export async function seccomp({ keep, node, label }: { keep?: string; node?: str
   await keepNodeReady({ node: labelled, file: keep, profile, say }, stopSignal())
 }
 
-/** Removes what a service has left in the cluster, and the label of its nodes. */
+/** Removes the remains of a service in the cluster, and the label of its nodes. */
 export async function removePods(config: Config, { label }: { label?: string }): Promise<void> {
   if (config.scope === undefined) throw new ConfigError('COB_SCOPE', 'must be that of the service whose pods are to be removed')
   const cluster = openCluster(config.kubernetes.namespace)

@@ -9,6 +9,6 @@ try {
   else await program.parseAsync()
 } catch (error) {
   process.stderr.write(`cob: ${error instanceof ConfigError || !process.env.COB_DEBUG ? (error as Error).message : (error as Error).stack}\n`)
-  // Everything that was started has been ended by its owner. A timer or socket that is left must not keep the process alive.
+  // Every owner has ended what it started. A remaining timer or socket must not keep the process alive.
   process.exit(1)
 }

@@ -1,4 +1,4 @@
-// The commands of `cob`: names, options, help. What they do is in files of their own, which are loaded when they run.
+// The commands of `cob`: names, options, help. Their code is in separate files, which are loaded when they run.
 import { writeFileSync } from 'node:fs'
 import { Argument, Command, InvalidArgumentError, Option } from 'commander'
 import { readConfig } from '../base/config.ts'
@@ -6,7 +6,7 @@ import { VERSION } from '../base/version.ts'
 import type { CompletionShell } from './completion.ts'
 import type { EnvOptions } from './env.ts'
 
-/** How many there may be is what the API says. */
+/** The API defines the limit. */
 function whole(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError('it must be a whole number.')
   return Number(text)
@@ -42,53 +42,8 @@ export function makeProgram(): Command {
       process.exitCode = await status(readConfig(process.env), options)
     })
 
-  const secrets = program.command('secrets').description('the keys that encrypt what is stored (docs/credentials.md)')
-  for (const [name, description, run] of [
-    ['rotate', 'make a new key, and encrypt everything with it again; run it again if it was ended', 'rotateSecrets'],
-    ['list', 'say which keys there are, and how many values each has encrypted', 'listSecrets'],
-    ['forget', 'remove older keys that nothing in the database needs; backups from before cannot be read then', 'forgetSecrets'],
-  ] as const)
-    secrets
-      .command(name)
-      .description(description)
-      .action(async () => {
-        const commands = await import('./secrets.ts')
-        process.exitCode = await commands[run](readConfig(process.env))
-      })
-
-  const keys = program.command('keys').description('API keys: made, listed and ended on the machine of the service, which needs no key')
-  keys
-    .command('list')
-    .description('list the keys, except those of apps')
-    .action(async () => {
-      const { listKeys } = await import('./keys.ts')
-      await listKeys(readConfig(process.env))
-    })
-  keys
-    .command('create <name>')
-    .description('make a key, and print it; it is shown only once')
-    .option('--project <project>', 'the only project that it may be used for, by id or name; without it, all projects')
-    .option('--expires-days <days>', 'days until it expires; without it, never', whole)
-    .action(async (name: string, options: { project?: string; expiresDays?: number }) => {
-      const { createKey } = await import('./keys.ts')
-      await createKey(readConfig(process.env), name, options)
-    })
-  keys
-    .command('rotate <id>')
-    .description('make a key in the place of another one, with its name and project, and print it')
-    .option('--expires-days <days>', 'days until the new one expires; without it, as long as the old one was made for', whole)
-    .option('--old-expires-days <days>', 'days for which the old one goes on; 0: it ends now; without it: docs/organization.md', whole)
-    .action(async (id: string, options: { expiresDays?: number; oldExpiresDays?: number }) => {
-      const { rotateKey } = await import('./keys.ts')
-      await rotateKey(readConfig(process.env), id, options)
-    })
-  keys
-    .command('delete <id>')
-    .description('end a key now')
-    .action(async (id: string) => {
-      const { deleteKey } = await import('./keys.ts')
-      await deleteKey(readConfig(process.env), id)
-    })
+  addSecrets(program)
+  addKeys(program)
 
   program
     .command('env')
@@ -149,6 +104,74 @@ export function makeProgram(): Command {
       process.stdout.write(`${nextWords(program, typed).join('\n')}\n`)
     })
 
+  addKubernetes(program)
+
+  program
+    .command('openapi')
+    .description('print the OpenAPI document')
+    .option('--write <file>', 'write it to a file instead')
+    .action(async ({ write }: { write?: string }) => {
+      const [{ openapiText }, { contracts }] = await Promise.all([import('../control/service/openapi.ts'), import('../control/modules.ts')])
+      if (write) writeFileSync(write, openapiText(contracts))
+      else process.stdout.write(openapiText(contracts))
+    })
+
+  return program
+}
+
+function addSecrets(program: Command): void {
+  const secrets = program.command('secrets').description('the keys that encrypt what is stored (docs/credentials.md)')
+  for (const [name, description, run] of [
+    ['rotate', 'make a new key, and encrypt everything with it again; run it again if it was ended', 'rotateSecrets'],
+    ['list', 'say which keys there are, and how many values each has encrypted', 'listSecrets'],
+    ['forget', 'remove older keys that nothing in the database needs; backups from before cannot be read then', 'forgetSecrets'],
+  ] as const)
+    secrets
+      .command(name)
+      .description(description)
+      .action(async () => {
+        const commands = await import('./secrets.ts')
+        process.exitCode = await commands[run](readConfig(process.env))
+      })
+}
+
+function addKeys(program: Command): void {
+  const keys = program.command('keys').description('API keys: made, listed and ended on the machine of the service, which needs no key')
+  keys
+    .command('list')
+    .description('list the keys, except those of apps')
+    .action(async () => {
+      const { listKeys } = await import('./keys.ts')
+      await listKeys(readConfig(process.env))
+    })
+  keys
+    .command('create <name>')
+    .description('make a key, and print it; it is shown only once')
+    .option('--project <project>', 'the only project that it may be used for, by id or name; without it, all projects')
+    .option('--expires-days <days>', 'days until it expires; without it, never', whole)
+    .action(async (name: string, options: { project?: string; expiresDays?: number }) => {
+      const { createKey } = await import('./keys.ts')
+      await createKey(readConfig(process.env), name, options)
+    })
+  keys
+    .command('rotate <id>')
+    .description('make a key in the place of another one, with its name and project, and print it')
+    .option('--expires-days <days>', 'days until the new one expires; without it, as long as the old one was made for', whole)
+    .option('--old-expires-days <days>', 'days for which the old one goes on; 0: it ends now; without it: docs/organization.md', whole)
+    .action(async (id: string, options: { expiresDays?: number; oldExpiresDays?: number }) => {
+      const { rotateKey } = await import('./keys.ts')
+      await rotateKey(readConfig(process.env), id, options)
+    })
+  keys
+    .command('delete <id>')
+    .description('end a key now')
+    .action(async (id: string) => {
+      const { deleteKey } = await import('./keys.ts')
+      await deleteKey(readConfig(process.env), id)
+    })
+}
+
+function addKubernetes(program: Command): void {
   program
     .command('seccomp')
     .description("print the seccomp profile of instances, which a node's kubelet needs as a file (docs/kubernetes.md)")
@@ -168,16 +191,4 @@ export function makeProgram(): Command {
       const { removePods } = await import('./kubernetes.ts')
       await removePods(readConfig(process.env), options)
     })
-
-  program
-    .command('openapi')
-    .description('print the OpenAPI document')
-    .option('--write <file>', 'write it to a file instead')
-    .action(async ({ write }: { write?: string }) => {
-      const [{ openapiText }, { contracts }] = await Promise.all([import('../control/service/openapi.ts'), import('../control/modules.ts')])
-      if (write) writeFileSync(write, openapiText(contracts))
-      else process.stdout.write(openapiText(contracts))
-    })
-
-  return program
 }

@@ -1,4 +1,4 @@
-// `cob secrets`: the keys that encrypt what is stored: which there are, a new one, removing those that nothing needs any more.
+// `cob secrets`: the keys that encrypt stored values. It lists them, adds a new one, and removes those that no value needs any more.
 import { existsSync } from 'node:fs'
 import type { Config } from '../base/config.ts'
 import { ConfigError } from '../base/setting.ts'

@@ -1,4 +1,4 @@
-// What `cob serve` prints of its first key: all of it on a terminal, and none of it into what is kept, as the log of a container.
+// The output of `cob serve` on its first key: the whole key on a terminal, and no part of it where output is kept, such as in the log of a container.
 import { spawn as spawnOnTerminal } from '@lydell/node-pty'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -39,7 +39,7 @@ test('a first start without a terminal names the file of the key, which only its
   expect(statSync(file).mode & 0o777).toBe(0o600)
   expect(output).toContain(`API key         new, in ${file}`)
   expect(output).toContain(`KERNEL_API_KEY=$(cat ${file})`)
-  // Nor a part of it that is worth anything.
+  // Nor a useful part of it.
   expect(output).not.toContain(key.slice(4, 16))
   expect(output).not.toContain(key.slice(-16))
 })

@@ -45,7 +45,7 @@ export async function serve(config: Config, drive?: Parameters<typeof startContr
   log.info({}, lost.aborted ? 'stopped; the scope belongs to another process, so no session was ended' : 'stopped')
 }
 
-/** A key is shown to a terminal only: everything else keeps what it is told, as the logs of containers do. */
+/** A key is printed on a terminal only: other outputs are kept, such as the logs of containers. */
 function greeting(url: string, { value, isNew, file }: ControlPlane['key'], isTerminal: boolean): string {
   const isShown = isNew && isTerminal
   const shown = isShown ? value : file ? `$(cat ${file})` : '$COB_API_KEY'

@@ -1,4 +1,4 @@
-// `cob status`: how the service of these settings is, for a person or a script on its machine.
+// `cob status`: the state of the service of these settings, for a person or a script on its machine.
 import type { Config } from '../base/config.ts'
 import { ConfigError } from '../base/setting.ts'
 import { serviceStatus } from '../control/service/service-status.ts'
@@ -7,11 +7,11 @@ import { keyOf, reachedHost } from './env.ts'
 import { stopSignal } from './stop-signal.ts'
 import { table } from './table.ts'
 
-/** Prints it. Returns the exit code: 1 when no service answers, or when it cannot do its work. */
+/** Prints the state. Returns the exit code: 1 when no service answers, or when it cannot do its work. */
 export async function status(config: Config, { json = false }: { json?: boolean }): Promise<number> {
   if (config.port === 0) throw new ConfigError('COB_PORT', 'is 0, so the port is known to the running service only: set it')
   const signal = stopSignal()
-  // The service itself, not what is in front of it.
+  // The service itself, not a proxy in front of it.
   const place = { host: reachedHost(config), port: config.port }
   const found = await serviceStatus({
     ...place,

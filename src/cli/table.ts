@@ -1,4 +1,4 @@
-// Rows in columns for people. What strangers wrote may hold control characters, which a terminal would obey.
+// Rows in columns for people. Text of strangers may contain control characters, which a terminal would obey.
 
 /** Lines of a table whose columns are as wide as their widest cell. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {

@@ -1,4 +1,4 @@
-// `cob upgrade`: what the database is, and what a start of this version would do to it.
+// `cob upgrade`: the state of the database, and what a start of this version would change in it.
 import type { Config } from '../base/config.ts'
 import { VERSION } from '../base/version.ts'
 import { breaks, standingOf, withAnyDatabase } from '../control/service/with-database.ts'
@@ -12,7 +12,7 @@ const HOW = [
   'To go back: start the old version, which says when it cannot work with the tables. Then cob restore the backup into an empty place, with the version that has made it.',
 ]
 
-/** Says how to upgrade, or what the database is. Returns the exit code: 1 when this version cannot start with it. */
+/** Prints how to upgrade, or the state of the database. Returns the exit code: 1 when this version cannot start with it. */
 export async function upgrade(config: Config, { check = false }: { check?: boolean }): Promise<number> {
   const say = (line: string) => void process.stdout.write(`${line}\n`)
   if (!check) {

@@ -1,12 +1,12 @@
-// The service as a whole at its edges: what every caller gets before any rule of a group applies.
+// The service as a whole: behaviour for every caller before the rules of a group apply.
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { conforms } from '../../test/support/contract.ts'
-import { startFastCloud, type FastCloud } from '../../test/support/fast-cloud.ts'
+import { fastCloud, startFastCloud } from '../../test/support/fast-cloud.ts'
 import { readConfig } from '../base/config.ts'
 import { silentLog } from '../base/log.ts'
 import { startControlPlane } from './main.ts'
@@ -14,11 +14,7 @@ import { startControlPlane } from './main.ts'
 const START_MS = 60_000
 const MAX_JSON_BYTES = 1024 * 1024
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud()
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud()
 
 async function refused(answer: Promise<Response>): Promise<{ status: number; code: string; message: string; headers: Headers }> {
   const response = await answer

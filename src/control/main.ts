@@ -1,4 +1,4 @@
-// Starts the control plane: what it is built on, then all modules of modules.ts, then the server.
+// Starts the control plane: first its base, then all modules of modules.ts, then the server.
 import type { Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
@@ -36,17 +36,17 @@ export interface ControlPlane extends AsyncDisposable {
   /** Where it listens. */
   url: string
   key: OwnKey
-  /** Aborts when another process has taken the scope. Dispose it then: what runs is left to the other one. */
+  /** Aborts when another process has taken the scope. Dispose the service then: everything that runs is left to the other process. */
   lost: AbortSignal
 }
 
-/** Starts the service. Disposing ends it with its sessions and its Postgres. `drive` makes the driver instead of the one that `config` names; `all` are its groups. */
+/** Starts the service. Disposing ends it with its sessions and its Postgres. `drive` replaces the driver that `config` names; `all` are its modules. */
 export async function startControlPlane(config: Config, log: Log, signal: AbortSignal, drive = makeDriver, all = modules): Promise<ControlPlane> {
   await using opened = new AsyncDisposableStack()
   await checkPort(config)
   assertRestored(config.dataDir)
   const { foundation, store, room } = await lay(config, log, signal, opened, drive)
-  // Room that is made stays until the end of the start, which writes as well.
+  // The freed disk space stays until the end of the start, which writes, too.
   using _ = room
   const listening = Promise.withResolvers<number>()
   const serving: Serving = { bound: boundAddress(() => context.app.server), openSockets: () => upgrades.open(), listening: listening.promise }
@@ -89,7 +89,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   }
 }
 
-/** Opens what the modules stand on. */
+/** Opens the base on which the modules work. */
 async function lay(config: Config, log: Log, signal: AbortSignal, opened: AsyncDisposableStack, drive: typeof makeDriver) {
   const paths = dataPaths(config.dataDir)
   const scope = config.scope ?? secretFile(paths.hostId, newId).value
@@ -98,7 +98,7 @@ async function lay(config: Config, log: Log, signal: AbortSignal, opened: AsyncD
   const endpoints = storedEndpoints(makeSealer(keys, 'endpoints'))
   const driver = opened.use(await drive(config, paths, scope, log, replica, endpoints))
   const disk = opened.use(makeDisk({ dir: paths.root, reserveMb: config.diskReserveMb, log, relieve: () => driver.relieve() }))
-  // A Postgres that runs may be another service's: this one then waits for the lock of the data directory.
+  // A running Postgres may be another service's: this service then waits for the lock of the data directory.
   const room = config.databaseUrl === undefined && !postgresRuns(paths) ? await disk.makeRoomToStart() : undefined
   if (room) disk.watch()
   const store = await openStore(config, paths, scope, log, signal, opened, disk)
@@ -113,7 +113,7 @@ async function lay(config: Config, log: Log, signal: AbortSignal, opened: AsyncD
   return { foundation, store, room }
 }
 
-/** In this order: no new callers, then what runs, then the work in the background, then the store. */
+/** The order of the end: no new callers, then everything that runs, then the work in the background, then the store. */
 async function end(
   house: Opening,
   background: AsyncDisposable,
@@ -126,7 +126,7 @@ async function end(
   await house.run(phases.stop)
   await house.run(phases.close)
   await background[Symbol.asyncDispose]()
-  // Other replicas take over at once. Clients of sessions that go on connect there.
+  // Other replicas take over at once, and clients of sessions that continue connect there.
   await leases[Symbol.asyncDispose]()
   await house.run(phases.leave)
   await app.close()

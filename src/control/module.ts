@@ -1,4 +1,5 @@
-// What a group of the API brings to the control plane, and what it is given. A new group: copy service/template, and add a line to modules.ts.
+// The interface of a group of the API: the parts that it brings to the control plane, and the parts that it gets. A new group: copy test/template-group, and
+// add a line to modules.ts.
 import type { RawBuilder, SqlBool } from 'kysely'
 import type { Config } from '../base/config.ts'
 import type { Keys } from '../base/keys.ts'
@@ -19,9 +20,9 @@ import type { Tables } from '../store/tables.ts'
 import type { Disk } from './service/system/disk.ts'
 import type { Metrics } from './service/system/metrics.ts'
 
-/** A group of the API, or a part of the service. What stands here besides `open` is data, which commands read as well, without a service. */
+/** A group of the API, or a part of the service. All fields but `open` are data, which commands also read, without a service. */
 export interface Module<Part = unknown> {
-  /** As its folder. */
+  /** The name of its folder, or of its file. */
   name: string
   /** Its calls. */
   contracts?: readonly Contract[]
@@ -29,15 +30,15 @@ export interface Module<Part = unknown> {
   sealed?: readonly SealedColumn[]
   /** Rows that name objects: an object that no row names is removed. */
   objects?: readonly ((db: Db, scope: string) => ObjectOwner)[]
-  /** What is removed after some time. */
+  /** Removal of old rows. */
   purges?: (given: PurgeSettings) => readonly Purge[]
   /** Work that one replica does for all of its scope: names of leases. */
   duties?: readonly string[]
-  /** Objects that live in a project: what keeps it from being deleted. */
+  /** Objects of the group in a project, which keep the project from being deleted. */
   holdings?: readonly Holding[]
-  /** How many of something a project, or this scope, has. Limits of projects count it. */
+  /** How many of something a project, or this scope, has. Limits of projects use these counts. */
   counts?: Partial<Record<Counted, Count>>
-  /** Makes its part, and connects it: mounts its calls, fills hooks. Nothing runs before {@link phases}. */
+  /** Opens its part and connects it: mounts its calls, fills hooks. No work starts before {@link phases}. */
   open?: (house: House) => Part | Promise<Part>
 }
 
@@ -49,7 +50,7 @@ export interface PurgeSettings {
   config: Pick<Config, 'keepEndedDays' | 'auditLogRetentionDays' | 'replayRetentionDays' | 'telemetryRetentionDays'>
 }
 
-/** Removes one kind of old rows, a batch at a time, and returns how many there were. Stops between two batches when the signal aborts. */
+/** Removes one kind of old rows, a batch at a time, and returns their number. Stops between two batches when the signal aborts. */
 export interface Purge {
   what: string
   run(signal: AbortSignal): Promise<number>
@@ -59,12 +60,12 @@ export interface Purge {
 export interface Holding {
   /** Their name, as in "3 live browsers". */
   called: string
-  /** Whether they use the project: meanwhile it cannot be archived, because nobody could end them. */
+  /** Whether they are running. While there are such objects, the project cannot be archived, because nobody could end them. */
   isAtWork: boolean
-  /** Their table, and which of its rows are over: none, unless given. Those belong to no project when theirs is deleted. */
+  /** Their table, and the condition for rows that are over (by default none). When the project is deleted, rows that are over stay without a project. */
   table: keyof Tables
   isOver?: RawBuilder<SqlBool>
-  /** Which rows keep the project from being deleted: all that are not over, unless given. */
+  /** The condition for rows that keep the project from being deleted; by default all rows that are not over. */
   keeps?: RawBuilder<SqlBool>
 }
 
@@ -75,13 +76,13 @@ export type Count = (db: Db, of: { project: string } | { scope: string }) => Pro
 export const defineModule = <Part = void>(module: Module<Part>): Module<Part> => module
 
 /**
- * A place where modules tell or ask each other something: the module that asks defines it, others fill it. `isOne`: exactly one module fills it. That is checked when all modules
- * are open, so that no call finds it empty.
+ * A place where modules notify or ask each other. The module that asks defines the hook; other modules fill it. `isOne`: exactly one module fills it. When all
+ * modules are open, the start checks that, so no call finds the hook empty.
  */
 export interface Hook<T> {
   what: string
   isOne: boolean
-  /** Only a type. */
+  /** For types only. */
   readonly _?: T
 }
 
@@ -92,25 +93,25 @@ export const question = <T>(what: string): Hook<T> => ({ what, isOne: true })
 
 type Step = () => void | PromiseLike<void>
 
-/** What happens to all modules, one after the other: the first four in the order of the list, the others in the opposite order. */
+/** The phases of a service, run for all modules one after the other: the first four in the order of the list, the others in reverse order. */
 export const phases = {
-  /** Takes over the instances that the last service has left. */
+  /** Takes over the instances that the last service left. */
   takeOver: hook<Step>('taking over instances'),
-  /** Goes on with what the last service had begun. Nothing of it is ended before. */
+  /** Continues work that the last service began. None of it is ended before. */
   adopt: hook<Step>('going on with earlier work'),
-  /** Everything is taken over: ends what has no counterpart. */
+  /** Everything is taken over: ends objects without a counterpart. */
   settle: hook<Step>('settling'),
-  /** The service listens: begins the work in the background. */
+  /** The service listens: starts the work in the background. */
   start: hook<Step>('starting'),
-  /** No new callers: ends what runs. */
+  /** No new callers: ends everything that runs. */
   stop: hook<Step>('stopping'),
   /** Nothing runs: ends the work in the background. */
   close: hook<Step>('closing'),
-  /** Other replicas have taken over: lets clients go. */
+  /** Other replicas have taken over: disconnects clients. */
   leave: hook<Step>('leaving'),
 }
 
-/** What the service is built on: open before the first module. */
+/** The base of the service, opened before the first module. */
 export interface Foundation {
   config: Config
   log: Log
@@ -126,53 +127,53 @@ export interface Foundation {
   notifier: EventNotifier
   objects: Objects
   metrics: Metrics
-  /** Of the start. */
+  /** Aborts the start. */
   signal: AbortSignal
 }
 
-/** What a module is given. */
+/** The parts that a module gets. */
 export interface House extends Foundation {
   modules: readonly Module[]
   /** The part of a module that is before this one in the list. */
   of<Part>(module: Module<Part>): Part
-  /** Adds to a hook. */
+  /** Adds a value to a hook. */
   fill<T>(hook: Hook<T>, value: T): void
-  /** All that fills a hook. Complete when all modules are open. */
+  /** All values of a hook. Complete when all modules are open. */
   all<T>(hook: Hook<T>): readonly T[]
   /** The answer to a question, once all modules are open. */
   ask<T>(question: Hook<T>): () => T
   /** Serves a group's calls. */
   mount<C extends Contract>(contract: C, handlers: Handlers<C>): void
-  /** Serves what is not a plain call: pages, forwarded calls. Called when the server is made. */
+  /** Serves routes that are not plain calls: pages, forwarded calls. Called when the server is made. */
   serve(add: (context: MountContext) => void): void
   /** Serves WebSockets, by path. */
   upgrade(handlers: Record<string, UpgradeHandler>): void
   /** Closes a resource when the service has ended, the last one first. */
   use<T extends Disposable | AsyncDisposable>(resource: T): T
-  /** Work that begins before the first caller comes, and is ended after {@link phases}.close. */
+  /** Registers work that starts before the first caller comes, and ends after {@link phases}.close. */
   background(begin: () => AsyncDisposable): void
   count(kind: Counted): Count
   serving: Serving
 }
 
-/** The server, which is made when all modules are open. */
+/** The server. It is created after all modules are open. */
 export interface Serving {
-  /** WebSockets that are open. */
+  /** Number of open WebSockets. */
   openSockets(): number
-  /** Where the API listens. @throws before it does */
+  /** The address on which the API listens. @throws before it listens */
   bound(): { address: string; port: number }
   /** The port, once the API listens. */
   listening: Promise<number>
 }
 
-/** A house whose modules are opened and run. */
+/** A house whose modules can be opened and run. */
 export interface Opening {
-  /** Opens all modules, in their order. @throws when what they ask and answer does not fit together */
+  /** Opens all modules, in their order. @throws when their questions and answers do not fit */
   openAll(): Promise<House>
   run(phase: Hook<Step>): Promise<void>
   /** Adds all routes, in the order of the modules. Returns the handlers of WebSockets. */
   mountAll(context: MountContext): Record<string, UpgradeHandler>
-  /** Begins the work in the background. The result ends it. */
+  /** Starts the work in the background. Disposing the result ends it. */
   beginBackground(): AsyncDisposable
 }
 
@@ -223,7 +224,7 @@ export function opening(foundation: Foundation, serving: Serving, modules: reado
     },
   }
 
-  /** A question without an answer would fail at its first use, and what nobody asks for would be lost. */
+  /** A question without an answer would fail at its first use, and an answer without a question would never be used. */
   function assertComplete(): void {
     const problems = [...filled].flatMap(([of, values]) => [
       ...(of.isOne && values.length !== 1 ? [`${of.what}: ${values.length} answers`] : []),

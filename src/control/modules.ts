@@ -1,4 +1,4 @@
-// The list of all groups, in the order in which they are opened: a module uses only those before it. What is central is a fold over this list.
+// The list of all groups, in the order in which they are opened: a module uses only those before it. Central lists are computed from this list.
 import type { Contract } from '../http/route.ts'
 import type { Db } from '../store/db.ts'
 import type { SealedColumn } from '../store/sealed-columns.ts'
@@ -62,7 +62,7 @@ export const modules: readonly Module[] = [
 
 export const contracts: readonly Contract[] = modules.flatMap((module) => module.contracts ?? [])
 
-/** Where the database has what is encrypted. */
+/** All columns with encrypted values. */
 export const sealedColumns: readonly SealedColumn[] = modules.flatMap((module) => module.sealed ?? [])
 
 /** The kinds of rows that name objects. */

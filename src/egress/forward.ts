@@ -1,4 +1,4 @@
-// One connection of a browser to its proxy: what it asks for is asked from the proxy that is the route to its host, or from the site itself when that is reached directly. Never both.
+// One connection of a browser to its proxy. Each request goes to the upstream proxy that the routing names for its host, or directly to the site. Never to both.
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { join } from '../base/join.ts'
@@ -14,13 +14,13 @@ import { routeTo, type Route, type Routing } from './routing.ts'
 /** Limit on the head of a request and of a site's answer. Chromium accepts answers of up to 256 KiB. */
 export const MAX_HEAD_BYTES = 256 * 1024
 
-/** What a browser sends before its tunnel is open is kept, up to so many pieces. */
+/** Most pieces that are kept of what a browser sends before its tunnel is open. */
 const MAX_EARLY_PIECES = 16
 
 /** Answers a CONNECT request: a tunnel to a target, or 502; 403 when the session may not reach it. */
 export async function forwardTunnel({ url = '' }: IncomingMessage, client: Duplex, head: Buffer, routing: Routing, options: DialOptions): Promise<void> {
   const target = targetOf(url)
-  // What is no address of a target comes from no browser.
+  // No browser sends a target without a valid address.
   if (!target) return void client.destroy()
   // Reading shows when the browser leaves. It may send its first bytes before the answer.
   const gone = new AbortController()
@@ -63,7 +63,7 @@ export async function forwardRequest(incoming: IncomingMessage, reply: ServerRes
 async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: URL, routing: Routing, options: DialOptions): Promise<void> {
   const target = targetOfUrl(url)
   const route = routeTo(target.host, routing)
-  // A proxy that takes requests, and does not only connect.
+  // A proxy that forwards requests, and not only opens tunnels.
   const proxy = typeof route === 'object' && route.protocol !== 'socks5' && target.host !== PROBE_HOST ? route : undefined
   const gone = new AbortController()
   reply.once('close', () => gone.abort(new Error('the browser has left')))
@@ -89,7 +89,7 @@ async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: U
   })
   reply.once('close', () => outgoing.destroy())
   outgoing.on('response', resolve)
-  // An answer that switches protocols was not asked for: the header Upgrade is not passed on.
+  // An answer that switches protocols was not requested: the header Upgrade is not passed on.
   outgoing.on('upgrade', (_answer, upgraded) => {
     upgraded.destroy()
     reject(new UpstreamError('refused', 'the answer switches protocols'))
@@ -100,7 +100,7 @@ async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: U
   limitPieces(incoming)
   pipe(incoming, outgoing)
   const answer = await promise
-  // The browser would ask its user for a password.
+  // With this answer the browser would ask its user for a password.
   if (answer.statusCode === 407) throw new UpstreamError('credentials', 'the proxy does not accept the user name and the password')
   reply.writeHead(answer.statusCode!, answer.statusMessage, endToEnd(answer) as unknown as OutgoingHttpHeaders)
   answer.on('error', () => reply.destroy())
@@ -119,7 +119,7 @@ async function open(route: Route, target: Target, options: DialOptions): Promise
   })
 }
 
-/** The host that a request of a browser is for; undefined when it is not one that a browser makes. */
+/** The host of a browser's request; undefined when no browser would make such a request. */
 export function hostOf({ method, url = '' }: IncomingMessage): string | undefined {
   if (method === 'CONNECT') return targetOf(url)?.host
   const absolute = URL.parse(url)
@@ -138,11 +138,11 @@ const HOP_BY_HOP = [
   'te',
   'trailer',
   'upgrade',
-  // A site cannot pass for the proxy.
+  // A site cannot pass itself off as the proxy.
   PROXY_ERROR_HEADER.toLowerCase(),
 ]
 
-/** How the body of a message is framed. No message may take these out: its body would be a request of its own. */
+/** The headers that frame a message's body. The header Connection must not remove these: the body would be read as a request of its own. */
 const FRAMING = ['content-length', 'transfer-encoding']
 
 /** The headers of a message that are not about its connection, as a list of names and values. */

@@ -1,4 +1,5 @@
-// The way of a connection from the port in an instance through a link and the forwarder to a proxy. What the browser sends is written here by hand, also what none would send.
+// The path of a connection from the port in an instance through a link and the forwarder to a proxy. The browser's bytes are written by hand here, including
+// bytes that no browser would send.
 import { once } from 'node:events'
 import { createServer as createHttp, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -94,7 +95,7 @@ function dialTo({ listener }: { listener: ProxyListener }): Socket & { said: () 
   socket.on('error', () => {}).on('data', (chunk: Buffer) => (text += chunk.toString('latin1')))
   return Object.assign(socket, { said: () => text })
 }
-/** What is answered to these bytes until the connection ends. */
+/** Returns what is answered to these bytes until the connection ends. */
 async function answerTo(to: { listener: ProxyListener }, bytes: string): Promise<string> {
   const socket = dialTo(to)
   socket.write(bytes)

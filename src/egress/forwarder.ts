@@ -1,4 +1,5 @@
-// The service's side of the forwarder: starts the program when the first session needs it, and again when it has ended; tells it what each session uses.
+// The service's side of the forwarder. It starts the program when the first session needs it, and restarts it after its end. It tells the program which exit
+// each session uses.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -11,37 +12,37 @@ import type { Routing } from './routing.ts'
 /** Starting it and dialling the first link takes 0.1-0.3 s. */
 const USE_MS = 10_000
 
-/** It takes a list at once, unless it is very busy with the bytes of sessions. */
+/** The program applies a list at once, unless it is very busy with the bytes of sessions. */
 const ALLOW_MS = 10_000
 
-/** It has nothing to finish: it ends at once when the pipe to it closes. */
+/** The program has nothing to finish: it ends at once when the pipe to it closes. */
 const END_MS = 2_000
 
-/** When it has ended by itself, it is started again after this time. */
+/** Wait before the program is restarted after it has ended by itself. */
 const AGAIN_MS = 100
 
 export interface Forwarder extends AsyncDisposable {
   /** Sends a session's traffic by this routing from now on; its earlier connections end. Resolves when its agent has a link. */
   use(exit: Exit, signal: AbortSignal): Promise<void>
-  /** What a session uses, if its agent has had a link for it. */
+  /** The exit that a session uses, if its agent has had a link for it. */
   used(id: string): Exit | undefined
   /**
-   * Lets a session reach these hosts only, absent: all. Resolves when that holds, with whether traffic of the session goes through here at all; connections to what may still be
-   * reached stay.
+   * Lets a session reach these hosts only; all when absent. Resolves when the list applies, with whether any traffic of the session goes through the forwarder.
+   * Connections to hosts that may still be reached stay.
    */
   allow(id: string, hosts: Routing['allowedHosts'], signal: AbortSignal): Promise<boolean>
-  /** Ends the session's connections and links; with `path`: only if they are those. */
+  /** Ends the session's connections and links; with `path`: only if they have this path. */
   forget(id: string, path?: string): void
   /** The program's process, if it runs. */
   pid(): number | undefined
 }
 
 export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostLoopback: boolean; logLevel: string; log: Log }): Forwarder {
-  /** The program may end at any time: this is what it is told again. */
+  /** What is sent again after a restart: the program may end at any time. */
   const exits = new Map<string, { exit: Exit; isLinked: boolean }>()
-  /** Who waits for a link, by its path. */
+  /** Callers that wait for a link, by its path. */
   const waiting = new Map<string, () => void>()
-  /** Who waits until a list holds, by the number of the call. */
+  /** Callers that wait until a list applies, by the number of the call. */
   const allowing = new Map<number, () => void>()
   let calls = 0
   let child: ChildProcess | undefined
@@ -49,14 +50,14 @@ export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostL
   let isOver = false
 
   const tell = (message: ToForwarder): void => {
-    // A program that has just ended hears nothing. The next one is told everything.
+    // A program that has just ended receives nothing. Everything is sent to the next one.
     if (child?.connected) child.send(message, () => {})
   }
   function start(): void {
     if (child || isOver) return
     clearTimeout(again)
     const { PATH, TZ, NODE_EXTRA_CA_CERTS } = process.env
-    // Names are resolved by threads. A name that takes long must not keep others waiting.
+    // Threads resolve names. A slow name must not delay the others.
     const env = { PATH, TZ, NODE_EXTRA_CA_CERTS, UV_THREADPOOL_SIZE: '16' }
     const started = spawn(
       process.execPath,
@@ -104,7 +105,7 @@ export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostL
       const known = exits.get(id)
       if (!known) return false
       known.exit = { ...known.exit, routing: { ...known.exit.routing, allowedHosts: hosts } }
-      // One that has ended sends nothing, and the next one begins with this list.
+      // A program that has ended sends nothing, and the next one starts with this list.
       if (!child?.connected) return true
       const { promise, resolve } = Promise.withResolvers<void>()
       const own = ++calls

@@ -47,6 +47,6 @@ process.on('disconnect', () => process.exit(0))
 // Ctrl-C goes to the whole process group; the service decides when this program ends.
 process.on('SIGINT', () => {})
 process.on('SIGHUP', () => {})
-// One connection that fails in a way that nobody thought of must not end those of all sessions.
+// An unforeseen error of one connection must not end the connections of all sessions.
 process.on('uncaughtException', (err) => log.error({ err }, 'an exception in the forwarder'))
 process.on('unhandledRejection', (err) => log.error({ err }, 'a rejection in the forwarder'))

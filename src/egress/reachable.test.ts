@@ -1,4 +1,4 @@
-// What callers may have connected to from this machine.
+// The addresses to which this machine may connect for callers.
 import { networkInterfaces } from 'node:os'
 import { expect, test } from 'vitest'
 import { mayReach, reachable, Unreachable } from './reachable.ts'
@@ -26,7 +26,7 @@ const NEVER = [
 const ELSEWHERE = ['93.184.216.34', '10.123.45.67', '192.168.77.1', '2606:2800:220:1::1', '::ffff:93.184.216.34']
 
 test.each(ELSEWHERE)('%s can be reached', async (address) => {
-  // A machine may have one of these itself.
+  // This machine may have one of these addresses itself.
   if (own.includes(address)) return
   expect([mayReach(address, CLOSED), mayReach(address, OPEN)]).toEqual([true, true])
   expect(await reachable(address, CLOSED, never)).toBe(address)

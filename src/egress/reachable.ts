@@ -1,4 +1,4 @@
-// What callers may have connected to from this machine: the same as from inside an instance.
+// The addresses to which this machine may connect for callers: the same as from inside an instance.
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { addressList, isIn } from '../base/address-list.ts'
@@ -10,7 +10,7 @@ export interface ReachSettings {
   allowHostLoopback: boolean
 }
 
-/** A host that cannot be connected to. The message is for callers: it names no address that they have not given. */
+/** A host that cannot be connected to. The message is for callers: it names only addresses that they have given. */
 export class Unreachable extends Error {
   override name = 'Unreachable'
 }
@@ -21,7 +21,7 @@ const LOOPBACK = ['127.0.0.0/8', '::1/128']
 /** Not routed, or this machine itself: "any address" connects to loopback. */
 const NOWHERE = ['0.0.0.0/8', '::/128', 'fe80::/10']
 
-/** An IPv4 address that is written as an IPv6 one is compared as what it is. */
+/** An IPv4 address in IPv6 notation is compared as the IPv4 address. */
 function listOf(ranges: readonly string[]): (address: string) => boolean {
   const list = addressList(ranges)
   return (address) => isIn(list, address)
@@ -41,8 +41,8 @@ function isOurs(address: string): boolean {
 }
 
 /**
- * Whether callers may have this address connected to: no address of this machine, link-local or metadata address, multicast or broadcast. Loopback, if the settings
- * allow it.
+ * Whether callers may have this machine connect to this address. Closed are: addresses of this machine, link-local and metadata addresses, multicast and
+ * broadcast. Loopback is open if the settings allow it.
  */
 export function mayReach(address: string, { allowHostLoopback }: ReachSettings): boolean {
   if (isIP(address) === 0) return false
@@ -51,7 +51,8 @@ export function mayReach(address: string, { allowHostLoopback }: ReachSettings):
 }
 
 /**
- * The address to connect to for a host that a caller has named. The name is resolved once, so connect to the result and not to the name, which may lead elsewhere the next time.
+ * The address to connect to for a host that a caller has named. The name is resolved once. Connect to the result, not to the name: the name may resolve to
+ * another address the next time.
  * @throws Unreachable when it has no address, or none that callers may reach; the signal's reason
  */
 export async function reachable(host: string, settings: ReachSettings, signal: AbortSignal): Promise<string> {

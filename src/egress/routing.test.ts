@@ -1,4 +1,4 @@
-// Which way a session takes to a host.
+// The route of a session to a host.
 import { expect, test } from 'vitest'
 import { isListed } from '../base/hosts.ts'
 import type { Upstream } from './upstream.ts'
@@ -21,7 +21,7 @@ test.each([
   ['2001:4860:4860::8888', ['[2001:4860:4860::8888]'], true],
   ['2001:4860:0:0::1', ['2001:4860::/32'], true],
   ['2001:4861::1', ['2001:4860::/32'], false],
-  // No pattern of names stands for an address.
+  // A pattern of names matches no address.
   ['1.2.3.4', ['*.3.4'], false],
 ])('%s in %j: %s', (host, list, is) => expect(isListed(host, list)).toBe(is))
 

@@ -1,4 +1,4 @@
-// The links of one session: connections that the forwarder has dialled into its agent. The agent gives each connection of the browser a link of its own.
+// The links of one session: connections that the forwarder dials to its agent. The agent gives each connection of the browser a link of its own.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { Bucket } from '../base/bucket.ts'
@@ -16,16 +16,19 @@ const SPARE = 8
 /** Most links with a connection. Chromium opens at most 32 to a proxy; programs of the session may use it as well. */
 const MAX_CONNECTIONS = 256
 
-/** After a link could not be dialled, or was closed unused: first wait, doubled up to the last. */
+/** Wait after a link could not be dialled, or was closed unused: the first one, doubled up to the last. */
 const RETRY_FIRST_MS = 20
 const RETRY_LAST_MS = 1_000
 
-/** How fast links are dialled: each costs this process a handshake, and an agent may use each of them for a byte. A page with hundreds of connections does not wait. */
+/**
+ * Limit on the dialling of links: each link costs this process a handshake, and an agent may use each of them for a byte. A page with hundreds of connections
+ * does not wait.
+ */
 const DIALS = { perSecond: 100, atOnce: 500 }
 
 /** A head of a request must be there after this time. */
 const HEAD_MS = 30_000
-/** A connection on which nothing is sent or received. WebSockets without a heartbeat live that long. */
+/** Limit on the time in which nothing is sent or received on a connection. WebSockets without a heartbeat live that long. */
 const IDLE_MS = 60 * 60_000
 
 /** The agent's answer to a link of an older key (agent/session/sockets.ts). */
@@ -37,7 +40,7 @@ export class SessionExit implements Disposable {
   readonly #server: Server
   readonly #stop = new AbortController()
   readonly #links = new Set<Duplex>()
-  /** The hosts of the browser's tunnels and of its requests that go on. */
+  /** The hosts of the browser's open tunnels and running requests. */
   readonly #hosts = new Map<Duplex | ServerResponse, string>()
   #routing: Routing
   readonly #ready = Promise.withResolvers<void>()
@@ -65,7 +68,7 @@ export class SessionExit implements Disposable {
     this.#fill()
   }
 
-  /** From now on these hosts may be reached, absent: all. What goes on with others ends. */
+  /** From now on these hosts may be reached; all when absent. Connections to other hosts end. */
   allow(hosts: Routing['allowedHosts']): void {
     const routing: Routing = { ...this.#routing, allowedHosts: hosts }
     this.#routing = routing
@@ -110,7 +113,7 @@ export class SessionExit implements Disposable {
     }
   }
 
-  /** Dials again after a while, which is longer each time until a link is used. */
+  /** Dials again after a wait, which grows until a link is used. */
   async #fillLater(): Promise<void> {
     const wait = this.#retryMs
     this.#retryMs = Math.min(RETRY_LAST_MS, wait * 2)
@@ -134,7 +137,7 @@ export class SessionExit implements Disposable {
     }
     socket.once('close', () => {
       this.#links.delete(socket)
-      // An agent that takes links and closes them unused is asked no faster than one that takes none.
+      // An agent that accepts links and closes them unused is dialled no faster than an agent that accepts none.
       if (!isSpare) return
       leave()
       void this.#fillLater()
@@ -153,7 +156,7 @@ export class SessionExit implements Disposable {
     if (this.#stop.signal.aborted) socket.destroy()
   }
 
-  /** Ends all connections of the session, those through the proxy too. */
+  /** Ends all connections of the session, including those through the proxy. */
   [Symbol.dispose](): void {
     this.#stop.abort(new Error('the session uses this proxy no more'))
     this.#ready.resolve()

@@ -54,7 +54,7 @@ export async function socksHandshake(
   socket.write(Buffer.concat([Buffer.from([VERSION, CONNECT, 0]), addressOf(target.host), port]))
   const [, reply = 1, , type] = await reader.take(4)
   if (reply !== 0) throw new UpstreamError('refused', `the proxy does not connect: ${REPLIES[reply] ?? `reply ${reply}`}`, { status: reply })
-  // The address from which the proxy connects is of no use.
+  // The proxy's own address for the connection is not needed.
   const length = type === IPV4 ? 4 : type === IPV6 ? 16 : type === NAME ? (await reader.take(1))[0]! : undefined
   if (length === undefined) throw new UpstreamError('refused', 'the proxy does not speak SOCKS5')
   await reader.take(length + port.length)
@@ -89,7 +89,7 @@ function counted(text: string): Buffer {
 class Reader implements Disposable {
   readonly #socket: Duplex
   #changed = Promise.withResolvers<void>()
-  // One listener for all reads: Node emits `readable` again for each new listener, so one for each read would never leave the loop.
+  // One listener for all reads. Node emits `readable` again for each new listener, so a listener per read would make an endless loop.
   readonly #onChange = () => {
     this.#changed.resolve()
     this.#changed = Promise.withResolvers()

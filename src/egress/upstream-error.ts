@@ -1,4 +1,4 @@
-// Why a session does not reach a host.
+// Errors of a session's connections to hosts.
 
 /**
  * - `unreachable`: no connection to the proxy itself, or it does not answer

@@ -1,4 +1,4 @@
-// Connections through the proxy that a caller has named: HTTP and HTTPS proxies (CONNECT), SOCKS5. Host names of targets are resolved at the proxy.
+// Connections through a caller's proxy: HTTP and HTTPS proxies (CONNECT), SOCKS5. Host names of targets are resolved at the proxy.
 import { isIP, connect as connectTcp } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { connect as connectTls, getCACertificates } from 'node:tls'
@@ -7,14 +7,14 @@ import { within, WaitTimeout } from '../base/wait.ts'
 import { socksHandshake } from './socks.ts'
 import { UpstreamError } from './upstream-error.ts'
 
-/** A proxy, and the hosts that are reached without it. */
+/** A proxy, and the hosts that bypass it. */
 export interface Upstream {
   protocol: 'http' | 'https' | 'socks5'
   host: string
   port: number
   username?: string
   password?: string
-  /** Certificates in PEM of authorities, besides those that Node knows: of an `https` proxy, and of one that signs answers of sites itself. */
+  /** Certificates (PEM) of authorities, in addition to those of Node: for an `https` proxy, and for a proxy that signs the answers of sites itself. */
   ca?: string
   /** Names and patterns, see routing.ts. */
   bypassHosts: string[]
@@ -34,7 +34,7 @@ export interface DialOptions {
 /** Connecting to a server, and its TLS handshake. */
 const CONNECT_MS = 10_000
 
-/** What a proxy takes to connect to the target. */
+/** Time for a proxy to connect to the target. */
 const HANDSHAKE_MS = 10_000
 
 /** Limit on the head of a proxy's answer. */
@@ -84,7 +84,7 @@ export async function dial(upstream: Upstream, target: Target, options: DialOpti
   }
 }
 
-/** The authorities that Node knows, and a caller's own. */
+/** The authorities of Node, and a caller's own. */
 export const known = (ca: string): string[] => [...getCACertificates('default'), ca]
 
 /** The value of `Proxy-Authorization` for an upstream; undefined without credentials. */
@@ -107,7 +107,7 @@ async function connectMethod(socket: Duplex, upstream: Upstream, target: Target)
     maxHeaderSize: MAX_HEAD_BYTES,
   })
   asked.on('connect', ({ statusCode: status = 0 }, tunnel, head) => {
-    // Between the handshake and its new owner's listener, an error would end the process.
+    // An error between the handshake and the listener of the next owner would end the process.
     tunnel.on('error', () => tunnel.destroy())
     // tinyproxy answers a wrong password with 401.
     if (status === 407 || status === 401) return reject(new UpstreamError('credentials', 'the proxy does not accept the user name and the password'))
@@ -115,7 +115,7 @@ async function connectMethod(socket: Duplex, upstream: Upstream, target: Target)
     if (head.length > 0) tunnel.unshift(head)
     resolve(tunnel)
   })
-  // An endless row of interim answers would pass every limit but the time.
+  // An endless series of interim answers would pass every limit except the time.
   asked.on('information', ({ statusCode: status }) => reject(new UpstreamError('refused', `the proxy answered with status ${status}`, { status })))
   // The parser's errors carry the bytes that it could not read: only their code is kept.
   asked.on('error', (error: NodeJS.ErrnoException) => reject(new Error(error.code ?? 'the connection ended')))
@@ -123,11 +123,11 @@ async function connectMethod(socket: Duplex, upstream: Upstream, target: Target)
   return await promise
 }
 
-/** Resolves with a socket that has emitted `event`; destroys one that has not in time. */
+/** Resolves with a socket that has emitted `event`; destroys a socket that has not emitted it in time. */
 async function settled<S extends Duplex>(socket: S, event: string, what: string, signal: AbortSignal): Promise<S> {
   const { promise, resolve, reject } = Promise.withResolvers<S>()
   socket.once(event, () => resolve(socket))
-  // Stays for the socket's life: its later owner may not have a listener yet when it fails.
+  // The listener stays for the socket's life: the next owner may have no listener yet when the socket fails.
   socket.on('error', (error) => {
     reject(error)
     socket.destroy()

@@ -1,4 +1,4 @@
-// What the audit log is told of an authenticated request: who, what, from where, with which result. Never a query, a body or a credential.
+// The audit log's record of an authenticated request: who, what, from where, with which result. Never a query, a body or a credential.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import type { BlockList } from 'node:net'
@@ -20,36 +20,36 @@ export interface AuditEntry {
   route: string
   /** {@link PENDING} until it is known. */
   status: number
-  /** Until the answer began, in milliseconds. */
+  /** Time until the answer began, in milliseconds. */
   durationMs: number
   domain: string
   clientIp: string
   userAgent: string
 }
 
-/** The status of a request that is not answered yet, or whose service died before its result was stored. */
+/** The status of a request that has no answer yet, or whose service died before its result was stored. */
 export const PENDING = 0
 
-/** An entry that may get another result. */
+/** An entry that may get a later result. */
 export interface Begun {
-  /** What the answer waits for. Undefined: nothing. */
+  /** A promise that the answer waits for; undefined when there is none. */
   stored: Promise<void> | undefined
   /** Adds the result. */
   end(status: number, durationMs: number): void
 }
 
-/** Neither throws: what can be kept outlives the service when the call returns, or when `stored` resolves. */
+/** Neither method throws: entries that can be kept outlive the service when the call returns, or when `stored` resolves. */
 export interface Audit {
-  /** Takes the entry of a request that is about to be answered. The answer may still change: one that fails as it begins is sent again as an error. */
+  /** Adds the entry of a request that is about to be answered. The answer may still change: an answer that fails at its beginning is sent again as an error. */
   note(entry: AuditEntry): Begun
-  /** Takes the entry of a request that changes something, before it is handled. */
+  /** Adds the entry of a request that changes something, before it is handled. */
   begin(entry: AuditEntry): Begun
 }
 
-/** The log, and what {@link entryOf} has to know about the server. */
+/** The log, and what {@link entryOf} needs to know about the server. */
 export interface AuditSettings {
   log: Audit
-  /** Reverse proxies that are believed when they say who their client is. */
+  /** Reverse proxies whose client addresses are trusted. */
   trustedProxies: BlockList
   /** Paths below these have a secret as their next segment. */
   secretsBelow: readonly string[]
@@ -88,8 +88,8 @@ export function beginEntry(settings: AuditSettings, request: FastifyRequest, rep
 }
 
 /**
- * The hook before each answer: adds the result of what changed something, and notes what only read or was refused. The page of a hosted login asks for its state every second:
- * that is not noted.
+ * The hook before each answer: adds the result of a request that changed something, and records requests that only read or were refused. The page of a hosted
+ * login requests its state every second: these requests are not recorded.
  */
 export const auditHook =
   (settings: AuditSettings) =>

@@ -1,4 +1,4 @@
-// Reads what a caller sent: bodies within their limit, JSON that the store can hold, queries with maps in brackets.
+// Reads a caller's input: bodies within their limit, JSON that the store can hold, queries with maps in brackets.
 import { addAbortListener } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { Gathered } from '../base/gathered.ts'
@@ -11,7 +11,7 @@ import { fault, type Fault, type FieldProblem } from './fault.ts'
 const DRAIN_BYTES = 32 * 1024 * 1024
 const DRAIN_MS = 5_000
 
-/** How long a caller whom nobody knows may take for a body. It is short, and a connection that waits for it is not closed to make room for others. */
+/** Time for the body of a caller without a credential. It is short, and a connection that waits for such a body is not closed to make room for others. */
 export const STRANGER_BODY_MS = 10_000
 
 /**
@@ -20,7 +20,7 @@ export const STRANGER_BODY_MS = 10_000
  */
 export async function readBody(request: IncomingMessage, limitBytes: number, signal: AbortSignal | undefined, limitMs?: number): Promise<Buffer> {
   if (announced(request) > limitBytes) throw await tooLarge(request, limitBytes)
-  // It would never end: its sender has gone.
+  // The body would never end: its sender has left.
   if (request.destroyed && !request.readableEnded) throw fault.clientClosed()
   const body = new Gathered()
   let length = 0
@@ -101,12 +101,12 @@ export function parseJson(raw: Buffer, contentType: string | undefined, optional
   return value
 }
 
-/** Values take many times their bytes in memory, and time to check. No body of 1 MiB, the usual limit, has more. */
+/** Limit on values. Values take many times their bytes in memory, and time to check. No body of 1 MiB, the usual limit, has more. */
 const MAX_VALUES = 600_000
 
 /**
- * The schemas take some 4 microseconds for a property that they do not know, and 15 for one of a map with a wrong value. No call needs so many; the
- * largest batch has 10,000, and a policy with 5 MiB of bookmarks may reach the first limit.
+ * The schemas take some 4 microseconds for an unknown property, and 15 for one of a map with a wrong value. No call needs this many; the largest batch has
+ * 10,000, and a policy with 5 MiB of bookmarks may reach the first limit.
  */
 const MAX_PROPERTIES = 100_000
 const MAX_KEYS = 10_000
@@ -136,7 +136,7 @@ const BRACE = 0x7b
 
 const MAX_DEPTH = 64
 
-/** A problem inside a value: the names that lead to it, the last one first. */
+/** A problem inside a value: the names of its path, the last one first. */
 interface Inner {
   way: string[]
   problem: string
@@ -149,10 +149,10 @@ const named = ({ way, problem }: Inner): FieldProblem => ({
     .join('.'),
   problem,
 })
-/** Enough to find something that is nested too deep. */
+/** Deep enough to find a value that is nested too deep. */
 const SHOWN_DEPTH = 4
 
-// Postgres cannot store U+0000 or an unpaired surrogate, and no server that Cob calls expects them. The way is only made for a problem: there may be
+// Postgres cannot store U+0000 or an unpaired surrogate, and no server that Cob calls expects them. The path is built only for a problem, because there may be
 // very many values.
 function unstorable(value: unknown, depth: number): Inner | undefined {
   if (typeof value === 'string') return badText(value) ? { way: [], problem: 'must not hold U+0000 or half a surrogate pair' } : undefined
@@ -181,10 +181,10 @@ function unstorable(value: unknown, depth: number): Inner | undefined {
   return undefined
 }
 
-/** The schemas' maps leave this name out without a word. */
+/** The schemas' maps drop this name silently. */
 const UNUSABLE = '__proto__'
 
-/** Whether `text` holds characters that names, tags and addresses must not hold. */
+/** Whether `text` contains characters that are not allowed in names, tags and addresses. */
 export const badText = (text: string): boolean => text.includes('\0') || !text.isWellFormed()
 
 /** @throws 400 naming the path or query parameter that holds such characters. Values of maps are checked as well. */
@@ -198,8 +198,7 @@ export function checkText(values: object, path: string[] = []): void {
 }
 
 /**
- * The path and the query of a request's target. The query is all after the first `?`; further question marks are ordinary characters (RFC 3986,
- * 3.4).
+ * The path and the query of a request's target. The query is everything after the first `?`; further question marks are ordinary characters (RFC 3986, 3.4).
  */
 export function splitUrl(url: string): { path: string; query: string } {
   const at = url.indexOf('?')

@@ -1,4 +1,4 @@
-// Which address a request is said to come from.
+// The address from which a request counts as sent.
 import type { Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import { addressList } from '../base/address-list.ts'

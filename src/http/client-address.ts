@@ -1,14 +1,14 @@
-// From where a request came, also through reverse proxies.
+// The address of a request's client, also through reverse proxies.
 import type { IncomingMessage } from 'node:http'
 import { isIP, type BlockList } from 'node:net'
 import { isIn } from '../base/address-list.ts'
 
-/** Most proxies of a chain: no service has more before it. */
+/** Most proxies in a chain: no service has more in front of it. */
 const MAX_HOPS = 16
 
 /**
- * The address of the client. A proxy that is trusted has added the address of its own client to the end of `X-Forwarded-For`. Everything before the
- * first address that is not a trusted proxy's may be made up by the client.
+ * The address of the client. A proxy that is trusted has added the address of its own client to the end of `X-Forwarded-For`. The client may have invented
+ * everything before the first address that is not a trusted proxy's.
  */
 export function clientAddress({ socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>, trusted: BlockList): string {
   let address = plain(socket.remoteAddress ?? '')

@@ -1,4 +1,4 @@
-// Event streams read by the client: our own, and what another server may send in place of one.
+// Event streams that the client reads: our own, and possible answers of another server.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -24,7 +24,7 @@ async function read(endpoint: Endpoint): Promise<unknown[]> {
   return read
 }
 
-/** A server that answers with these pieces, one after the other, and ends, or not. */
+/** A server that answers with these pieces, one after the other, and then ends the answer or keeps it open. */
 async function saying(pieces: string[], isEnding = true): Promise<{ endpoint: Endpoint; left: Promise<unknown> } & AsyncDisposable> {
   const left = Promise.withResolvers<void>()
   const server = createServer((_, response) => {
@@ -56,7 +56,7 @@ test('events of a server of ours come parsed and in order, with and without numb
         yield { n: 1 }
         yield { [EVENT_ID]: 2, n: 2 }
         yield { [EVENT_ID]: 3, [EVENT_JSON]: '{"n":3}' } as unknown as { n: number }
-        // Only a number: there is no event.
+        // Only an id: there is no event.
         yield { [EVENT_ID]: 4, [EVENT_JSON]: '' } as unknown as { n: number }
       },
     },

@@ -13,12 +13,14 @@ import { pathTo, type Page, type Reply, type Route } from './route.ts'
 const MAX_JSON_BYTES = 1024 * 1024
 
 /**
- * An answer that is full may have one value per so many bytes. Values take many times their bytes in memory, and time to check. The densest answer of
+ * An answer of the largest size may have one value per this many bytes. Values take many times their bytes in memory, and time to check. The densest answer of
  * a tool is a list of files, with 24 bytes per value.
  */
 const BYTES_PER_VALUE = 16
 
-/** What is read of an answer that refuses a call: characters, and the time for them. An error of ours that names many fields has some thousands, and comes at once. */
+/**
+ * Limits on reading an answer that refuses a call: characters, and time. Our longest errors, which name many fields, have some thousands, and arrive at once.
+ */
 const MAX_SAID = 64 * 1024
 const SAID_MS = 5_000
 /** Characters of a refusal's message that are passed on. */
@@ -28,7 +30,7 @@ const MAX_WHY = 500
 
 type With<R extends Reply['kind']> = Route<z.ZodType, z.ZodType, z.ZodType, Extract<Reply, { kind: R }>>
 
-/** A schema that converts text (`z.coerce`) accepts anything, so callers pass what it makes of the text. */
+/** A schema that converts text (`z.coerce`) accepts anything, so callers pass its output type. */
 type QueryOf<Q extends z.ZodType> = {
   [K in keyof z.input<Q>]: unknown extends z.input<Q>[K] ? z.output<Q>[K & keyof z.output<Q>] : z.input<Q>[K]
 }
@@ -39,10 +41,10 @@ type Part<Name extends string, T> = [T] extends [undefined]
     ? { [K in Name]?: T }
     : { [K in Name]: T }
 
-/** The input of a call to a route: `params`, `query` and `body`, each required if the route needs something there. */
+/** The input of a call to a route: `params`, `query` and `body`, each required if the route has a required value in it. */
 export type Input<R extends Route> = Part<'params', z.input<R['params']>> & Part<'query', QueryOf<R['query']>> & Part<'body', BodyOf<R['body']>>
 
-/** What {@link call} makes of an answer: a value, a page of a list, bytes, or nothing. */
+/** The result of {@link call}: a value, a page of a list, bytes, or nothing. */
 export type Answer<R extends Route> = R['reply'] extends { kind: 'json'; schema: infer S extends z.ZodType }
   ? R['reply'] extends { none: string }
     ? z.output<S> | undefined
@@ -52,7 +54,7 @@ export type Answer<R extends Route> = R['reply'] extends { kind: 'json'; schema:
     : R['reply'] extends { kind: 'bytes' }
       ? Buffer
       : void
-/** A route whose answer {@link call} takes. */
+/** A route whose answer {@link call} can return. */
 export type Callable = With<'json' | 'none' | 'page' | 'bytes'>
 /** Sends a request, and resolves with the head of the answer. */
 export type Send = (outgoing: Outgoing, signal: AbortSignal) => Promise<IncomingMessage>
@@ -60,8 +62,8 @@ type Event<R extends Route> = R['reply'] extends { kind: 'events'; event: infer 
 type Line<R extends Route> = R['reply'] extends { kind: 'lines'; line: infer S extends z.ZodType } ? z.output<S> : never
 
 /**
- * A call that failed: the server cannot be reached, refuses, or gives an answer that its route does not have. The message names the route, and has at
- * most 500 characters from the server. (A call that was aborted fails with the signal's reason instead.)
+ * A call that failed: the server cannot be reached, refuses, or answers in a form that its route does not allow. The message names the route, and has at most
+ * 500 characters from the server. (A call that was aborted fails with the signal's reason instead.)
  */
 export class CallFailed extends Error {
   override name = 'CallFailed'
@@ -78,7 +80,7 @@ export class CallFailed extends Error {
     this.said = said
   }
 
-  /** The message of an answer that refuses, as all of ours have one; else its text. At most 2,000 characters. */
+  /** The message of an answer that refuses, in the form of ours; else its text. At most 2,000 characters. */
   get reason(): string {
     const { message } = this.#fault
     return (typeof message === 'string' ? message : this.said).slice(0, MAX_REASON)
@@ -98,7 +100,7 @@ export class CallFailed extends Error {
     }
   }
 
-  /** Nothing listens at the endpoint, so the request was not received. After any other failure the server may have done what was asked. */
+  /** Nothing listens at the endpoint, so the request was not received. After any other failure the server may have carried the request out. */
   get isUnreceived(): boolean {
     return this.status === undefined && ['ECONNREFUSED', 'ENOENT'].includes((this.cause as NodeJS.ErrnoException | undefined)?.code ?? '')
   }
@@ -130,7 +132,7 @@ export async function call<R extends Callable>(
 const NO_CONTENT = 204
 
 /**
- * Calls a route that answers bytes, and resolves when they begin. They are not bounded: the reader counts them, and ends the response early by
+ * Calls a route that answers bytes, and resolves when they begin. Their number is not limited: the reader counts them, and ends the response early by
  * destroying it or aborting. @throws CallFailed, or the signal's reason
  */
 export const openStream = <R extends With<'bytes'>>(endpoint: Endpoint, route: R, input: Input<R>, signal: AbortSignal): Promise<IncomingMessage> =>
@@ -142,13 +144,13 @@ interface LinesOptions {
   maxLineBytes: number
   /** Limit on the values of the lines that come at once. */
   maxValues: number
-  /** Called with the number of bytes that have come, before they are parsed. It may throw. */
+  /** Called with the number of received bytes, before they are parsed. It may throw. */
   onBytes?: (bytes: number) => void
 }
 
 /**
- * Calls a route that answers lines. Resolves when the answer begins, with the lines in batches as they come; the generator ends with the answer. What
- * follows the last line break is dropped. @throws CallFailed, or the signal's reason; so does the generator
+ * Calls a route that answers lines. Resolves when the answer begins, with the lines in batches as they arrive; the generator ends with the answer. Text after
+ * the last line break is dropped. @throws CallFailed, or the signal's reason; so does the generator
  */
 export async function openLines<R extends With<'lines'>>(
   endpoint: Endpoint,
@@ -159,7 +161,10 @@ export async function openLines<R extends With<'lines'>>(
   return linesOf(route, await ask(endpoint, route, input, options.signal), options)
 }
 
-/** As {@link openLines}, for a route that answers events. Frames without an event are passed over: a batch may be empty, so that its reader may pause after these, too. */
+/**
+ * Like {@link openLines}, for a route that answers events. Frames without an event are skipped: a batch may be empty, so that its reader may pause after these,
+ * too.
+ */
 export async function openEvents<R extends With<'events'>>(
   endpoint: Endpoint,
   route: R,
@@ -175,14 +180,14 @@ export async function openEvents<R extends With<'events'>>(
   })()
 }
 
-/** How the line of a frame begins that has the event; ours have one. */
+/** The beginning of the line with the event in a frame; our frames have one. */
 const EVENT = 'data: '
 
 async function* linesOf<R extends With<'lines'>>(route: R, response: IncomingMessage, options: LinesOptions): AsyncGenerator<Line<R>[], void> {
   for await (const lines of textsOf(route, response, options)) yield lines.map((line) => parsed(route, route.reply.line, line) as Line<R>)
 }
 
-/** The lines of an answer as they come. */
+/** The lines of an answer as they arrive. */
 async function* textsOf(route: Route, response: IncomingMessage, { signal, maxLineBytes, maxValues, onBytes }: LinesOptions): AsyncGenerator<string[], void> {
   let text = new Gathered()
   for await (const chunk of pieces(route, response, signal)) {
@@ -225,7 +230,7 @@ async function ask(
 
 function statusesOf(reply: Reply): number[] {
   if (reply.kind === 'json' && reply.none !== undefined) return [reply.status, NO_CONTENT]
-  // A stream that is opened is one of the usual status.
+  // A stream can be opened only with the usual status.
   return [reply.status, ...(reply.kind === 'bytes' && reply.schema ? Object.keys(reply.others ?? {}).map(Number) : [])]
 }
 
@@ -285,7 +290,7 @@ function parsed(route: Route, schema: z.ZodType, text: string): unknown {
 const unlike = (route: Route, how: string): CallFailed =>
   new CallFailed(route, `gave an answer that the route does not have: ${how}`, { status: route.reply.status })
 
-/** The beginning of a body. It only explains an error, so what has come when the body breaks off or takes too long is enough. */
+/** The beginning of a body. It only explains an error, so the received part is enough when the body breaks off or takes too long. */
 async function shortText(response: IncomingMessage): Promise<string> {
   const text = new Gathered()
   const timer = setTimeout(() => response.destroy(), SAID_MS)

@@ -1,4 +1,4 @@
-// How many connections fit under a limit of descriptors.
+// The number of connections under a limit of descriptors.
 import { expect, test } from 'vitest'
 import { connectionsFor, descriptorLimit, descriptorProblem } from './connections.ts'
 

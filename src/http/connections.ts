@@ -18,13 +18,13 @@ export function descriptorLimit(): number {
   return soft === undefined || soft === 'unlimited' ? Infinity : Number(soft)
 }
 
-/** How many connections leave enough of `descriptors` for `instances`; never less than a quarter of `descriptors`. */
+/** The number of connections that leaves enough of `descriptors` for `instances`; never less than a quarter of `descriptors`. */
 export function connectionsFor(descriptors: number, instances: number): number {
   const kept = Math.min(descriptors / 2, OWN + EACH_INSTANCE * instances)
   return Math.floor((descriptors - kept) / EACH_CONNECTION)
 }
 
-/** Says what is wrong when the limit of descriptors is too low for so many instances; undefined when it is enough. */
+/** The problem when the limit of descriptors is too low for this many instances; undefined when it is enough. */
 export function descriptorProblem(descriptors: number, instances: number): string | undefined {
   const wanted = OWN + (EACH_INSTANCE + 4 * EACH_CONNECTION) * instances
   if (descriptors >= wanted) return undefined

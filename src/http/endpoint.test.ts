@@ -1,4 +1,4 @@
-// Answers that have come whole and were not read when their caller leaves: nothing of that ends the process, and the next call works.
+// Complete, unread answers whose caller leaves: they do not end the process, and the next call works.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { join } from 'node:path'

@@ -10,15 +10,15 @@ import { fault } from './fault.ts'
 import { limitPieces } from '../base/pieces.ts'
 
 /**
- * The address of a server: a Unix socket, or TCP. An agent or a runner that is reached by TCP has a certificate of its own, in PEM; no other one is
- * accepted. It accepts only requests with its credential. Without a certificate, TCP is for a server beside this process: an agent's browser.
+ * The address of a server: a Unix socket, or TCP. An agent or a runner that is reached by TCP has a certificate of its own, in PEM; no other certificate is
+ * accepted. It accepts only requests with its credential. Without a certificate, TCP is for a server next to this process: an agent's browser.
  */
 export type Endpoint = ({ socketPath: string } | { host: string; port: number; certificate?: string; credential?: string }) & {
-  /** For a server of another version than ours: which one, and what it does not have of all that we ask for, by names. */
+  /** For a server of another version than ours: its version, and the names of required features that it lacks. */
   older?: { version: string; lacks: readonly string[] }
 }
 
-/** Refuses what a server of another version does not have. @throws fault.conflict, which names it */
+/** Refuses features that a server of another version lacks. @throws fault.conflict, which names the feature */
 export function assertOffered({ older }: Endpoint, capability: string): void {
   if (!older?.lacks.includes(capability)) return
   throw fault.conflict(`this session was started by version ${older.version} of Cob, whose agent does not have ${capability}; use a new session for it`)
@@ -38,14 +38,14 @@ export interface Outgoing {
 
 const HOP_BY_HOP = ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer', 'transfer-encoding', 'upgrade']
 
-/** The names in a header that is a list of them, in lower case. */
+/** The names in a header that contains a list of names, in lower case. */
 export const listed = (header: string): string[] =>
   header
     .toLowerCase()
     .split(',')
     .map((name) => name.trim())
 
-/** Headers to pass on to the other side: without hop-by-hop headers, and without those named. */
+/** Headers to pass on: without hop-by-hop headers, and without the named ones. */
 export function crossing(headers: IncomingHttpHeaders, ...without: string[]): OutgoingHttpHeaders {
   const named = listed(String(headers.connection ?? ''))
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name) && !named.includes(name) && !without.includes(name)))
@@ -68,20 +68,20 @@ function open(endpoint: Endpoint, { method, path, headers }: Outgoing, keep: boo
     ca: certificate,
     servername: '',
     minVersion: 'TLSv1.3',
-    // Also when NODE_TLS_REJECT_UNAUTHORIZED=0 is set, which people do for other servers.
+    // Also when NODE_TLS_REJECT_UNAUTHORIZED=0 is set, as some users do for other servers.
     rejectUnauthorized: true,
   })
 }
 
-/** Loaded when the first such endpoint is used: an agent or a service on one machine needs no TLS here. */
+/** Loaded when the first such endpoint is used: with agents on the same machine, the service needs no TLS here. */
 let tls: { https: typeof import('node:https'); agent: HttpsAgent } | undefined
 function loadTls(): { https: typeof import('node:https'); agent: HttpsAgent } {
   const https = process.getBuiltinModule('node:https')
-  // Not an option of each request: Node keeps no connection that had a check of its own.
+  // Not an option of each request: Node keeps no connection that has a check of its own.
   return { https, agent: new https.Agent({ checkServerIdentity: anyName, keepAlive: true, maxSockets: Infinity, maxFreeSockets: 256, timeout: 60_000 }) }
 }
 
-/** The certificate of an agent names no host: it is known by its key. */
+/** The certificate of an agent names no host: its key identifies it. */
 const anyName = () => undefined
 
 /**
@@ -97,18 +97,18 @@ const MAX_HEAD_BYTES = 16 * 1024
 
 /**
  * Sends a request and resolves with the answer's head; the body is the message itself. Aborting ends both directions.
- * @throws BadAnswer for interim answers (1xx), a switch of protocols, a status outside HTTP's range, or what the parser refuses
+ * @throws BadAnswer for interim answers (1xx), a switch of protocols, a status outside HTTP's range, or an answer that the parser refuses
  */
 export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortSignal): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   signal.throwIfAborted()
   const request = open(endpoint, outgoing, true)
   let answer: IncomingMessage | undefined
-  // Not the request once the answer has begun: of an answer that has come whole and was not read, Node would first give the connection back, and then
-  // destroy it with an error that nobody hears, which ends the process.
+  // The request is not destroyed once the answer has begun. If an answer is complete and unread, Node would first return the connection to the pool, and then
+  // destroy it with an unhandled error, which ends the process.
   let stopSending = () => {}
   const end = (error?: Error) => {
-    // Before it returns: the body is its sender's again.
+    // Before the call returns: afterwards the body belongs to its sender again.
     stopSending()
     ;(answer ?? request).destroy(error)
   }
@@ -132,7 +132,7 @@ export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortS
   return promise
 }
 
-/** The parser's errors carry the bytes that it could not read. They may hold secrets, so they must not be logged. */
+/** The parser's errors contain the unparsed bytes. They may contain secrets, so they must not be logged. */
 const badIfUnreadable = (error: NodeJS.ErrnoException): Error => (String(error.code).startsWith('HPE_') ? new BadAnswer(error.code) : error)
 
 /** We never ask for interim answers (1xx). A server could send them for ever, and no limit on the answer would apply. */
@@ -145,13 +145,13 @@ function refuseInterim(request: ClientRequest, upgrades = false): void {
   })
 }
 
-/** Sends a body, or none. Returns what stops it. */
+/** Sends a body, or none. Returns a function that stops it. */
 function send(request: ClientRequest, body: Outgoing['body'], end: (error: Error) => void): () => void {
   if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
     request.end(body)
     return () => {}
   }
-  // Node frames the body of a GET, HEAD or DELETE by none of both by itself: its bytes would be further requests on a kept connection.
+  // By default Node frames the body of a GET, HEAD or DELETE in neither way: its bytes would be read as further requests on a kept connection.
   if (!request.hasHeader('content-length')) request.setHeader('transfer-encoding', 'chunked')
   body.on('error', end)
   return pipe(body, request)
@@ -164,7 +164,7 @@ export interface Upgraded {
   head: Buffer
 }
 
-/** Asks for a WebSocket with the client's own handshake headers, so that the server's answer matches the client's key. */
+/** Requests a WebSocket with the client's own handshake headers, so that the server's answer matches the client's key. */
 export function upgradeTo(endpoint: Endpoint, path: string, headers: OutgoingHttpHeaders, signal: AbortSignal): Promise<Upgraded> {
   const { promise, resolve, reject } = Promise.withResolvers<Upgraded>()
   const request = open(endpoint, { method: 'GET', path, headers: { ...headers, connection: 'Upgrade', upgrade: 'websocket' } }, false)

@@ -1,4 +1,4 @@
-// The only place that decides which errors callers see: code, status, message. Everything else becomes `internal_error`.
+// Defines which errors callers see, in one place: code, status, message. Every other error becomes `internal_error`.
 import { z } from 'zod'
 import { RETRY_SECONDS, Unavailable } from '../base/unavailable.ts'
 
@@ -8,12 +8,13 @@ export const ErrorModel = z.object({
   message: z.string(),
   details: z.array(z.object({ code: z.string().optional(), message: z.string().optional() })).optional(),
   inner_error: z.object({ code: z.string().optional(), message: z.string().optional() }).optional(),
-  /** Of a conflict with something that is there already: its id. */
+  /** Of a conflict: the id of the existing thing. */
   existing_id: z.string().optional(),
 })
 export type ErrorBody = z.infer<typeof ErrorModel>
 
-const STATUS = {
+/** Every error code, with its status. Routes name codes of this list; the OpenAPI document describes its statuses. */
+export const STATUS = {
   bad_request: 400,
   ambiguous_proxy_name: 400,
   resource_in_use: 400,
@@ -61,7 +62,7 @@ export class Fault extends Error {
   readonly code: FaultCode
   readonly details: ErrorBody['details']
   readonly inner: ErrorBody['inner_error']
-  /** Of what is there already, for a create that conflicts with it. */
+  /** The id of the existing thing, for a create that conflicts with it. */
   readonly existingId: string | undefined
   readonly headers: Record<string, string>
   constructor(code: FaultCode, message: string, options: FaultOptions = {}) {
@@ -110,7 +111,7 @@ export const fault = {
   /** Names of proxies are not unique. */
   ambiguousProxyName: (name: string): Fault => new Fault('ambiguous_proxy_name', `several proxies are named "${shorten(name)}"; use an id`),
   projectNotFound: (named: string): Fault => new Fault('project_not_found', `there is no active project "${shorten(named)}"`),
-  /** For fields that take no name: one with that name may well exist. */
+  /** For fields that accept no name, even if something with that name exists. */
   projectIdNotFound: (id: string): Fault => new Fault('project_not_found', `there is no active project with the id "${shorten(id)}"`),
   noRoute: (method: string, path: string): Fault =>
     new Fault('not_found', `there is no ${method} ${shorten(path)} here; GET /openapi.json lists what there is`),
@@ -119,18 +120,18 @@ export const fault = {
   methodNotAllowed: (method: string, allowed: readonly string[]): Fault =>
     new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
   conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),
-  /** Such a thing exists already. Clients go on with that one. */
+  /** Such a thing exists already. Clients continue with the existing one. */
   exists: (message: string, existingId: string): Fault => new Fault('conflict', message, { headers: NO_RETRY, existingId }),
   /** One login at a time. */
   flowInProgress: (): Fault => new Fault('flow_in_progress', 'a login of this connection is in progress', { headers: NO_RETRY }),
   tooManyPending: (message: string): Fault => new Fault('too_many_pending_sessions', message, { headers: NO_RETRY }),
-  /** Something else has to be changed before it can be deleted. */
+  /** Another change has to come before the deletion. */
   inUse: (message: string): Fault => new Fault('resource_in_use', message),
-  /** What a token was made for is over. */
+  /** The purpose of a token is over. */
   gone: (message: string): Fault => new Fault('gone', message),
   /** Another change of a session's allowed hosts came first. */
   staleNetwork: (message: string): Fault => new Fault('stale_network', message, { headers: NO_RETRY }),
-  /** `has` says what is left in it. */
+  /** `has` names the remaining content. */
   projectNotEmpty: (what: 'archived' | 'deleted', has: string): Fault =>
     new Fault('project_not_empty', `the project cannot be ${what}: it has ${has}`, { headers: NO_RETRY }),
   lastActiveProject: (what: 'archived' | 'deleted'): Fault =>
@@ -141,14 +142,14 @@ export const fault = {
   tooLarge: (limitBytes: number): Fault => new Fault('payload_too_large', `the body is larger than ${limitBytes} bytes`),
   tooMany: (message: string, retryAfterSeconds: number): Fault =>
     new Fault('too_many_requests', message, { headers: { 'retry-after': String(retryAfterSeconds) } }),
-  /** A server that we called for the caller did not answer, or its answer cannot be passed on. It may have done what was asked. */
+  /** A server that we called for the caller did not answer, or its answer cannot be passed on. It may have carried out the request. */
   badGateway: (message: string): Fault => new Fault('bad_gateway', message, { headers: NO_RETRY }),
-  /** It passes. It may have been done in part. */
+  /** The problem passes. The request may have been carried out in part. */
   unavailable: (message: string, cause?: unknown): Fault =>
     new Fault('unavailable', message, { headers: { ...NO_RETRY, 'retry-after': String(RETRY_SECONDS) }, cause }),
-  /** The same, but it does not pass by itself: the message says what has to be done. */
+  /** The same, but the problem does not pass by itself: the message says what has to be done. */
   broken: (message: string, cause?: unknown): Fault => new Fault('unavailable', message, { headers: NO_RETRY, cause }),
-  /** The disk has too little room for new work. */
+  /** The disk has too little space for new work. */
   diskFull: (message: string): Fault =>
     new Fault('unavailable', message, {
       headers: { ...NO_RETRY, 'retry-after': '30' },
@@ -175,13 +176,13 @@ export function asFault(error: unknown): Fault {
 /** Most problems that one answer lists. */
 const MAX_PROBLEMS = 100
 
-/** Parses a caller's value. What is wrong with it has fields in dotted form below `prefix`. */
+/** Parses a caller's value. Problems have fields in dotted form below `prefix`. */
 export function checked<T>(schema: z.ZodType<T>, value: unknown, prefix = ''): { data: T | undefined; problems: FieldProblem[] } {
   try {
     const { data, error } = schema.safeParse(value)
     return { data, problems: error ? problemsOf(error, prefix) : [] }
   } catch (error) {
-    // zod compares the `length` of anything that has one, and spreads its lists of problems. An object whose `length` is no number makes it throw a
+    // zod compares the `length` of any object that has one, and spreads its lists of problems. An object whose `length` is no number makes it throw a
     // TypeError, and a hundred thousand problems a RangeError.
     if (!(error instanceof Error && /^\s+at .*[/\\]zod[/\\]/m.test(error.stack?.split('\n').slice(1, 3).join('\n') ?? ''))) throw error
     return { data: undefined, problems: [{ field: prefix || 'body', problem: 'does not have the expected form' }] }

@@ -1,4 +1,4 @@
-// Text fields of a form wait in memory while a file before them is stored: there is a limit on all of them.
+// Text fields of a form wait in memory while a file before them is stored: their total is limited.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -7,7 +7,7 @@ import { sleep } from '../base/wait.ts'
 import type { Fault } from './fault.ts'
 import { readForm } from './form.ts'
 
-/** What a reader that needs a while for a file gets of a form. */
+/** The parts that a reader gets that stores a file slowly. */
 async function read(form: FormData): Promise<string[] | Fault> {
   const { promise, resolve } = Promise.withResolvers<string[] | Fault>()
   const server = createServer((request, response) => {

@@ -14,12 +14,12 @@ import { register, setStatus, type MountContext } from './mount.ts'
 import { known, type Contract, type Principal, type Route } from './route.ts'
 import { bound, passedHead, type PassedHead } from './untrusted.ts'
 
-/** The server that a forwarded request goes to, held for as long as the request runs. */
+/** The target of a forwarded request, held while the request runs. */
 export interface Target {
   endpoint: Endpoint
   /** Called once, when the answer has been sent or abandoned. */
   release: () => void
-  /** Aborts when the target is not the caller's any more. */
+  /** Aborts when the target does not belong to the caller any more. */
   ended?: AbortSignal | undefined
 }
 
@@ -32,7 +32,7 @@ export function mountForward(
 ): void {
   const kept = new KeptAnswers()
   for (const route of Object.values(contract)) {
-    // A body that a route does not have is read and dropped here.
+    // A body is read and dropped here when the route has none.
     const takesBody = route.body.def.type !== 'undefined'
     register(context, route, async (request, reply, signal, principal) => {
       const target = await reach(request, known(principal))
@@ -41,7 +41,7 @@ export function mountForward(
       else reply.raw.once('close', target.release)
       signal.throwIfAborted()
       assertOffered(target.endpoint, route.id)
-      // The key has the target's endpoint and not the path that was asked for: another session may get the same name later.
+      // The key contains the target's endpoint and not the requested path: another session may get the same name later.
       const address = JSON.stringify(target.endpoint) + pathOf(innerPath(request.url))
       const offered = route.revalidates ? kept.of(address) : undefined
       const withheld = [
@@ -108,7 +108,7 @@ export function mountForward(
   }
 }
 
-/** What comes of an answer until it ends or breaks off. */
+/** The received part of an answer until it ends or breaks off. */
 function endingWith(response: IncomingMessage): Readable {
   const out = new PassThrough()
   const end = () => out.end()
@@ -117,7 +117,7 @@ function endingWith(response: IncomingMessage): Readable {
   return response.pipe(out)
 }
 
-/** {@link passedHead}; a refused answer is not read further. */
+/** {@link passedHead}; after a refusal the answer is not read further. */
 function headOf(route: Route, request: FastifyRequest, response: IncomingMessage): PassedHead {
   try {
     return passedHead(route, response, isBrowser(request))
@@ -128,24 +128,21 @@ function headOf(route: Route, request: FastifyRequest, response: IncomingMessage
 }
 
 /**
- * Whether the caller is a web browser, which would store cookies that the answer sets. Browsers send at least one of these headers with every
- * request whose answer may set a cookie here: `Upgrade-Insecure-Requests` with navigations, `Sec-Fetch-Site` to hosts on TLS and on loopback.
- * (Cookies of a cross-site request need `Secure`, and so TLS.)
+ * Whether the caller is a web browser, which would store the answer's cookies. Browsers send at least one of these headers with every request whose answer may
+ * set a cookie here: `Upgrade-Insecure-Requests` with navigations, `Sec-Fetch-Site` to hosts on TLS and on loopback. (Cookies of a cross-site request need
+ * `Secure`, and so TLS.)
  */
 const isBrowser = ({ headers }: FastifyRequest): boolean => headers['sec-fetch-site'] !== undefined || headers['upgrade-insecure-requests'] !== undefined
 
-/**
- * Headers that are meant for us and not for the target. A caller that uses a session's token has sent no key, so its `authorization` is meant for
- * the target.
- */
+/** Headers for us and not for the target. A caller that uses a session's token has sent no key, so its `authorization` is meant for the target. */
 const ownCredentials = ({ relays }: Route, request: FastifyRequest): string[] =>
   !relays ? ['authorization', 'cookie'] : (request.query as { jwt?: unknown }).jwt === undefined ? ['authorization'] : []
 
 const pathOf = (url: string): string => url.split('?', 1)[0]!
 
-/** Limit on one kept answer, in bytes: a whole screen of noise at 1920x1080 has 6 MB. Larger answers pass and are not kept. */
+/** Limit on one kept answer, in bytes: a full screen of noise at 1920x1080 has 6 MB. Larger answers are forwarded and not kept. */
 const KEPT_ANSWER_BYTES = 16 * 1024 * 1024
-/** Limit on all copies that are being collected, in bytes. An agent may announce any number of pictures, and end none. */
+/** Limit on all copies that are being collected, in bytes. An agent may begin any number of pictures, and complete none. */
 const COLLECTED_BYTES = 64 * 1024 * 1024
 let collected = 0
 /** Limit on a tag. Our own tags have a few dozen characters, and all known tags are sent in one header. */
@@ -170,7 +167,7 @@ function keepCopy(response: IncomingMessage, headers: OutgoingHttpHeaders, keep:
   }
   response.on('data', collect)
   response.on('end', () => {
-    // A copy: the collected bytes have room for twice as many.
+    // A copy: the collected bytes have a buffer of up to twice their size.
     if (isWhole) keep({ etag, headers, body: Buffer.from(body.bytes) })
   })
   response.on('close', drop)

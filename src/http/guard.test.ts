@@ -21,7 +21,7 @@ const contract = {
   deaf: route({ ...common, path: '/deaf', id: 'deaf', reply: json(z.object({})) }),
 }
 
-/** How requests that are running can be ended. */
+/** Ways to end running requests. */
 const ends = new Set<(reason: Fault) => void>()
 let context: MountContext
 let url: string
@@ -50,7 +50,7 @@ beforeAll(async () => {
 })
 afterAll(() => context.app.close())
 
-/** A request that is ended when it runs: its status and body, or that its connection was closed. */
+/** A request that is ended while it runs: returns its status and body, or that its connection was closed. */
 async function ended(path: string): Promise<unknown> {
   const answer = fetch(url + path).then(
     async (response) => [response.status, await response.text().catch(() => 'broken off')],

@@ -1,4 +1,4 @@
-// Requests to a server of the same process are requests like others: parsed, answered, and ended from both sides.
+// Requests to a server of the same process behave like others: they are parsed, answered, and ended from both sides.
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'

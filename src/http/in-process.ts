@@ -1,11 +1,11 @@
-// A request to a server of this process, by its own routes: over a pipe in memory, so that it is parsed, authenticated, limited, written down and
-// ended exactly as one that comes over the network.
+// A request to a server of this process, by its own routes: over a pipe in memory, so it is parsed, authenticated, limited, logged and ended exactly like a
+// request over the network.
 import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders, type Server } from 'node:http'
 import { duplexPair, type Duplex } from 'node:stream'
 
 export interface InProcessRequest {
   method: string
-  /** With the query. */
+  /** The path, with the query. */
   path: string
   headers: OutgoingHttpHeaders
   body?: string | undefined
@@ -13,7 +13,7 @@ export interface InProcessRequest {
   remoteAddress: string
 }
 
-/** What the server uses of a socket, and a pipe does not have. The server's own timers end what stands still. */
+/** Methods of a socket that the server uses and a pipe lacks. The server's own timers end stalled requests. */
 const socketParts = (remoteAddress: string) => ({
   remoteAddress,
   setTimeout(this: Duplex) {
@@ -30,7 +30,7 @@ export async function requestInProcess(
   signal.throwIfAborted()
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const [near, far] = duplexPair()
-  // Neither end of a pipe notices that the other one is destroyed.
+  // Neither end of a pipe notices when the other end is destroyed.
   near.on('error', () => {}).on('close', () => far.destroy())
   far.on('error', () => {}).on('close', () => near.destroy())
   server.emit('connection', Object.assign(far, socketParts(remoteAddress)))
@@ -39,7 +39,7 @@ export async function requestInProcess(
   const request = httpRequest({
     method,
     path,
-    // Node gives a DELETE no length by itself.
+    // Node sends no length with a DELETE by default.
     headers: { ...headers, connection: 'close', ...(bytes && { 'content-length': bytes.length }) },
     // Without an agent, which would keep the pipe for another request.
     createConnection: () => Object.assign(near, socketParts('')),

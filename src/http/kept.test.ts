@@ -1,4 +1,4 @@
-// Kept answers, by address and tag: found while they are used, bounded in number and bytes.
+// Kept answers, by address and tag: found while they are used, limited in number and bytes.
 import { expect, test } from 'vitest'
 import { KeptAnswers } from './kept.ts'
 

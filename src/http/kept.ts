@@ -1,7 +1,7 @@
 // Cache for large forwarded answers. An entry is used only while the target server says that it is still valid (ETag, RFC 9110 13.1.2).
 import type { OutgoingHttpHeaders } from 'node:http'
 
-/** How long an answer is kept after its last use, in milliseconds. An agent that asks again does so within seconds. */
+/** How long an answer is kept after its last use, in milliseconds. An agent that requests it again does so within seconds. */
 const KEPT_MS = 30_000
 /** Limit on all kept answers together, in bytes. The least recently used are dropped first. */
 const KEPT_BYTES = 64 * 1024 * 1024
@@ -14,19 +14,19 @@ export interface KeptAnswer {
   body: Buffer
 }
 
-/** A bounded cache of answers by address. Entries that are not used for {@link KEPT_MS} are dropped. */
+/** A limited cache of answers by address. Entries that are unused for {@link KEPT_MS} are dropped. */
 export class KeptAnswers {
   /** By address and tag, least recently used first. */
   readonly #answers = new Map<string, KeptAnswer & { address: string; usedAt: number }>()
   #bytes = 0
   #sweeping = false
 
-  /** The answers known for an address, by tag, to offer to the server. A snapshot, so that none is dropped before the server has chosen. */
+  /** The known answers for an address, by tag, to offer to the server. A snapshot, so that none is dropped before the server has chosen. */
   of(address: string): Map<string, KeptAnswer> {
     return new Map([...this.#answers.values()].filter((answer) => answer.address === address).map((answer) => [answer.etag, answer]))
   }
 
-  /** Notes that an answer has been given, for the first time or again. */
+  /** Records that an answer was sent, for the first time or again. */
   keep(address: string, answer: KeptAnswer): void {
     const key = `${address} ${answer.etag}`
     this.#drop(key)

@@ -1,12 +1,12 @@
-// Headers and queries of the longest kind are read at once. All that a caller or a page sends is read in the one thread of its server.
+// The longest headers and queries are parsed at once: a server parses the input of callers and pages in its only thread.
 import { expect, test } from 'vitest'
 import { parseQuery } from './body.ts'
 import { crossing } from './endpoint.ts'
 import { rangeOf } from './range.ts'
 
-/** Much longer than Node takes a header to be (16 KiB): what grows with the square of the length takes seconds then. */
+/** Much longer than Node allows a header to be (16 KiB): an algorithm of quadratic time takes seconds then. */
 const LONG = 200_000
-/** CPU time, so that a busy machine does not matter. What grows with the length takes a few milliseconds. */
+/** CPU time, so that a busy machine does not matter. An algorithm of linear time takes a few milliseconds. */
 const MAX_MS = 500
 
 const took = (work: () => unknown): number => {

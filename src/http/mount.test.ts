@@ -1,4 +1,4 @@
-// What every route does, on a small contract of its own: authentication, refused input, the shape of errors.
+// The behaviour of every route, on a small contract of the test: authentication, refused input, the form of errors.
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'

@@ -8,14 +8,16 @@ import { beginEntry, type AuditSettings } from './audit.ts'
 import { checkText, parseJson, readBody, STRANGER_BODY_MS } from './body.ts'
 import { Fault, asFault, checked, fault, type FieldProblem } from './fault.ts'
 import { readForm } from './form.ts'
+import { lineStream } from './ndjson.ts'
 import { withoutNulls } from './not-given.ts'
 import { countRequest, type RateLimit } from './rate-limit.ts'
 import { includes, roleOf, type ByAccount, type Bytes, type Call, type Contract, type Handlers, type Principal, type Route } from './route.ts'
 import { eventStream, SSE_TYPE } from './sse.ts'
 
 /**
- * Who calls, and for which project: by a key, or by a session's own token where `access` is `session`, a login's where it is `login`. Undefined from servers that only the service calls.
- * `seen` is called as soon as a key is known, before its project is looked up; `origin` is where the caller reached the service. @throws 401, 403, 404, and what `seen` throws
+ * The caller and the project: by a key, by a session's own token where `access` is `session`, or by a login's where it is `login`. Undefined for servers that
+ * only the service calls. Calls `seen` as soon as a key is known, before its project is looked up. `origin`: the origin by which the caller reached the
+ * service. @throws 401, 403, 404, and errors of `seen`
  */
 export type Authenticate = (
   request: FastifyRequest,
@@ -25,7 +27,7 @@ export type Authenticate = (
   origin: () => string,
 ) => Promise<Principal | undefined>
 
-/** What a mounted route needs from its server. */
+/** The services of a server that a mounted route needs. */
 export interface MountContext {
   app: FastifyInstance
   log: Log
@@ -35,30 +37,30 @@ export interface MountContext {
   origin: (request: FastifyRequest, principal: Principal | undefined) => string
   /** The address of the client, also through trusted proxies. */
   address: (request: FastifyRequest) => string
-  /** Called when the caller on a connection has shown a key or a token (base/anonymous.ts). */
+  /** Called when the caller on a connection has sent a key or a token (base/anonymous.ts). */
   known: (socket: object) => void
   /** Methods by path pattern. Any other method answers 405. */
   paths: Map<string, Set<string>>
-  /** What to say of a path that no route has, if there is more to say. */
+  /** A message for a path without a route, if there is a special one. */
   refuse?: (method: string, path: string) => Fault | undefined
-  /** Refuses requests that would take room on a full disk. @throws fault.diskFull */
+  /** Refuses requests that would use space on a full disk. @throws fault.diskFull */
   assertRoom: () => void
   /** Called for every request with a credential: calls `end` if the credential becomes invalid before the request is over (the result is disposed). */
   guard?: Guard | undefined
-  /** Where authenticated requests are written down. */
+  /** The log of authenticated requests. */
   audit?: AuditSettings | undefined
-  /** How many requests each key may make; any number without it. */
+  /** The limit of requests per key; no limit when absent. */
   rateLimit?: RateLimit | undefined
-  /** How long a caller whom nobody knows may take for a body: STRANGER_BODY_MS, unless a test says otherwise. */
+  /** Time for the body of a caller without a credential: STRANGER_BODY_MS, unless a test sets another. */
   strangerBodyMs?: number
 }
 
 export type Guard = (principal: Principal, end: (reason: Fault) => void) => Disposable | undefined
 
-/** Time for the last bytes of a request that is ended: an error, or a stream's last event. Then its connection is closed. */
+/** Time for the last bytes of an ended request: an error, or a stream's last event. Then its connection is closed. */
 const GOODBYE_MS = 500
 
-/** Pages of any origin may read the answer, and send what these routes take. Credentials are what their script adds, never cookies. */
+/** Pages of any origin may read the answer, and send the input of these routes. Credentials are those that their script adds, never cookies. */
 const ANY_ORIGIN = { 'access-control-allow-origin': '*' }
 const PREFLIGHT = {
   ...ANY_ORIGIN,
@@ -68,7 +70,7 @@ const PREFLIGHT = {
 }
 const PREFLIGHTS = new WeakMap<MountContext, Set<string>>()
 
-/** Answers what browsers ask before they let a page of another origin call. */
+/** Answers the preflight requests of browsers for pages of another origin. */
 function allowAnyOrigin(context: MountContext, url: string): void {
   const known = PREFLIGHTS.get(context) ?? new Set()
   PREFLIGHTS.set(context, known)
@@ -135,13 +137,13 @@ function assertRight({ right }: Route, principal: Principal): void {
   if (!includes(role, right)) throw fault.forbidden(`your role in this project is ${role}, and this needs ${right === 'own' ? 'an owner' : 'a member'}`)
 }
 
-/** Lets the server's guard end the request for as long as its answer is not complete. */
+/** Lets the server's guard end the request until its answer is complete. */
 function guarded({ guard }: MountContext, principal: Principal, { raw }: FastifyReply, controller: AbortController): void {
   if (!guard || raw.closed) return
   let timer: NodeJS.Timeout | undefined
   const watched = guard(principal, (reason) => {
     controller.abort(reason)
-    // An answer that is forwarded, or whose handler does not look at its signal, ends with its connection.
+    // The connection ends an answer that is forwarded, or whose handler does not check its signal.
     timer ??= setTimeout(() => raw.destroy(), GOODBYE_MS)
   })
   raw.once('close', () => {
@@ -156,7 +158,7 @@ export function mount<C extends Contract>(context: MountContext, contract: C, ha
     const handler = handlers[name] as (call: Call<unknown, unknown, unknown>) => unknown
     register(context, route, async (request, reply, signal, principal) => {
       const parsed = await parse(route, request, signal, route.access === 'public' ? (context.strangerBodyMs ?? STRANGER_BODY_MS) : undefined)
-      // HEAD asks for the head of an answer. The head of a stream is known, and its body would never end.
+      // HEAD requests the head of an answer. The head of a stream is known, and its body would never end.
       if (request.method === 'HEAD' && route.reply.kind === 'events') return reply.type(SSE_TYPE).send('')
       const log = context.log.child({ request: request.id })
       const call: Call<unknown, unknown, unknown> = {
@@ -235,20 +237,28 @@ function send(route: Route, reply: FastifyReply, value: unknown, { signal, log }
     case 'text':
       return reply.type(route.reply.type).send(value)
     case 'events':
-      return reply
-        .type(SSE_TYPE)
-        .headers({ 'cache-control': 'no-cache', 'x-accel-buffering': 'no' })
-        .send(eventStream(value as AsyncIterable<object>, signal, log))
-    case 'bytes':
+      return sendEvents(reply, value as AsyncIterable<object>, signal, log)
     case 'lines':
+      return sendBytes(route.reply, reply, lineStream(value as AsyncIterable<unknown>))
+    case 'bytes':
       return sendBytes(route.reply, reply, value as Uint8Array | Readable | Bytes)
   }
+}
+
+/** Answers with events, until they end or `signal` aborts. */
+export function sendEvents(reply: FastifyReply, events: AsyncIterable<object>, signal: AbortSignal, log: Log): FastifyReply {
+  // Pages say "no-store".
+  if (!reply.hasHeader('cache-control')) void reply.header('cache-control', 'no-cache')
+  return reply
+    .type(SSE_TYPE)
+    .header('x-accel-buffering', 'no')
+    .send(eventStream(events, signal, log))
 }
 
 function sendBytes({ type }: { type: string }, reply: FastifyReply, value: Uint8Array | Readable | Bytes): FastifyReply {
   const { body, status, headers }: Bytes = value instanceof Readable || value instanceof Uint8Array ? { body: value, headers: {} } : value
   if (status !== undefined) setStatus(reply, status)
-  // HEAD asks for the head alone, so the body is not read.
+  // HEAD requests the head alone, so the body is not read.
   if (reply.request.method === 'HEAD' && body instanceof Readable) {
     body.on('error', () => {}).destroy()
     return reply.type(type).headers(headers).send(Readable.from([]))
@@ -276,7 +286,7 @@ export function sendFault(log: Log, request: FastifyRequest, reply: FastifyReply
   const isCut = !request.raw.complete && (known.code === 'request_timeout' || known.code === 'deadline_exceeded')
   if (known.code === 'payload_too_large' || isCut) reply.header('connection', 'close')
   void reply.code(known.status).headers(known.headers)
-  // For these methods it does not matter what was done before the database went away: clients may retry them.
+  // These methods can be retried whatever happened before the database went away: clients may repeat them.
   if (error instanceof Unavailable && REPEATABLE.has(request.method)) reply.removeHeader('x-should-retry')
   void reply.type('application/json; charset=utf-8').send(JSON.stringify(known.body()))
 }

@@ -1,4 +1,4 @@
-// What `null` means, depending on the schema.
+// The meaning of `null`, by schema.
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { withoutNulls } from './not-given.ts'

@@ -1,6 +1,6 @@
 // OpenAPI 3.1 from the same route objects that validate requests.
 import { z } from 'zod'
-import { ErrorModel } from './fault.ts'
+import { ErrorModel, STATUS, type FaultCode } from './fault.ts'
 import type { Contract, OtherReplies, Reply, Route } from './route.ts'
 
 interface Info {
@@ -9,29 +9,28 @@ interface Info {
   description: string
 }
 
-const GENERAL: Record<string, string> = {
-  '400': 'The input is wrong; every wrong field is named.',
-  '401': 'The key is missing or wrong.',
-  '403': 'The key may not do this.',
-  '404': 'There is no such thing, or no such project.',
-  '409': 'It conflicts with what is there.',
-  '410': 'What the token was made for is over.',
-  '413': 'The body is too large.',
-  '429': 'Too many at once, or too many requests of this key; Retry-After says when to ask again.',
-  '500': 'Something went wrong on our side.',
-  '502': 'The target of the request did not answer, or not in a way that can be passed on.',
-  '503': 'The browser or the database does not answer, or has no space left; Retry-After, if it is there, says when to ask again.',
+const DESCRIPTIONS: Record<(typeof STATUS)[FaultCode], string> = {
+  400: 'The input is wrong; every wrong field is named.',
+  401: 'The key is missing or wrong.',
+  403: 'The key may not do this.',
+  404: 'There is no such thing, or no such project.',
+  405: 'The method is not possible here; Allow lists those that are.',
+  408: 'The body did not arrive in time.',
+  409: 'It conflicts with what is there.',
+  410: 'What the token was made for is over.',
+  413: 'The body is too large.',
+  416: 'The range is outside of the bytes that exist.',
+  429: 'Too many at once, or too many requests of this key; Retry-After says when to ask again.',
+  499: 'The caller went away.',
+  500: 'Something went wrong on our side.',
+  502: 'The target of the request did not answer, or not in a way that can be passed on.',
+  503: 'The browser or the database does not answer, or has no space left; Retry-After, if it is there, says when to ask again.',
+  504: 'It was not done in time.',
 }
-const FAULT_STATUS = {
-  unauthorized: '401',
-  gone: '410',
-  forbidden: '403',
-  not_found: '404',
-  conflict: '409',
-  too_many_requests: '429',
-  bad_gateway: '502',
-  unavailable: '503',
-}
+
+/** Codes that every route may answer; the second list is for routes that need a key. */
+const GENERAL: readonly FaultCode[] = ['bad_request', 'internal_error']
+const WITH_KEY: readonly FaultCode[] = ['unauthorized', 'not_found', 'too_many_requests', 'unavailable']
 
 const BODY_TYPE = { json: 'application/json', bytes: 'application/octet-stream', form: 'multipart/form-data' }
 
@@ -51,14 +50,8 @@ export function openapi(info: Info, contracts: readonly Contract[]): object {
 function operation(route: Route): object {
   const body = route.bodyKind === 'bytes' ? { type: 'string', format: 'binary' } : schemaOf(route.body, 'input')
   const hasBody = route.body.def.type !== 'undefined'
-  const statuses = [
-    '400',
-    ...(route.access === 'public' ? [] : ['401', '404', '429']),
-    ...(hasBody ? ['413'] : []),
-    ...route.faults.map((name) => FAULT_STATUS[name]),
-    '500',
-    ...(route.access === 'public' ? [] : ['503']),
-  ]
+  const codes: FaultCode[] = [...GENERAL, ...(route.access === 'public' ? [] : WITH_KEY), ...(hasBody ? (['payload_too_large'] as const) : []), ...route.faults]
+  const statuses = [...new Set(codes.map((code) => STATUS[code]))]
   return {
     operationId: route.id,
     tags: [route.group],
@@ -70,9 +63,10 @@ function operation(route: Route): object {
       [route.reply.status]: response(route.reply),
       ...otherResponses(route.reply),
       ...Object.fromEntries(
-        [...new Set(statuses)]
-          .sort()
-          .map((status) => [status, { description: GENERAL[status], content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }]),
+        statuses.map((status) => [
+          status,
+          { description: DESCRIPTIONS[status], content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } },
+        ]),
       ),
     },
   }

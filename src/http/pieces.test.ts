@@ -1,4 +1,4 @@
-// Bodies in very many pieces, from servers and to servers: limited when they wait, complete when they are read.
+// Bodies in very many pieces, from servers and to servers: their number is limited while they wait, and they are complete when they are read.
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { connect, createServer as createTcpServer, type AddressInfo, type Server as TcpServer } from 'node:net'
@@ -36,7 +36,7 @@ const answering = (size: number, count: number) =>
 describe('an answer', () => {
   test('in single bytes waits for its reader at the other end, and not in memory', async () => {
     const response = await fetchFrom(await answering(1, 100_000), { method: 'GET', path: '/' }, signal)
-    response.once('readable', () => {}) // asks for bytes, and takes none
+    response.once('readable', () => {}) // requests bytes, and reads none
     await until('bytes', 10_000, () => response.readableLength > 1_000)
     await sleep(300)
     expect(response.readableLength).toBeLessThan(15_000)
@@ -84,7 +84,7 @@ test('a request in single bytes that is read late arrives complete, and does not
   socket.destroy()
 })
 
-/** What sends pieces of `size` bytes without an end, much at once. */
+/** A source that sends pieces of `size` bytes without end, many at once. */
 const flooding = (size: number) =>
   listen(
     createTcpServer((socket) => {
@@ -114,7 +114,7 @@ describe('very many tiny pieces', () => {
       inTurn = 0
     }
     leave.abort(new Error('the reader has left'))
-    // At the beginning those that have waited for the reader, and always what one read of 64 KiB has brought besides.
+    // Initially the pieces that waited for the reader; and at any time those that one read of 64 KiB adds.
     expect(most).toBeLessThan(1_024 + 65_536 / 86)
   })
 
@@ -130,9 +130,9 @@ describe('very many tiny pieces', () => {
     await sleep(2_000)
     leave.abort(new Error('the reader has left'))
     const seconds = (performance.now() - began) / 1000
-    // At once, then per second, and what a look at each connection has brought besides. All of them are some millions.
+    // The burst, the rate per second, and the pieces that one read of each connection adds. Together the answers contain some millions.
     expect(pieces).toBeLessThan(200_000 + seconds * 100_000 + 10 * 20_000)
-    // Nothing is left of the budget now: each of these answers rests for a while.
+    // The budget is used up: each of these answers pauses for a while.
     const ports = new Set<number>()
     const kept = await listen(
       createServer((request, response) => {

@@ -1,23 +1,23 @@
-// How many requests each key may make within a minute. Counted in the memory of this process; a limit of 0 counts nothing.
+// The limit of requests per key within a minute. It is counted in the memory of this process; a limit of 0 means no limit.
 import type { FastifyReply } from 'fastify'
 import { fault } from './fault.ts'
 import type { ByAccount } from './route.ts'
 
-/** Requests are counted by the second: a key needs memory for these numbers, and not for each of its requests. */
+/** Requests are counted per second: a key needs memory for these numbers, and not for each of its requests. */
 const SLOT_MS = 1000
-/** The last minute, and the second that has begun. So no minute, wherever it begins, has more requests than the limit. */
+/** The last minute, and the present second. So no minute, wherever it begins, has more requests than the limit. */
 const SLOTS = 61
-/** Most keys whose requests are counted. Those that have not been used for the longest time are forgotten, and may then start a new minute. */
+/** Most keys whose requests are counted. The least recently used ones are forgotten, and may then start a new minute. */
 const MAX_KEYS = 10_000
 
-/** What a key may still do after a request. */
+/** The remaining requests of a key after a request. */
 interface Allowance {
   remaining: number
-  /** The request is refused: until when, in seconds. */
+  /** The request is refused: the wait, in seconds. */
   retryAfterSeconds: number | undefined
 }
 
-/** The requests of one key: how many in each second of the window, and in all of it. */
+/** The requests of one key: the count of each second of the window, and the total. */
 interface Window {
   counts: Uint32Array
   /** The second of the newest count. */
@@ -39,7 +39,7 @@ export class RateLimit {
     this.#maxKeys = maxKeys
   }
 
-  /** Counts a request of a key, unless it is refused: a client that keeps asking gets as many answers as one that waits. */
+  /** Counts a request of a key, unless it is refused: a client that keeps requesting gets as many answers as one that waits. */
   take(key: string): Allowance {
     const now = this.#now() + SLOTS * SLOT_MS // so that no slot of the window is negative
     const slot = Math.floor(now / SLOT_MS)
@@ -69,7 +69,7 @@ export class RateLimit {
   }
 }
 
-/** Counts a request of a key, and says on its answer what is left. @throws 429 */
+/** Counts a request of a key, and sets the headers of the rest on its answer. @throws 429 */
 export function countRequest(limit: RateLimit | undefined, { id }: ByAccount, reply: FastifyReply): void {
   if (!limit) return
   const { remaining, retryAfterSeconds } = limit.take(id)

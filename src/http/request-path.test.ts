@@ -1,4 +1,4 @@
-// What logs get of a request's path: never a secret, however it is written.
+// The logged form of a request's path: never a secret, however it is encoded.
 import { expect, test } from 'vitest'
 import { isSecret, loggedPath } from './request-path.ts'
 
@@ -38,7 +38,7 @@ test('ids and names are no secrets', () => {
 })
 
 test.each(['eyJ', 'eyJ.', '.eyJ', 'a.eyJb', '-', 'cob_0', 'a1c', '%65yJ'])('a path of nothing but "%s" takes no time', (piece) => {
-  // CPU time, so that a busy machine does not matter. What grows with the square of the length takes half a minute.
+  // CPU time, so that a busy machine does not matter. An algorithm of quadratic time takes half a minute.
   const from = process.cpuUsage()
   for (let time = 0; time < 300; time++) path(`/${piece.repeat(16_000 / piece.length)}`)
   expect(process.cpuUsage(from).user / 1000).toBeLessThan(5_000)

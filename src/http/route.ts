@@ -3,15 +3,17 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import { z } from 'zod'
 import type { Log } from '../base/log.ts'
+import type { FaultCode } from './fault.ts'
+import { NDJSON_TYPE, type EncodedLines } from './ndjson.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** Further successful statuses of a route: what each means, and whether its body has the same type as the first. */
+/** Further successful statuses of a route: the meaning of each, and whether its body has the same type as the first. */
 export type OtherReplies = Record<number, { description: string; hasBody: boolean }>
 export const UNCHANGED: OtherReplies = { 304: { description: 'It is still the one that the If-None-Match header names.', hasBody: false } }
 export const PARTIAL: OtherReplies = { 206: { description: 'The part that the Range header asks for.', hasBody: true } }
 
-/** What a route answers. */
+/** The answer of a route. */
 export type Reply =
   | { kind: 'json'; status: number; schema: z.ZodType; none?: string }
   | { kind: 'page'; status: number; item: z.ZodType }
@@ -22,7 +24,7 @@ export type Reply =
   | { kind: 'events'; status: number; event: z.ZodType }
   | { kind: 'lines'; status: number; type: string; line: z.ZodType }
 
-/** How a body is taken: parsed as JSON, or passed to the handler as a stream, whole or by the parts of a form. */
+/** The form of a body: parsed as JSON, or passed to the handler as a stream, whole or by the parts of a form. */
 export type BodyKind = 'json' | 'bytes' | 'form'
 
 /**
@@ -59,22 +61,22 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
    */
   relays: boolean
   /**
-   * It only looks on while a session goes on: it does not count as a use of the session, and its stream simply ends when the session ends, or is not the
-   * caller's any more. When the stream breaks off for another reason it ends, too: its reader can go on where it was.
+   * The route only observes a running session: it does not count as a use of the session. Its stream ends without an error when the session ends, or does not
+   * belong to the caller any more. It also ends when the stream breaks off for another reason: its reader can continue from there.
    */
   looksOn: boolean
-  /** A request changes nothing, so the audit log is told of it when it is answered, not before. GET does not, as a rule; other methods do. */
+  /** A request changes nothing, so the audit log records it when it is answered, not before. The default is true for GET, and false for other methods. */
   reads: boolean
-  /** What a caller needs. */
+  /** The right that a caller needs. */
   right: Right
-  /** Pages of any origin may call it: their requests carry no cookies, only what their script was given. */
+  /** Pages of any origin may call it: their requests carry no cookies, only the credential that their script has. */
   anyOrigin: boolean
-  /** The request makes something that takes room on the disk. It is refused with 503 while there is too little room. */
+  /** The request makes something that uses space on the disk. It is refused with 503 while there is too little space. */
   needsRoom: boolean
   /** Longest time until the answer, body included, has been sent. A caller gets 504 when the answer has not begun by then. Infinity for streams. */
   deadlineMs: number
-  /** Error codes of this route besides the general ones. */
-  faults: readonly ('unauthorized' | 'gone' | 'forbidden' | 'not_found' | 'conflict' | 'too_many_requests' | 'bad_gateway' | 'unavailable')[]
+  /** Error codes of this route in addition to the general ones. */
+  faults: readonly FaultCode[]
 }
 
 const NO_FIELDS = z.strictObject({})
@@ -133,7 +135,7 @@ export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q
 }
 
 export function json<S extends z.ZodType>(schema: S, status?: number): { readonly kind: 'json'; readonly status: number; readonly schema: S }
-/** `none` says when there is nothing to return: the handler returns undefined then, and the answer is a 204. */
+/** `none` is the description of an empty result: the handler returns undefined then, and the answer is a 204. */
 export function json<S extends z.ZodType>(
   schema: S,
   status: number,
@@ -147,24 +149,24 @@ export const page = <S extends z.ZodType>(item: S) => ({ kind: 'page', status: 2
 /** The same for lists that grow at their beginning: the handler returns a {@link TokenPage}. */
 export const tokenPage = <S extends z.ZodType>(item: S) => ({ kind: 'tokenPage', status: 200, item }) as const
 export const none = (status = 204) => ({ kind: 'none', status }) as const
-/** Nothing but headers, such as a cookie: the handler returns them. */
+/** Headers only, such as a cookie: the handler returns them. */
 export const onlyHeaders = (status = 204) => ({ kind: 'none', status, hasHeaders: true }) as const
-/** The handler returns the bytes and their status. `schema` describes them when they are JSON; `others` are the statuses besides 200. */
+/** The handler returns the bytes and their status. `schema` describes them when they are JSON; `others` are the statuses other than 200. */
 export const bytes = (type: string, { schema, others }: { schema?: z.ZodType; others?: OtherReplies } = {}) =>
   ({ kind: 'bytes', status: 200, type, ...(schema && { schema }), ...(others && { others }) }) as const
 export const text = (type: string) => ({ kind: 'text', status: 200, type }) as const
 /** Server-sent events, each a JSON object. The handler returns an iterable of them, and the stream ends with it. */
 export const events = <S extends z.ZodType>(event: S) => ({ kind: 'events', status: 200, event }) as const
 
-/** JSON values, one per line (NDJSON), for as long as there are any. The handler returns the bytes. */
-export const lines = <S extends z.ZodType>(line: S) => ({ kind: 'lines', status: 200, type: 'application/x-ndjson', line }) as const
+/** JSON values, one per line (NDJSON). The handler returns an iterable of them, and the stream ends with it. */
+export const lines = <S extends z.ZodType>(line: S) => ({ kind: 'lines', status: 200, type: NDJSON_TYPE, line }) as const
 
 /** A body that is passed on as a stream: `bodyKind: 'bytes'`. */
 export const byteStream = z.custom<Readable>()
 /** A multipart/form-data body, part by part in order: `bodyKind: 'form'`. */
 export const formParts = z.custom<AsyncIterable<FormPart>>()
 
-/** A part of a form. A file's content must be read, or the next part never comes. */
+/** A part of a form. A file's content must be read, or the next part does not arrive. */
 export type FormPart = { name: string; value: string } | { name: string; filename: string; content: Readable }
 
 /** Bytes with more metadata than their type: part of a whole (206), a length, a name. */
@@ -198,10 +200,10 @@ export const pagingQuery = {
     .transform((limit) => Math.min(limit, 100)),
 }
 
-/** What lists of named things are asked for: a whole name; a part of one, or a whole id. Case makes no difference. */
+/** The query of lists of named things: a whole name; a part of one, or a whole id. Case is ignored. */
 export const nameQuery = { name: z.string().max(1024).optional(), query: z.string().max(1024).optional() }
 
-/** The largest number that a column of type integer holds. Every whole number that callers send to be stored has this bound or a smaller one. */
+/** The largest number in a column of type integer. Every whole number of callers that is stored has this limit or a lower one. */
 export const MAX_INTEGER = 2_147_483_647
 
 /** Query booleans arrive as text. */
@@ -234,32 +236,32 @@ type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S ext
         ? Uint8Array | Readable | Bytes
         : R extends { kind: 'events'; event: infer S extends z.ZodType }
           ? AsyncIterable<z.input<S>>
-          : R extends { kind: 'lines' }
-            ? Readable
+          : R extends { kind: 'lines'; line: infer S extends z.ZodType }
+            ? AsyncIterable<z.input<S> | EncodedLines>
             : R extends { kind: 'text' }
               ? string
               : R extends { hasHeaders: true }
                 ? Record<string, string>
                 : void
 
-/** Who calls, and what it sees: made for each request by the server's `authenticate`, and by nobody else. */
+/** The caller and its rights: made for each request by the server's `authenticate`, and nowhere else. */
 export interface Principal {
-  /** What the caller has shown: a key, a sign-in, or the token of one session or one login. */
-  by: ByAccount | ({ kind: 'session' } & LeasedSession) | { kind: 'login'; /** The id of the flow. */ id: string }
-  /** The project in effect: all that the caller sees and makes is in it. */
+  /** The credential of the caller: a key, a sign-in, or the token of one session or one login. */
+  by: ByAccount | ({ kind: 'session' } & AcquiredSession) | { kind: 'login'; /** The id of the flow. */ id: string }
+  /** The project in effect: everything that the caller sees and makes is in it. */
   project: string
 }
 
 export interface ByKey {
   kind: 'key'
   id: string
-  /** The only project that the key may be used for; undefined: all. */
+  /** The only project for which the key may be used; undefined means all. */
   project: string | undefined
   /** The deployment that the key belongs to: the caller is an app's code in its sandbox. */
   deployment: string | undefined
-  /** The sign-in that acts with the key's rights; undefined: the key itself was shown. */
+  /** The sign-in that acts with the key's rights; undefined when the key itself was sent. */
   via?: SignIn | undefined
-  /** The most that the sign-in was allowed. */
+  /** The highest right that the sign-in was allowed. */
   role?: Role | undefined
 }
 
@@ -270,9 +272,9 @@ export interface ByUser {
   name: string | null
   email: string | null
   via: SignIn
-  /** What they may do in the project in effect. */
+  /** Their role in the project in effect. */
   role: Role
-  /** The most that the sign-in was allowed. */
+  /** The highest right that the sign-in was allowed. */
   most?: Role | undefined
   /** Their only project for this request; undefined: their role is for all. As for {@link ByKey}. */
   project: string | undefined
@@ -281,7 +283,7 @@ export interface ByUser {
   deployment: undefined
 }
 
-/** What may act without a session: a key, or a person. */
+/** A caller that may act without a session: a key, or a person. */
 export type ByAccount = ByKey | ByUser
 
 export const isAccount = (by: Principal['by']): by is ByAccount => by.kind === 'key' || by.kind === 'user'
@@ -290,37 +292,40 @@ export const isAccount = (by: Principal['by']): by is ByAccount => by.kind === '
 export interface SignIn {
   kind: 'dashboard' | 'oauth'
   id: string
-  /** The only project that it was given for; undefined: all of its key or person. */
+  /** The only project for which it was given; undefined means all of its key or person. */
   project?: string | undefined
 }
 
-/** What a person is in a project, or in all of them. */
+/** The role of a person in a project, or in all of them. */
 export const ROLES = ['viewer', 'member', 'owner'] as const
 export type Role = (typeof ROLES)[number]
 
-/** What a route needs: `view` only looks, `use` changes what is in a project or gets the power to, `own` decides who may. Each includes those before it. */
+/**
+ * The right that a route needs: `view` reads, `use` changes the project's content or gets the means to do so, `own` decides who has access. Each includes those
+ * before it.
+ */
 export const RIGHTS = ['view', 'use', 'own'] as const
 export type Right = (typeof RIGHTS)[number]
 
-/** Keys have all rights in their projects; what else they may not do is said by the calls. Tokens act in their own session or login. */
+/** Keys have all rights in their projects; further restrictions are in the calls. Tokens act in their own session or login. */
 export const roleOf = ({ by }: Pick<Principal, 'by'>): Role => (by.kind === 'user' ? by.role : by.kind === 'key' ? (by.role ?? 'owner') : 'member')
 
 /** Whether a role includes a right. */
 export const includes = (role: Role, right: Right): boolean => ROLES.indexOf(role) >= RIGHTS.indexOf(right)
 
-/** A session, and which caller of its pool has it: 0 for one that belongs to no pool. */
-export interface LeasedSession {
+/** A session. `lease` is the number of its acquisition from its pool (the column `lease`), 0 for one that belongs to no pool. */
+export interface AcquiredSession {
   id: string
   lease: number
 }
 
-/** How a session is called: by id or name; or by what a token or a link names, which is one caller's time with it. */
-export type Called = string | LeasedSession
+/** The address of a session: its id or name, or the session of a token or a link, which is one caller's time with it. */
+export type Called = string | AcquiredSession
 
-/** The session that a call is about: that of the token, however its path calls it; else the one that the path names. */
+/** The session of a call: that of the token, whatever the path names; else the one in the path. */
 export const sessionOf = ({ by }: Principal, idOrName: string): Called => (by.kind === 'session' ? { id: by.id, lease: by.lease } : idOrName)
 
-/** The name or id, and the lease if it must be that one. */
+/** The name or id, and the number of the acquisition if it has to match. */
 export const calledBy = (called: Called): { idOrName: string; lease: number | undefined } =>
   typeof called === 'string' ? { idOrName: called, lease: undefined } : { idOrName: called.id, lease: called.lease }
 
@@ -330,7 +335,7 @@ export function known(principal: Principal | undefined): Principal {
   return principal
 }
 
-/** What a handler gets: parsed input and a signal, never the request itself. */
+/** The input of a handler: parsed values and a signal, never the request itself. */
 export interface Call<P, Q, B> {
   params: P
   query: Q
@@ -346,14 +351,14 @@ export interface Call<P, Q, B> {
   origin: string
   /** The caller's address, also through trusted proxies. */
   address: string
-  /** For public routes: tells the audit log who the caller turned out to be. */
+  /** For public routes: gives the audit log the caller, once it is known. */
   identified: (caller: Caller) => void
 }
 
-/** Who has made a request: known as soon as its credential has been checked, also when it is refused after that. */
+/** The caller of a request: known as soon as its credential has been checked, also when the request is refused after that. */
 export interface Caller {
   by: ByAccount | { kind: 'session' | 'link' | 'login'; id: string }
-  /** The project in effect. Undefined while it is not known. */
+  /** The project in effect. Undefined while it is unknown. */
   project?: string | undefined
 }
 

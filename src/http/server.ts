@@ -17,25 +17,25 @@ import type { Principal } from './route.ts'
 export interface ServerSettings {
   log: Log
   authenticate: MountContext['authenticate']
-  /** Origin for URLs in answers; by default what the caller's Host header says. */
+  /** Origin for URLs in answers; by default the one in the caller's Host header. */
   origin?: string
   /** Paths below these have a secret as their next segment, which is cut from logs. */
   secretsBelow?: readonly string[]
   /** Limits for connections without a credential; none for servers that only we can connect to. */
   anonymous?: AnonymousLimits
-  /** Refuses requests that would take room on a full disk. Nothing is refused without it. */
+  /** Refuses requests that would use space on a full disk. Without it, none is refused. */
   assertRoom?: MountContext['assertRoom']
-  /** Ends requests whose credential becomes invalid. Without it a request that has begun goes on. */
+  /** Ends requests whose credential becomes invalid. Without it, a request that has begun continues. */
   guard?: MountContext['guard']
-  /** How many requests each key may make. Without it there is no limit. */
+  /** The limit of requests per key; no limit when absent. */
   rateLimit?: MountContext['rateLimit']
-  /** After how long without progress an answer is given up, in milliseconds; 2 minutes unless a test says so. */
+  /** Time without progress after which an answer is given up, in milliseconds; 2 minutes unless a test sets another. */
   stalledMs?: number
   /** For a server that is reached over TLS: its private key and certificate, in PEM. */
   tls?: { key: string; certificate: string }
-  /** How long a TLS handshake may take, in milliseconds; 10 seconds unless a test says so. */
+  /** Limit on a TLS handshake, in milliseconds; 10 seconds unless a test sets another. */
   handshakeMs?: number
-  /** Where authenticated requests are written down. */
+  /** The log of authenticated requests. */
   audit?: AuditSettings
   /** Called after every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
@@ -45,16 +45,16 @@ export interface ServerSettings {
 const HEADERS_TIMEOUT_MS = 30_000
 const REQUEST_TIMEOUT_MS = 3_600_000
 /**
- * Longer than the idle timeout of common load balancers, so that the load balancer closes the connection and not we: otherwise it could send a
+ * Longer than the idle timeout of common load balancers, so that the load balancer closes the connection, and not this server: otherwise it could send a
  * request on a closed connection.
  */
 const KEEP_ALIVE_MS = 75_000
 
 /** A handshake takes a few milliseconds and one or two round trips. */
 const HANDSHAKE_MS = 10_000
-/** The kernel probes a connection that was silent for so long. */
+/** The kernel probes a connection after this time of silence. */
 const PROBE_AFTER_MS = 30_000
-/** An answer whose receiver takes nothing for so long is ended: it would be held in memory until the receiver leaves. */
+/** An answer is ended when its receiver reads nothing for this time: it would stay in memory until the receiver leaves. */
 const STALLED_MS = 120_000
 
 const NO_PROXIES = new BlockList()
@@ -63,11 +63,11 @@ const noSchemas = (): never => {
   throw new Error('routes have no schemas for Fastify')
 }
 
-/** Makes a server without routes: {@link MountContext} is what `mount` and `forward` need to add them. */
+/** Makes a server without routes: `mount` and `forward` add them, and need a {@link MountContext}. */
 export function makeServer(settings: ServerSettings): MountContext {
   const { log, tls } = settings
   const options: ServerOptions = {
-    // A caller that vanishes without a word (a closed laptop, a NAT that forgot it) would hold its session in use for ever.
+    // A caller that vanishes silently (a closed laptop, a NAT that forgot it) would keep its session in use for ever.
     keepAlive: true,
     keepAliveInitialDelay: PROBE_AFTER_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
@@ -86,7 +86,7 @@ export function makeServer(settings: ServerSettings): MountContext {
       ? { https: { ...options, key: tls.key, cert: tls.certificate, minVersion: 'TLSv1.3', handshakeTimeout: settings.handshakeMs ?? HANDSHAKE_MS } }
       : { http: options }),
     exposeHeadRoutes: true,
-    // Bodies are checked and written by mount.ts. Fastify's own compilers would be loaded all the same: 12 ms of an agent's start.
+    // mount.ts checks and writes bodies. Fastify's own compilers would be loaded all the same: 12 ms of an agent's start.
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     routerOptions: { maxParamLength: 2048, ignoreDuplicateSlashes: true, querystringParser: parseQuery },
     frameworkErrors: (error, request, reply) => {
@@ -102,7 +102,7 @@ export function makeServer(settings: ServerSettings): MountContext {
       else socket.destroy()
     },
   })
-  // A client that connects and does not complete its handshake would otherwise be answered, and wait for ever.
+  // By default Node answers a client that does not complete its handshake, and waits for it for ever.
   if (tls) app.server.prependListener('tlsClientError', (_error: Error, socket: Socket) => socket.destroy())
   // Routes read bodies themselves: as JSON within a limit, or as a stream that is forwarded.
   app.removeAllContentTypeParsers()
@@ -129,10 +129,10 @@ export function makeServer(settings: ServerSettings): MountContext {
     })
     void reply.header('x-request-id', request.id)
     if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) throw fault.field('host', 'is required in HTTP/1.1')
-    // A router would cut the path there. A request's target has no fragment (RFC 9112, 3.2).
+    // A router would cut the path at a `#`. A request's target has no fragment (RFC 9112, 3.2).
     if (path(request).includes('#')) throw fault.field('path', 'must not hold "#"; write it as %23')
   })
-  // It was reset before it was accepted, so nobody would know from where its requests came.
+  // The connection was reset before it was accepted, so the source of its requests is unknown.
   if (settings.audit) app.server.prependListener('connection', (socket: Socket) => socket.remoteAddress === undefined && socket.destroy())
   app.decorateRequest('caller')
   app.decorateRequest('entry')
@@ -162,8 +162,8 @@ export function makeServer(settings: ServerSettings): MountContext {
 const isAppCode = (principal: Principal | undefined): boolean => principal?.by.kind === 'key' && principal.by.deployment !== undefined
 
 /**
- * The methods of every mounted path that a request's target matches; empty when none does. Patterns are compared when a request has found no route, and not
- * put into the router as well: forty methods for each path took 60 ms of every start.
+ * The methods of every mounted path that a request's target matches; empty when none does. Patterns are compared only when a request has found no route. They
+ * are not in the router as well: forty methods for each path took 60 ms of every start.
  */
 function allowedMethods(paths: MountContext['paths'], target: string): string[] {
   const plain = decodedPath(target).replaceAll(/\/{2,}/g, '/')
@@ -171,7 +171,7 @@ function allowedMethods(paths: MountContext['paths'], target: string): string[] 
   return [...methods, ...(methods.has('GET') ? ['HEAD'] : [])]
 }
 
-/** As the router decodes a path: all but the characters that separate its parts. */
+/** Decodes a path like the router: all characters except those that separate its parts. */
 function decodedPath(target: string): string {
   // Also in the absolute form, with an origin before it.
   const own = target.replace(/^https?:\/\/[^/]*/i, '')

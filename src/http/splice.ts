@@ -12,10 +12,10 @@ export interface CloseReason {
   reason: Record<string, string | boolean>
 }
 
-/** Hears what a {@link FrameBoundary} finds. */
+/** Receives the findings of a {@link FrameBoundary}. */
 export interface FrameSink {
   begins(header: readonly number[]): void
-  /** A piece of a payload: of this chunk, from one place to the other. */
+  /** A piece of a payload: the range of this chunk. */
   payload(chunk: Uint8Array, from: number, to: number): void
   ends(): void
 }
@@ -28,7 +28,7 @@ export class FrameBoundary {
   #payloadLeft = 0
   #header: number[] = []
   #closed = false
-  /** Messages that have ended, or will with the present frame. Pings, pongs and closes are none. */
+  /** Messages that have ended, or will with the present frame. Pings, pongs and closes do not count. */
   messages = 0
 
   constructor(sink?: FrameSink) {
@@ -84,7 +84,7 @@ export function closeFrame({ code, reason }: CloseReason): Buffer {
   return frame
 }
 
-/** Sees what passes, before it does. */
+/** Receives each piece before it is passed on. */
 export interface Witness {
   /** A piece from the client. */
   sent(chunk: Uint8Array): void
@@ -92,7 +92,7 @@ export interface Witness {
   received(chunk: Uint8Array): void
 }
 
-/** How long a client has to take the close frame before its socket is destroyed. */
+/** Time for a client to receive the close frame before its socket is destroyed. */
 const CLOSE_LINGER_MS = 1_000
 
 /**
@@ -128,7 +128,7 @@ export async function splice(
   }
   client.on('data', backward)
   upstream.on('drain', () => client.resume())
-  // A broken socket closes. The other side has no use for the cause.
+  // A broken socket closes. The other side cannot use the cause.
   client.on('error', () => client.destroy())
   upstream.on('error', () => upstream.destroy())
   // A WebSocket that is closed in one direction is closed. An upstream that no longer answers would otherwise keep it open for ever.
@@ -136,14 +136,14 @@ export async function splice(
   client.on('close', onClientGone)
   upstream.on('end', onUpstreamGone)
   upstream.on('close', onUpstreamGone)
-  // They may have ended before anybody listened.
+  // The sockets may have ended before the listeners were added.
   if (client.destroyed || client.readableEnded) onClientGone()
   if (upstream.destroyed || upstream.readableEnded) onUpstreamGone()
   using _aborted = signal && addAbortListener(signal, () => onUpstreamGone())
 
   const first = await gone.promise
   upstream.off('data', forward)
-  // What the client sends from now on answers the end: its close frame, above all.
+  // The client's data from now on answers the end: mainly its close frame.
   client.off('data', backward)
   upstream.destroy()
   if (!client.destroyed) {

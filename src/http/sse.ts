@@ -1,5 +1,4 @@
-// Server-sent events: JSON objects, one per frame. A comment is sent now and then, so that proxies and readers do not take a quiet stream for a
-// dead one.
+// Server-sent events: JSON objects, one per frame. A comment is sent at intervals, so that proxies and readers do not take a quiet stream for a dead one.
 import { Readable } from 'node:stream'
 import type { Log } from '../base/log.ts'
 import { resultWithin } from '../base/wait.ts'
@@ -14,8 +13,8 @@ export const SSE_TYPE = 'text/event-stream'
 export const EVENT_ID = Symbol('event id')
 
 /**
- * The name of the property that holds an event's JSON, if it has been made before. It is sent in place of the event; empty: the frame has only its id, which
- * moves a reader that reconnects past events that it does not want.
+ * The name of the property with an event's JSON, if it was encoded before. It is sent in place of the event. When it is empty, the frame has only its id, which
+ * moves a reader that reconnects past unwanted events.
  */
 export const EVENT_JSON = Symbol('event json')
 
@@ -29,8 +28,8 @@ export const EVENT_NAME = Symbol('event name')
 const HEARTBEAT_MS = 15_000
 
 /**
- * The frames of `events`, until they end or `signal` aborts. An error on the way, or the reason of the abort, becomes a last frame, `{event: "error"}`,
- * because the status has been sent by then. Events are pulled as fast as they are read, so a slow reader delays only itself.
+ * The frames of `events`, until they end or `signal` aborts. An error on the way, or the reason of the abort, becomes a last frame, `{event: "error"}`, because
+ * the status has been sent by then. Events are read as fast as the reader takes them, so a slow reader delays only itself.
  */
 export function eventStream(events: AsyncIterable<object>, signal: AbortSignal, log: Log): Readable {
   return Readable.from(frames(events, signal, log), { objectMode: false, highWaterMark: 64 * 1024 })
@@ -68,7 +67,7 @@ async function* frames(events: AsyncIterable<object>, signal: AbortSignal, log: 
     if (fault.code === 'internal_error') log.error({ err: error }, 'an event stream failed')
     yield `data: ${JSON.stringify({ event: 'error', error: fault.body(), timestamp: new Date().toISOString() })}\n\n`
   } finally {
-    // Not awaited: a source that waits for its next event ends by its signal.
+    // Not awaited: the signal ends a source that waits for its next event.
     void Promise.resolve(iterator.return?.()).catch(() => {})
   }
 }

@@ -1,18 +1,18 @@
-// Where an agent answers, as rows keep it: any service that has the secret key can reach it. The credential of an agent that is reached by TCP is sealed.
+// The address of an agent, as rows store it: any service that has the secret key can reach it. The credential of an agent that is reached by TCP is sealed.
 import type { Sealer } from '../base/sealed.ts'
 import type { Endpoint } from './endpoint.ts'
 
-/** What the column `endpoint` holds: an endpoint without its credential, and `sealed`, the credential in base64 as the sealer gives it. */
+/** The content of the column `endpoint`: an endpoint without its credential, and `sealed`, the sealed credential in base64. */
 export type StoredEndpoint = Endpoint & { sealed?: string }
 
 export interface Endpoints {
-  /** The endpoint of a session's agent, for its row. What an older agent lacks is not stored: it depends on the service that asks. */
+  /** The endpoint of a session's agent, for its row. The missing features of an older agent are not stored: they depend on the calling service. */
   store(endpoint: Endpoint, browserId: string): StoredEndpoint
   /** @throws when it was sealed for another session or with another key */
   open(stored: StoredEndpoint, browserId: string): Endpoint
 }
 
-/** `sealer` is of the purpose `endpoints`. */
+/** `sealer` has the purpose `endpoints`. */
 export function storedEndpoints(sealer: Sealer): Endpoints {
   return {
     store({ older: _, ...endpoint }, browserId) {

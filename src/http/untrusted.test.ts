@@ -1,4 +1,4 @@
-// What of an answer from a sandbox is passed on: heads alone, without a service around them. Whole exchanges are in test/hostile-agent.test.ts.
+// The parts of a sandbox's answer that are passed on: heads alone, without a service. test/hostile-agent.test.ts tests whole exchanges.
 import type { IncomingMessage } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import { bytes, json, none, route, type Route } from './route.ts'

@@ -30,7 +30,7 @@ export const OF_THE_ORIGIN =
 /** Limit on a JSON answer, in bytes. The longest regular answer of a tool is a list of 100,000 files, 17 MB. */
 const MAX_JSON_BYTES = 128 * 1024 * 1024
 
-/** The head of an answer as a caller may see it, and how many bytes its body may have. */
+/** The head of an answer as a caller may see it, and the limit on its body. */
 export interface PassedHead {
   status: number
   headers: OutgoingHttpHeaders
@@ -38,14 +38,14 @@ export interface PassedHead {
 }
 
 /**
- * The part of `response` that `route` allows to pass on. Every answer forbids browsers to run it as a page of this origin. `toBrowser` says that
- * the caller is a web browser that would store cookies.
+ * The parts of `response` that `route` allows. Every answer forbids browsers to run it as a page of this origin. `toBrowser` says that the caller is a web
+ * browser that would store cookies.
  * @throws 502 when the route does not have the status or the type
  */
 export function passedHead(route: Route, response: IncomingMessage, toBrowser: boolean): PassedHead {
   const status = response.statusCode ?? 0
   const inert = { 'x-content-type-options': 'nosniff' }
-  // Some sites send a status above 599 to clients that they take for robots, so a relayed answer may have one.
+  // Some sites send a status above 599 to suspected robots, so a relayed answer may have one.
   if (status < 200 || status > (route.relays ? 999 : 599)) throw badAnswer(`status ${status}`)
   if (route.relays) {
     const headers = crossing(response.headers, ...(toBrowser ? ['set-cookie'] : []))
@@ -90,7 +90,7 @@ const badAnswer = (what: string): Fault => fault.badGateway(`the browser's agent
 
 const printable = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, '?')
 
-/** Destroys `response` when its body exceeds `maxBytes`. Call it once something reads the body. */
+/** Destroys `response` when its body exceeds `maxBytes`. Call it once the body has a reader. */
 export function bound(response: IncomingMessage, maxBytes: number): void {
   if (maxBytes === Infinity) return
   let length = 0

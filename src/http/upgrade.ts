@@ -1,4 +1,4 @@
-// WebSocket endpoints: which path opens what, and how a request is refused before the handshake.
+// WebSocket endpoints: their paths and handlers, and the refusal of a request before the handshake.
 import type { IncomingMessage, OutgoingHttpHeaders, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { newId } from '../base/ids.ts'
@@ -9,16 +9,16 @@ import { badText, parseQuery, splitUrl } from './body.ts'
 import type { Upgraded } from './endpoint.ts'
 import { asFault, fault } from './fault.ts'
 
-/** What an upgrade handler gets. The handler owns the socket from then on. */
+/** The input of an upgrade handler. The handler owns the socket from then on. */
 export interface UpgradeCall {
   params: Record<string, string>
   query: Record<string, unknown>
   request: IncomingMessage
   socket: Duplex
   head: Buffer
-  /** Call it when the client has shown its token. `caller` is for the audit log; undefined for a session that has ended. */
+  /** Call it when the client has sent its token. `caller` is for the audit log; undefined for a session that has ended. */
   known: (caller: Caller | undefined) => void
-  /** Call it when nothing but the answer is left of the handshake: it is written into the audit log. */
+  /** Call it when only the answer of the handshake is left: it is recorded in the audit log. */
   accepted: () => Promise<void>
   /** Aborts when the client leaves. */
   signal: AbortSignal
@@ -27,7 +27,7 @@ export interface UpgradeCall {
 export type UpgradeHandler = (call: UpgradeCall) => Promise<void>
 
 interface UpgradeSettings {
-  /** Called when a client has shown its token (base/anonymous.ts). */
+  /** Called when a client has sent its token (base/anonymous.ts). */
   known?: (socket: object) => void
   /** Called before every handler. @throws when the client may not connect at all */
   admit?: (request: IncomingMessage) => void
@@ -36,7 +36,7 @@ interface UpgradeSettings {
 
 const SWITCHING = 101
 
-/** Adds WebSocket endpoints to a server. Paths have placeholders in braces, as routes have. Returns how many are open. */
+/** Adds WebSocket endpoints to a server. Paths have placeholders in braces, like routes. `open` returns the number of open ones. */
 export function mountUpgrades(
   server: Server,
   log: Log,
@@ -61,7 +61,7 @@ export function mountUpgrades(
     const began = performance.now()
     let caller: Caller | undefined
     let route = ''
-    /** Undefined without an audit log, and for clients that have shown no token. */
+    /** Undefined without an audit log, and for clients that have sent no token. */
     const entry = (status: number) => caller && audit && entryOf(request, caller, { route, status, durationMs: performance.now() - began }, audit)
     const answer = async () => {
       admit(request)
@@ -121,7 +121,7 @@ function refuse(log: Log, socket: Duplex, error: unknown): void {
   socket.end(head(known.status, headers) + body)
 }
 
-/** Completes a client's handshake with what the upstream server answered to it. */
+/** Completes a client's handshake with the upstream server's answer to it. */
 export function completeHandshake(socket: Duplex, { headers }: Pick<Upgraded, 'headers'>): void {
   const named = ['sec-websocket-accept', 'sec-websocket-protocol', 'sec-websocket-extensions']
   const known = Object.fromEntries(named.filter((name) => headers[name] !== undefined).map((name) => [name, headers[name]!]))

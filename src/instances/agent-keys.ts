@@ -1,13 +1,14 @@
-// The keys of one instance whose agent is reached by TCP: a certificate that the control plane pins, and the credential by which the agent knows it.
+// The keys of one instance whose agent is reached by TCP: a certificate that the control plane pins, and the credential by which the agent recognizes the
+// control plane.
 import { randomBytes } from 'node:crypto'
 import type { ServerKeys } from '../base/access.ts'
 
-/** 256 bits: never guessed, and never typed by anybody. */
+/** 256 bits: nobody can guess it, and nobody types it. */
 const CREDENTIAL_BYTES = 32
-/** It is pinned and dies with its instance, so it has no dates: clocks of two machines may differ. The last date is RFC 5280's for "never". */
+/** The certificate is pinned and used for one instance only, so it has no dates: clocks of two machines may differ. The last date is RFC 5280's for "never". */
 const ALWAYS = { notBeforeDate: new Date(0), notAfterDate: new Date('9999-12-31T23:59:59Z') }
 
-/** What the agent gets, and what the control plane needs to reach it. */
+/** The agent's part, and the control plane's part to reach it. */
 export interface MadeKeys {
   server: ServerKeys
   pinned: { certificate: string; credential: string }

@@ -12,7 +12,7 @@ import { openStream } from '../http/client.ts'
 import type { Endpoint } from '../http/endpoint.ts'
 import { adoptAll, USUAL_MAX_SCREEN, type Driver, type Instance, type InstanceSpec } from './driver.ts'
 
-/** A running agent answers at once. This only bounds a machine that is overloaded. */
+/** A running agent answers at once. This only limits the wait on an overloaded machine. */
 const ANSWER_MS = 30_000
 /** Time between the end of an instance and the moment when its driver notices. */
 const EXIT_MS = 10_000
@@ -43,8 +43,8 @@ export async function refusal(endpoint: Endpoint): Promise<string | undefined> {
 }
 
 /**
- * Runs the suite. `makeDriver` is called once for the driver under test, and once more for a second control plane over the same data directory.
- * `leftOf` is the driver's own check that nothing is left of an instance on its host; it names what is.
+ * Runs the suite. `makeDriver` is called once for the driver under test, and once more for a second control plane over the same data directory. `leftOf` is the
+ * driver's own check that nothing is left of an instance on its host; it returns the names of remains.
  */
 export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driver, leftOf: (paths: DataPaths, id: string) => string[]): void {
   describe(`the ${name} driver`, () => {
@@ -104,7 +104,7 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       await within('the end of the instance', EXIT_MS, Promise.all([other.exited, third.exited]))
       expect(received).toBe(false)
       expect(leftOf(paths, instance.id)).toEqual([])
-      // Who has let one go can watch it again, and end it.
+      // A caller that has let an instance go can watch it again, and end it.
       const again = await driver.start(specOf(), signal)
       again.unwatch()
       await using found = (await adoptAll(driver))[0]!
@@ -139,7 +139,7 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       const caller = new AbortController()
       const starting = driver.start(specOf(), caller.signal)
       setImmediate(() => caller.abort(new Error('the caller left')))
-      // The start may have finished before the abort. Then there is an instance to end.
+      // The start may have finished before the abort. Then the instance has to be ended.
       const outcome = await starting.catch((error: Error) => error)
       if (outcome instanceof Error) expect(outcome.message).toBe('the caller left')
       else await outcome[Symbol.asyncDispose]()

@@ -1,4 +1,4 @@
-// How much an agent may send on its lifeline. An agent that sends more was taken over, and is ended.
+// How much an agent may send on its lifeline. An agent that sends more is compromised, and is ended.
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
@@ -89,7 +89,7 @@ test('an agent says its version and what it can do; what it does not name, it la
   const say = (about: object) => hear(`${JSON.stringify({ event: 'ready', ...about })}\n`, 1).then(({ ready }) => ready)
   expect(await say({ version: '0.0.9', capabilities: [...rest, 'somethingNewer'] })).toEqual({ version: '0.0.9', lacks: [missing] })
   expect(await say({ version: '9', capabilities: CAPABILITIES })).toEqual({ version: '9', lacks: [] })
-  // The first versions said nothing.
+  // The first versions sent no version.
   expect(await say({})).toEqual({ version: undefined, lacks: lacking() })
 })
 

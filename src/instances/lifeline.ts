@@ -1,4 +1,4 @@
-// The open connection that shows a driver that an agent lives, no matter which service started the agent.
+// The open connection that shows a driver that an agent runs, whichever service has started the agent.
 import { lacking } from '../agent/capabilities.ts'
 import { session, type AgentEvent } from '../agent/session/contract.ts'
 import type { Log } from '../base/log.ts'
@@ -17,9 +17,9 @@ const WINDOW_MS = 60_000
 const MAX_DETAIL = 500
 
 export interface AgentVersion {
-  /** Undefined for the first versions, which did not say it. */
+  /** Undefined for the first versions, which did not send it. */
   version: string | undefined
-  /** What it cannot do, of all that this version of the service may ask of it (agent/capabilities.ts). */
+  /** The missing capabilities of the agent, of those that this version of the service may use (agent/capabilities.ts). */
   lacks: string[]
 }
 

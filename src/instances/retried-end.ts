@@ -1,4 +1,4 @@
-// An end that is tried until it works: by its callers, and by itself after it has failed.
+// An end that is retried until it succeeds: by its callers, and by itself after a failure.
 import type { Log } from '../base/log.ts'
 import { sleep } from '../base/wait.ts'
 
@@ -10,7 +10,7 @@ export class RetriedEnd {
   readonly #end: () => Promise<void>
   readonly #log: Log
   readonly #signal: AbortSignal
-  /** Set by the first attempt; cleared when that has failed. */
+  /** Set by the first attempt; cleared when the attempt has failed. */
   #ended: Promise<void> | undefined
   #retryMs = RETRY_FIRST_MS
   #isRetrying = false
@@ -27,7 +27,7 @@ export class RetriedEnd {
     return this.#ended !== undefined
   }
 
-  /** @throws when it does not work now; it is then retried until it succeeds, without a further call */
+  /** @throws when the attempt fails; it is then retried until it succeeds, without a further call */
   run(): Promise<void> {
     return (this.#ended ??= this.#end().catch((error: unknown) => {
       this.#ended = undefined

@@ -7,13 +7,13 @@ import type { Events } from './events.ts'
 import { Lines } from './output-lines.ts'
 import { MAX_REPORT, parseReport, type Report } from './report.ts'
 
-/** How long background processes may still print after the app's process has ended. */
+/** Time for background processes to print after the app's process has ended. */
 const LINGER_MS = 300
 /** After that they are killed. Waiting for a process that cannot be killed ends after this time, unless the pipe is only paused by us. */
 const GIVE_UP_MS = 2_000
 const LOOK_MS = 20
 
-/** Hooks for each line: what is logged of it, if anything, and who else gets it. */
+/** Hooks for each line: the part that is logged, if any, and other receivers. */
 export interface OnItsWay {
   change?: (line: string) => string | undefined
   see?: (line: string) => void
@@ -51,7 +51,7 @@ export function readReports(pipe: Readable, hear: (report: Report) => void): Pro
   return promise
 }
 
-/** Resolves when `output`, the reading end `fd` of a pipe, has ended: after its process has ended, all other processes that hold the writing end are killed. */
+/** Resolves when `output`, the reading end `fd` of a pipe, has ended. After its process has ended, all other processes that hold the writing end are killed. */
 export async function drained(output: Readable, fd: number, ended: Promise<void>): Promise<void> {
   if (await endsWithin(ended, LINGER_MS)) return
   for (let waited = 0; waited < GIVE_UP_MS;) {

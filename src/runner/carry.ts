@@ -1,4 +1,4 @@
-// Unpacking code that comes: the runner of sandboxes that do nothing else.
+// Unpacks incoming code: the runner of sandboxes that do nothing else.
 import type { Readable } from 'node:stream'
 import { CannotPack, unpackFolder } from './pack.ts'
 import type { RunnerPaths } from './limits.ts'

@@ -56,7 +56,7 @@ exec 4>&- 6>&- 9<&-`
 
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/'))
 
-/** Lets the app's process start. For a runner with keys, after it has taken them; without keys the app has not waited. */
+/** Lets the app's process start. For a runner with keys, call it after it has read them; without keys the app does not wait. */
 export function letAppStart(): void {
   try {
     writeSync(RUN_FDS.task, '\n')

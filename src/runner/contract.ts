@@ -6,7 +6,7 @@ import { CALLS, MAX_BODY_BYTES, MAX_NAME, MAX_NAMES, MAX_OUTPUT_BYTES, MAX_REASO
 
 export { MAX_LOG_LINE, MAX_OUTPUT_BYTES, MAX_UNREAD_BYTES, RUNNER_PATHS } from './limits.ts'
 
-/** Where the code comes from. */
+/** The source of the code. */
 export const Source = z.discriminatedUnion('type', [
   z.object({ type: z.literal('archive'), entrypoint: z.string() }),
   z.object({
@@ -25,7 +25,7 @@ export type Source = z.infer<typeof Source>
 /** A runner's settings. */
 export const RunnerSpec = z.object({
   id: z.string(),
-  /** A build makes code and packs it; `unpack` takes packed code; a run runs it. */
+  /** A build makes code and packs it; `unpack` receives packed code; a run executes it. */
   kind: z.enum(['build', 'unpack', 'run']),
   /** For builds. */
   source: Source.optional(),
@@ -36,9 +36,9 @@ export const RunnerSpec = z.object({
   logLevel: z.string(),
   /** The TCP port at which it listens, on all addresses and with keys; absent: it listens on the socket that is its standard input. */
   port: z.number().optional(),
-  /** Of a run: its code comes by `unpackCode`, and the app starts after that. */
+  /** Of a run: its code arrives by `unpackCode`, and the app starts after that. */
   awaitsCode: z.boolean().optional(),
-  /** The runner ends itself when no service has watched it for its run's time plus this long. The driver adds it; without it the runner never does. */
+  /** The runner ends itself when no service has watched it for its run's time plus this long. The driver adds it; without it the runner never ends itself. */
   graceSeconds: z.number().optional(),
 })
 export type RunnerSpec = z.infer<typeof RunnerSpec>
@@ -48,7 +48,7 @@ const Name = z.string().min(1).max(MAX_NAME)
 export const AppsFound = z.array(z.object({ name: Name, actions: z.array(z.object({ name: Name })).max(MAX_NAMES) })).max(MAX_NAMES)
 export type AppsFound = z.infer<typeof AppsFound>
 
-/** A reason that was cut ends with an ellipsis. */
+/** A shortened reason ends with an ellipsis. */
 const Reason = z.string().max(MAX_REASON + 1)
 export const Ready = z.discriminatedUnion('ok', [z.object({ ok: z.literal(true) }), z.object({ ok: z.literal(false), reason: Reason })])
 export type Ready = z.infer<typeof Ready>
@@ -67,7 +67,7 @@ export type Run = z.infer<typeof Run>
 const seq = z.int().min(1)
 const at = z.string().max(64)
 
-/** `seq` counts from 1 without gaps; `at` is RFC 3339. Readers cut lines and reasons that are too long. `loaded` is the last event of a build, `failed` of a build or run, `result` of a run. */
+/** `seq` counts from 1 without gaps; `at` is RFC 3339. Readers cut long lines and reasons. The last event is `loaded` of a build, `result` of a run, or `failed` of either. */
 export const RunnerEvent = z.discriminatedUnion('type', [
   z.object({ seq, at, type: z.literal('log'), line: z.string() }),
   z.object({ seq, at, type: z.literal('loaded'), apps: AppsFound }),
@@ -79,14 +79,14 @@ export const RunnerEvent = z.discriminatedUnion('type', [
     ok: z.boolean(),
     /** JSON text; null for no value. For a failed run: `{"error": message}`. */
     output: z.string().max(MAX_OUTPUT_BYTES).nullable(),
-    /** Why it failed; null for a success. */
+    /** The reason of a failure; null for a success. */
     reason: z.string().nullable(),
   }),
 ])
 export type RunnerEvent = z.infer<typeof RunnerEvent>
 
 const group = 'Runner'
-/** The calls of a runner, besides the driver's lifeline, which is the same as an agent's (`watchSession`). */
+/** The calls of a runner, in addition to the driver's lifeline, which is the same as an agent's (`watchSession`). */
 export const runner = {
   sendArchive: route({
     ...CALLS.sendArchive,

@@ -6,7 +6,7 @@ const KILLED = 137
 const ABORTED = 134
 const SIGNALS: Record<number, string> = { 131: 'SIGQUIT', 132: 'SIGILL', 133: 'SIGTRAP', 135: 'SIGBUS', 136: 'SIGFPE', 139: 'SIGSEGV', 143: 'SIGTERM' }
 
-/** Why there is no result, when the process of `what` has ended with `code` before `before`. */
+/** The reason for a missing result, when the process of `what` has ended with `code` before `before`. */
 export function whyEnded(what: string, code: number, before: string, memoryMb: number): string {
   if (code === KILLED) return `${what} was killed; most likely it used more memory than its limit of ${memoryMb} MiB`
   if (code === ABORTED) return `${what} aborted (SIGABRT); most likely it ran out of memory, of which it may use ${memoryMb} MiB; the logs say more`

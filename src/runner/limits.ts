@@ -1,6 +1,6 @@
 // Calls, paths and limits of a runner. In a file without zod, because loading zod would delay the start of a run.
 
-/** The calls of a runner; contract.ts says what each takes and answers. `status` is that of an answer without a body, unless it is 204. */
+/** The calls of a runner; contract.ts describes their inputs and answers. `status` is that of an answer without a body, unless it is 204. */
 export const CALLS = {
   watch: { method: 'GET', path: '/session/watch' },
   sendArchive: { method: 'PUT', path: '/archive' },
@@ -31,7 +31,7 @@ export const RUNNER_PATHS: RunnerPaths = { spec: '/run/cob/runner.json', app: '/
 export const MAX_LOG_LINE = 64 * 1024
 /** The largest output of an action, in bytes of JSON text, the same as the largest payload; a larger one fails the run. */
 export const MAX_OUTPUT_BYTES = 4_718_592
-/** The longest body of a request besides the archive, in bytes: a payload is JSON inside a JSON string, where a byte may take six. */
+/** The longest body of a request other than the archive, in bytes: a payload is JSON inside a JSON string, where a byte may take six. */
 export const MAX_BODY_BYTES = 6 * MAX_OUTPUT_BYTES + 64 * 1024
 /** Unacknowledged events, in bytes. Above this, the app's output is not read, so an app that keeps printing blocks. */
 export const MAX_UNREAD_BYTES = 8 * 1024 * 1024

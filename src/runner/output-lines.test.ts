@@ -1,6 +1,5 @@
 // Output as lines: line ends, longest lines, invalid text.
 import { describe, expect, test } from 'vitest'
-import { Events } from './events.ts'
 import { Lines } from './output-lines.ts'
 
 function linesOf(chunks: (string | Buffer)[], max?: number): string[] {
@@ -39,56 +38,5 @@ describe('lines of output', () => {
   test('keep a character that is split between chunks', () => {
     const euro = Buffer.from('€')
     expect(linesOf([euro.subarray(0, 1), euro.subarray(1), '\n'])).toEqual(['€'])
-  })
-})
-
-describe('the events of a runner', () => {
-  const read = async (events: Events, after: number) => {
-    const found: { seq: number; type: string }[] = []
-    for await (const text of events.follow(after, new AbortController().signal))
-      for (const line of text.trimEnd().split('\n')) found.push(JSON.parse(line) as { seq: number; type: string })
-    return found
-  }
-
-  test('are numbered without gaps, kept until they are acknowledged, and can be read from any number', async () => {
-    const events = new Events()
-    for (let i = 0; i < 200; i++) events.log(`line ${i}`)
-    events.acknowledge(50)
-    events.end({ type: 'failed', reason: 'x' })
-    expect((await read(events, 50)).map(({ seq }) => seq)).toEqual(Array.from({ length: 151 }, (_, at) => at + 51))
-    expect((await read(events, 199)).map(({ type }) => type)).toEqual(['log', 'failed'])
-    expect(await read(events, 201)).toEqual([])
-  })
-
-  test('end with the last one', async () => {
-    const events = new Events()
-    events.end({ type: 'loaded', apps: [] })
-    events.log('late')
-    expect(await read(events, 0)).toHaveLength(1)
-  })
-
-  test('pause their source if nobody reads them, and resume it afterwards', () => {
-    const events = new Events(1000)
-    const source = { paused: false, pause: () => (source.paused = true), resume: () => (source.paused = false) }
-    const forget = events.throttle(source)
-    events.log('x'.repeat(500))
-    expect(source.paused).toBe(false)
-    events.log('x'.repeat(500))
-    expect(source.paused).toBe(true)
-    events.acknowledge(1)
-    expect(source.paused).toBe(false)
-    forget()
-    events.log('x'.repeat(2000))
-    expect(source.paused).toBe(false)
-  })
-
-  test('reach a waiting reader immediately', async () => {
-    const events = new Events()
-    const reading = read(events, 0)
-    await new Promise(setImmediate)
-    events.log('a')
-    await new Promise(setImmediate)
-    events.end({ type: 'loaded', apps: [] })
-    expect((await reading).map(({ seq }) => seq)).toEqual([1, 2])
   })
 })

@@ -1,4 +1,4 @@
-// Code that travels: packed by the runner that built it, unpacked by another one into the same tree. A hostile tree or a hostile package harms nothing.
+// Code that is moved: packed by the runner that built it, and unpacked by another one into the same tree. A hostile tree or package causes no harm.
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -14,7 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { packFolder } from './pack.ts'
@@ -44,16 +44,17 @@ async function unpack(packed: Buffer, into = folder()): Promise<string> {
   await runner.unpack(packed)
   return into
 }
-/** Every path below `dir`, with its kind, mode, time and content. */
+/** Every path below `dir`, with its kind, mode, time and content. With types, because reading names alone follows links out of the tree. */
 const listing = (dir: string): string[] =>
-  readdirSync(dir, { recursive: true, encoding: 'utf8' })
-    .map((name) => {
-      const [path, found] = [join(dir, name), lstatSync(join(dir, name))]
+  readdirSync(dir, { recursive: true, withFileTypes: true })
+    .map((entry) => {
+      const path = join(entry.parentPath, entry.name)
+      const [name, found] = [relative(dir, path), lstatSync(path)]
       const content = found.isSymbolicLink() ? readlinkSync(path) : found.isFile() && found.size < 1e6 ? readFileSync(path, 'latin1') : ''
       return [name, found.mode.toString(8), found.isDirectory() ? '' : Math.floor(found.mtimeMs / 1000), found.isFile() ? found.size : '', content].join(' ')
     })
     .toSorted()
-/** A package as somebody makes it who wants to harm. */
+/** A package as an attacker makes it. */
 const tarOf = (dir: string, ...args: string[]): Buffer =>
   zstdCompressSync(execFileSync('tar', ['--create', '--file=-', '--directory', dir, ...args], { stdio: ['ignore', 'pipe', 'ignore'], maxBuffer: 1e9 }))
 
@@ -71,7 +72,7 @@ test('what a build has packed is the same tree again elsewhere, and it runs ther
     await runner.archive(makeZip(Object.entries(files).map(([name, content]) => ({ name, content }))))
     const events = await runner.events()
     const copy = await unpack(await runner.packed())
-    // A service that was killed asks again.
+    // A killed service requests the code again.
     expect((await runner.packed()).length).toBeGreaterThan(0)
     expect(listing(copy)).toEqual(listing(into))
     return { app: copy, last: events.at(-1)! }

@@ -33,7 +33,7 @@ else:
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 `
 
-/** Prints the requirements of [project], and which of them the lockfile lacks. */
+/** Prints the requirements of [project], and those of them that the lockfile lacks. */
 const READ_PROJECT = `
 import json, os, re, sys, tomllib
 def name(wanted): return re.sub(r"[-_.]+", "-", re.match(r"[A-Za-z0-9._-]*", wanted.strip()).group()).lower()

@@ -6,9 +6,9 @@ export type Report =
   | { type: 'loaded'; apps: AppsFound; registries?: { path: string; cjs: boolean }[] }
   | { type: 'failed'; reason: string }
   | { type: 'result'; ok: boolean; output: string | null; reason: string | null }
-  /** After the result: the code has ended, its exit handlers too. What is left is the end of the process. */
+  /** Sent after the result: the code has ended, including its exit handlers. Only the end of the process is left. */
   | { type: 'done' }
-  /** From the shell that started the loader, after the loader has ended. */
+  /** Sent by the shell that started the loader, after the loader has ended. */
   | { type: 'exit'; code: number }
 
 /** The largest output as a JSON string, where a byte may take six, plus the other fields. */

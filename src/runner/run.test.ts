@@ -217,7 +217,7 @@ test('the code of an app starts after its runner has taken its keys; without key
   const imported = (name: string) => join(lab.dir, name)
   const noting = (name: string) => ({ ON_IMPORT: `process.getBuiltinModule('node:fs').writeFileSync(${JSON.stringify(imported(name))}, '')` })
   await using waiting = await lab.start({ kind: 'run', env: noting('with-keys') }, app, keys.promise)
-  // Started later, it is the clock by which the other one would have imported its app.
+  // This later run is the clock: within its time the other one would have imported its app.
   await using other = await lab.start({ kind: 'run', env: noting('without-keys') }, app)
   expect(await other.ready()).toEqual({ ok: true })
   expect([existsSync(imported('without-keys')), existsSync(imported('with-keys'))]).toEqual([true, false])
@@ -238,7 +238,7 @@ test('connections of strangers to a runner are limited, and its run is served me
       .resume(),
   )
   try {
-    // Without a limit, strangers are let go only after the ten seconds that a handshake may take.
+    // Without a limit, anonymous connections are closed only after ten seconds, the limit on a handshake.
     await until('the oldest to be closed', 5_000, () => strangers.filter((stranger) => !stranger.closed).length <= STRANGERS.perAddress)
     await runner.run({ invocation: 'inv_1', app: 'app', action: 'nothing', payload: null })
     expect(ended(await runner.events()).last).toMatchObject({ type: 'result', ok: true })

@@ -30,7 +30,7 @@ export function hostRun(spec: RunnerSpec, paths: RunnerPaths, events: Events): W
     void close(news)
   }
   const close = async (news: Exclude<News, { type: 'log' }>) => {
-    // The end of a process takes milliseconds more, in which it can print nothing: nobody has its output open.
+    // The end of a process takes some more milliseconds, in which it can print nothing: no process has its output open.
     const over = Promise.all([done.promise, printed])
     if (!(await endsWithin(Promise.race([exited.promise, over]), EXIT_MS))) killHolders(RUN_FDS.output)
     await drained(output, RUN_FDS.output, printed)
@@ -64,7 +64,7 @@ export function hostRun(spec: RunnerSpec, paths: RunnerPaths, events: Events): W
     async unpack(body) {
       if (hasCode || isUnpacking) throw new Refused('conflict', 'this runner has its code')
       isUnpacking = true
-      // Most runs find their code when they start, and have no time to load this.
+      // Loaded on demand: most runs have their code when they start, and this import would delay them.
       await (await import('./carry.ts')).unpackInto(paths.app, body)
       hasCode = true
       letAppStart()
@@ -74,7 +74,8 @@ export function hostRun(spec: RunnerSpec, paths: RunnerPaths, events: Events): W
       if (hasRun) throw new Refused('conflict', 'this runner has already had its run')
       hasRun = true
       if (phase === 'loaded') phase = 'running'
-      // An app that has ended does not read its task; its end is reported as an event. Not through fs, whose threads would have to start first.
+      // An app that has ended does not read its task; its end is reported as an event. The task is not written through fs, whose threads would have to start
+      // first.
       new Socket({ fd: RUN_FDS.task, readable: false, writable: true }).on('error', () => {}).end(JSON.stringify(run))
     },
   }

@@ -9,6 +9,7 @@ import type { Writable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { makeZip, type ZipEntry } from '../../test/support/zips.ts'
 import { PACKAGE_DIR } from '../base/paths.ts'
+import { endProcessGroup } from '../base/processes.ts'
 import { until, within } from '../base/wait.ts'
 import { call, CallFailed, openLines, openStream } from '../http/client.ts'
 import type { Endpoint } from '../http/endpoint.ts'
@@ -21,9 +22,9 @@ const EVENTS_MS = 60_000
 /** The folder of a test file; disposing fails when files or processes remain. */
 export interface Lab extends AsyncDisposable {
   dir: string
-  /** With `keysAfter` the runner is reached over TLS, and gets its keys when that resolves. */
+  /** With `keysAfter` the runner is reached over TLS, and gets its keys when that promise resolves. */
   start(spec: Partial<RunnerSpec> & { kind: RunnerSpec['kind'] }, app: string, keysAfter?: Promise<void>): Promise<TestRunner>
-  /** Builds an app of these files; returns its folder, its output and the last event. */
+  /** Builds an app from these files; returns its folder, its output and the last event. */
   build(files: Record<string, string> | ZipEntry[] | Buffer, entrypoint: string, env?: Record<string, string>): Promise<Built>
   /** Builds the code of `source`. */
   fetch(source: Source, env?: Record<string, string>): Promise<Built>
@@ -43,14 +44,14 @@ export interface TestRunner extends AsyncDisposable {
   endpoint: Endpoint
   /** Gives it a run with a timeout of a minute. */
   run(run: Omit<Run, 'timeoutSeconds'>): Promise<void>
-  /** Resolves with the status that it answers. */
+  /** Resolves with the status of its answer. */
   archive(zip: Buffer): Promise<number>
   ready(): Promise<Ready>
   /** The packed code. @throws CallFailed */
   packed(): Promise<Buffer>
   /** @throws CallFailed */
   unpack(packed: Buffer): Promise<void>
-  /** All events to the last, acknowledged as they come unless told otherwise. */
+  /** All events up to the last, acknowledged as they arrive unless disabled. */
   events(options?: { after?: number; acknowledge?: boolean; until?: number }): Promise<RunnerEvent[]>
 }
 
@@ -169,10 +170,7 @@ async function startRunner(
     },
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the test is over'))
-      try {
-        process.kill(-child.pid!, 'SIGKILL')
-      } catch {}
-      await exited
+      await endProcessGroup('a runner', child, exited)
     },
   }
 }

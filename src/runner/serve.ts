@@ -1,28 +1,29 @@
-// The runner's side of its contract: a small router over the table of its calls, on the listening socket that is standard input, over TLS when that is a
-// TCP socket. `mount` answers the same table elsewhere: loading it takes far longer than the start of a run may take.
+// The runner's side of its contract: a small router over the table of its calls, on the listening socket that is standard input, over TLS when that is a TCP
+// socket. `mount` is not used here: loading it takes far longer than the start of a run may take.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { takeCredential, type ServerKeys } from '../base/access.ts'
 import type { Watchdog } from '../base/watchdog.ts'
+import { sleep } from '../base/wait.ts'
 import type { Ready, Run } from './contract.ts'
 import type { Events } from './events.ts'
 import { CALLS, MAX_BODY_BYTES, type CallName } from './limits.ts'
 
-// An import would also load the modules of all its exports, a whole HTTP client among them: 70 ms of a start.
+// An import would also load the modules of all its exports, including a whole HTTP client: 70 ms of a start.
 const { createServer } = process.getBuiltinModule('node:http')
 
 const HEARTBEAT_MS = 5_000
 /** For a client over TLS; a handshake takes a few milliseconds and one or two round trips. */
 const HANDSHAKE_MS = 10_000
 
-/** What a runner does. A call that its kind does not have is refused. */
+/** The actions of a runner. A call is refused when the runner's kind does not have it. */
 export interface Work {
   ready: Promise<Ready>
   /** Receives a build's zip; resolves when it is complete. */
   receive?(body: IncomingMessage): Promise<void>
-  /** The packed code, when it is packed, and its bytes. @throws Refused when there is none */
+  /** The packed code and its size, when packing is done. @throws Refused when there is none */
   packed?(): Promise<{ bytes: number; content: Readable }>
-  /** Unpacks code; resolves when all of it is there. @throws Refused when it cannot be unpacked */
+  /** Unpacks code; resolves when it is complete. @throws Refused when it cannot be unpacked */
   unpack?(body: IncomingMessage): Promise<void>
   /** Starts the run. @throws Refused when it cannot */
   run?(run: Run): Promise<void>
@@ -30,7 +31,7 @@ export interface Work {
 
 const STATUS = { bad_request: 400, unauthorized: 401, not_found: 404, conflict: 409, internal_error: 500 } as const
 
-/** An error for the caller, in the one shape. */
+/** An error for the caller, in the common form. */
 export class Refused extends Error {
   readonly code: keyof typeof STATUS
   constructor(code: keyof typeof STATUS, message: string) {
@@ -39,11 +40,14 @@ export class Refused extends Error {
   }
 }
 
-/** What a call answers: bytes, lines, a value as JSON, or nothing. */
+/** The answer of a call: bytes, lines, a value as JSON, or nothing. */
 type Reply = { bytes: number; content: Readable } | Readable | Ready | undefined
 type Handler = (request: IncomingMessage, query: URLSearchParams, signal: AbortSignal) => Reply | Promise<Reply | void> | void
 
-/** Serves `work` on a listening socket, at a port of all addresses, or at a path. With `keys` it speaks TLS, answers nobody without their credential, and limits the connections without it. */
+/**
+ * Serves `work` on a listening socket, at a port of all addresses, or at a path. With `keys` it uses TLS, answers only requests with the keys' credential, and
+ * limits connections without it.
+ */
 export async function serve(
   work: Work,
   events: Events,
@@ -92,9 +96,9 @@ function handlersOf({ ready, receive, packed, unpack, run }: Work, events: Event
     throw new Refused('conflict', 'a runner of this kind does not have this call')
   }
   return {
-    watch: () => beats(watchdog),
+    watch: (_request, _query, signal) => lines(beats(watchdog, signal)),
     ready: () => ready,
-    events: (_, query, signal) => Readable.from(events.follow(natural(query.get('after') ?? '0'), signal), { objectMode: false }),
+    events: (_, query, signal) => lines(events.follow(natural(query.get('after') ?? '0'), signal)),
     acknowledge: async (request) => events.acknowledge(natural((await read<{ seq?: unknown }>(request)).seq)),
     run: run
       ? async (request) => {
@@ -110,18 +114,21 @@ function handlersOf({ ready, receive, packed, unpack, run }: Work, events: Event
 }
 
 /** Tells a watcher that the runner is alive. */
-function beats(watchdog: Watchdog): Readable {
-  const out = new Readable({ read() {} })
-  const leave = watchdog.watch()
-  out.push('{"event":"ready"}\n')
-  const timer = setInterval(() => out.push('{"event":"heartbeat"}\n'), HEARTBEAT_MS)
-  return out.once('close', () => {
-    clearInterval(timer)
-    leave()
-  })
+async function* beats(watchdog: Watchdog, signal: AbortSignal): AsyncGenerator<string> {
+  using scope = new DisposableStack()
+  scope.defer(watchdog.watch())
+  yield '{"event":"ready"}\n'
+  for (;;) {
+    await sleep(HEARTBEAT_MS, signal).catch(() => {})
+    if (signal.aborted) return
+    yield '{"event":"heartbeat"}\n'
+  }
 }
 
-/** A reader that leaves, or content that cannot be read on, ends both. */
+/** An answer of lines. */
+const lines = (from: AsyncIterable<string>): Readable => Readable.from(from, { objectMode: false })
+
+/** A reader that leaves, or content that cannot be read any more, ends both. */
 function send(response: ServerResponse, status: number, reply: Reply): void {
   if (reply === undefined) return void response.writeHead(status).end()
   if (!('content' in reply) && !(reply instanceof Readable)) return json(response, 200, reply)

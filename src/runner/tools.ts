@@ -1,18 +1,19 @@
 // Runs a build's programs: each has a timeout, its output goes to the logs, and its process group is killed at the end.
 import { spawn } from 'node:child_process'
-import { addAbortListener } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { delimiter, dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { stripVTControlCharacters } from 'node:util'
+import { endProcessGroup, killProcessGroup } from '../base/processes.ts'
+import { WaitTimeout, within } from '../base/wait.ts'
 import type { RunnerSpec } from './contract.ts'
 import { exitCode } from './deaths.ts'
 import type { Events } from './events.ts'
 import type { RunnerPaths } from './limits.ts'
 import { endsWithin, logOutput } from './app-pipes.ts'
 
-/** Why a build failed, in words for the app's author. */
+/** The reason of a failed build, in words for the app's author. */
 export class BuildFailed extends Error {}
 
 export interface ToolOptions {
@@ -23,9 +24,9 @@ export interface ToolOptions {
   env?: Record<string, string | undefined>
   /** It is the app itself, so its own variables take precedence. */
   app?: boolean
-  /** Gets the output, which is then not logged. */
+  /** Receives the output, which is then not logged. */
   take?: (line: string) => void
-  /** Gets descriptor 3, a pipe that the program writes to. */
+  /** Receives the data of descriptor 3, a pipe that the program writes to. */
   reports?: (pipe: Readable) => void
 }
 
@@ -52,14 +53,14 @@ export class Said {
     return this.#last.at(-1) ?? ''
   }
 
-  /** As the end of a sentence. */
+  /** The reason as the end of a sentence. */
   get words(): string {
     const lines = this.#odd.length > 0 ? this.#odd : this.#last
     return lines.length > 0 ? `: ${lines.join('\n')}` : ''
   }
 }
 
-/** Debian's path, and so the sandbox's. It includes certificates that an administrator added, such as a company proxy's. */
+/** The path of certificates on Debian, and so in the sandbox. The file includes certificates that an administrator added, such as a company proxy's. */
 const CA_FILE = '/etc/ssl/certs/ca-certificates.crt'
 
 /** How many of a failed tool's first and last lines go into the error message. */
@@ -128,28 +129,26 @@ export class Tools {
       },
     })
     reports?.(child.stdio[3] as Readable)
+    const exited = new Promise<number>((resolve, reject) => {
+      child.on('error', reject)
+      child.on('exit', (status, signal) => resolve(exitCode(status, signal)))
+    })
     let late = false
-    const kill = () => killGroup(child.pid)
-    const timer = setTimeout(() => {
-      late = true
-      kill()
-    }, ms)
-    using _aborted = addAbortListener(this.signal, kill)
     try {
-      const code = await new Promise<number>((resolve, reject) => {
-        child.on('error', reject)
-        child.on('exit', (status, signal) => resolve(exitCode(status, signal)))
+      const code = await within(what, ms, exited, this.signal).catch((error: unknown) => {
+        late = error instanceof WaitTimeout
+        // A process that the kernel ends late was killed all the same, and its caller gets that reason.
+        return endProcessGroup(what, child, exited).catch(() => exitCode(null, 'SIGKILL'))
       })
       if (!(await endsWithin(printed, LINGER_MS))) {
-        kill()
-        // A process that left the group may still hold the pipe: stop waiting for it. But a pipe that is paused has unread output, so wait for that.
-        while (!(await endsWithin(printed, LINGER_MS))) if (!child.stdout!.isPaused()) child.stdout!.destroy()
+        killProcessGroup(child)
+        // A process that left the group may still hold the pipe: stop waiting for it. But wait for a paused pipe, which has unread output, until the build ends.
+        while (!(await endsWithin(printed, LINGER_MS))) if (this.signal.aborted || !child.stdout!.isPaused()) child.stdout!.destroy()
       }
       this.signal.throwIfAborted()
       return { code, late, said }
     } finally {
-      clearTimeout(timer)
-      kill()
+      killProcessGroup(child)
     }
   }
 
@@ -160,13 +159,6 @@ export class Tools {
     if (code === 137) throw new BuildFailed(`"${options.what}" was killed; most likely it used more memory than its limit of ${this.#spec.memoryMb} MiB`)
     if (code !== 0) throw new BuildFailed(`"${options.what}" failed with exit code ${code}${said.words}`)
   }
-}
-
-function killGroup(pid: number | undefined): void {
-  if (pid === undefined) return
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {} // the whole group has ended
 }
 
 /** npm's command line, from our own dependencies. */

@@ -1,4 +1,4 @@
-// Changing many rows in statements of bounded size, so that no statement takes long.
+// Changes many rows in statements of bounded size, so that no statement takes long.
 import { sql, type RawBuilder } from 'kysely'
 import type { Db } from './db.ts'
 import type { Tables } from './tables.ts'
@@ -6,7 +6,7 @@ import type { Tables } from './tables.ts'
 /** Rows that one statement removes. */
 const AT_ONCE = 500
 
-/** Calls `remove` until it removes (or changes) fewer than `limit`, or the signal aborts. Returns how many there were together. */
+/** Calls `remove` until it removes (or changes) fewer than `limit`, or the signal aborts. Returns the total. */
 export async function inBatches(limit: number, signal: AbortSignal, remove: (limit: number) => Promise<number>): Promise<number> {
   let sum = 0
   while (!signal.aborted) {
@@ -17,7 +17,7 @@ export async function inBatches(limit: number, signal: AbortSignal, remove: (lim
   return sum
 }
 
-/** Removes the rows of a table that are over. Returns how many there were. `key`: the table's primary key. */
+/** Removes the expired rows of a table. Returns their number. `key`: the table's primary key. */
 export const removeRows = (db: Db, signal: AbortSignal, table: keyof Tables, isOver: RawBuilder<unknown>, key = 'id'): Promise<number> =>
   inBatches(AT_ONCE, signal, async (limit) => {
     const { numAffectedRows } = await sql`

@@ -1,18 +1,18 @@
-// What a database consists of, read from its catalog, for copying it: a table that a later migration adds is copied without a change here.
+// The structure of a database, read from its catalog, for copies: a table of a later migration is copied without a change here.
 import type pg from 'pg'
 
-/** Kysely's own: its row is made with the table, and says nothing of the database. */
+/** Kysely's own table: its row is made with the table, and contains nothing of the database. */
 const LOCK_TABLE = 'kysely_migration_lock'
 
 export interface Table {
   name: string
-  /** Those that hold what was written, in their order. Generated ones are left out: the database computes them. */
+  /** The stored columns, in their order. Generated ones are left out: the database computes them. */
   columns: string[]
   /** Names, types and kinds of all columns, to compare two databases. */
   shape: string
 }
 
-/** A foreign key, in the words that make it again. */
+/** A foreign key, with the SQL that makes it again. */
 interface ForeignKey {
   table: string
   name: string
@@ -21,7 +21,7 @@ interface ForeignKey {
 
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
-/** All tables of the schema that new tables would be made in, by name. A table in partitions is one table. */
+/** All tables of the schema in which new tables would be made, by name. A partitioned table counts once. */
 export async function readTables(client: pg.ClientBase): Promise<Table[]> {
   const { rows } = await client.query<Table>(
     `select c.relname as name,
@@ -35,7 +35,7 @@ export async function readTables(client: pg.ClientBase): Promise<Table[]> {
   return rows
 }
 
-/** The value that each sequence gives next. Those of identity columns are among them. */
+/** The next value of each sequence. Sequences of identity columns are included. */
 export async function readSequences(client: pg.ClientBase): Promise<{ name: string; next: string }[]> {
   const { rows } = await client.query<{ name: string; step: string }>(
     `select c.relname as name, s.seqincrement::text as step from pg_sequence s join pg_class c on c.oid = s.seqrelid
@@ -52,8 +52,8 @@ export async function readSequences(client: pg.ClientBase): Promise<{ name: stri
 }
 
 /**
- * Takes foreign keys and triggers off these tables, so that rows may come in any order and change nothing else. Call what it returns in the same
- * transaction: it puts them back, and every foreign key is checked then. The owner of the tables may do this; it needs no superuser.
+ * Drops foreign keys and triggers of these tables, so that rows may come in any order and cause no other changes. Call the result in the same transaction: it
+ * restores them, and every foreign key is checked then. The owner of the tables may do this; it needs no superuser.
  */
 export async function withoutRules(client: pg.ClientBase, tables: readonly Table[]): Promise<() => Promise<void>> {
   const names = tables.map(({ name }) => name)

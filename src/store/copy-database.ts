@@ -1,4 +1,4 @@
-// What backups and restores need of a whole database: connections with room for long statements, and sums that compare tables.
+// Tools of backups and restores for a whole database: connections with time for long statements, and checksums that compare tables.
 import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import { abortable, resultWithin, within } from '../base/wait.ts'
@@ -8,21 +8,21 @@ import type { Db, DbAddress } from './db.ts'
 const CONNECT_MS = 10_000
 /** Limit on one statement: building an index, or reading a table for its checksum. */
 const STATEMENT_MS = 6 * 3600_000
-/** A copy in which no byte moves for so long is given up. Postgres may write a checkpoint meanwhile. */
+/** A copy is given up after this time without a byte. Postgres may write a checkpoint meanwhile. */
 export const STALL_MS = 120_000
 const CLOSE_MS = 2_000
-/** Tables that an error names. */
+/** Most tables that an error names. */
 const NAMED = 5
 
-/** Rows are compared and copied as text, which depends on these. */
+/** Settings of the text form in which rows are compared and copied. */
 const TEXT_SETTINGS = `set timezone = 'UTC'; set datestyle = 'ISO, YMD'; set intervalstyle = 'iso_8601'; set extra_float_digits = 1; set bytea_output = 'hex'`
-/** One side waits for the other for as long as its statements take. */
+/** No timeout: one side waits for the other for as long as its statements take. */
 const NO_IDLE_LIMITS = `select set_config(name, '0', false) from pg_settings where name in ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')`
 
 export interface TableSum {
   name: string
   rows: number
-  /** Of all rows together, in any order. */
+  /** The checksum of all rows together, in any order. */
   checksum: string
 }
 
@@ -30,7 +30,7 @@ export interface Connection extends AsyncDisposable {
   client: pg.Client
 }
 
-/** A connection of its own, with room for long statements. Disposing ends it at once: what it had not committed is undone. */
+/** A separate connection, with time for long statements. Disposing ends it at once: uncommitted changes are rolled back. */
 export async function openConnection(address: DbAddress, signal: AbortSignal): Promise<Connection> {
   await using opened = new AsyncDisposableStack()
   const client = new pg.Client({
@@ -50,7 +50,7 @@ export async function openConnection(address: DbAddress, signal: AbortSignal): P
   return { client, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
-/** Computed by the database, so that no row travels. The same for equal rows on every machine and version of Postgres. */
+/** Computed by the database, so that no row is transferred. Equal rows have the same checksum on every machine and version of Postgres. */
 export async function sums({ client }: Connection, tables: readonly Table[]): Promise<TableSum[]> {
   const all: TableSum[] = []
   for (const { name, columns } of tables) {
@@ -63,7 +63,7 @@ export async function sums({ client }: Connection, tables: readonly Table[]): Pr
   return all
 }
 
-/** Tables of `source` that `other` lacks, or has in another form. */
+/** Tables of `source` that `other` lacks, or has with other columns. */
 export const differences = (source: readonly Table[], other: readonly Table[]): string[] =>
   source.filter(({ name, shape }) => other.find((table) => table.name === name)?.shape !== shape).map(({ name }) => name)
 
@@ -72,7 +72,7 @@ export function named(tables: readonly { name: string }[]): string {
   return names.join(', ') + (tables.length > NAMED ? ` and ${tables.length - NAMED} more` : '')
 }
 
-/** What Kysely does goes through this connection, and belongs to its transaction. */
+/** Kysely's statements go through this connection, and belong to its transaction. */
 export const overClient = (client: pg.Client): Db =>
   new Kysely({
     dialect: new PostgresDialect({

@@ -1,4 +1,4 @@
-// Which databases a service is refused with, and what it says then.
+// Databases that a service refuses at its start, and the messages.
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ownPostgres } from '../../test/support/postgres.ts'

@@ -7,7 +7,7 @@ const CONNECT_MS = 10_000
 
 /**
  * Connects once. Messages name the host and the port, never the password or the whole string.
- * @throws ConfigError saying what is wrong with the address or with the Postgres at it
+ * @throws ConfigError that names the problem of the address or of its Postgres
  */
 export async function checkDatabaseUrl(connectionString: string, signal: AbortSignal): Promise<void> {
   const client = clientFor(connectionString)
@@ -26,7 +26,7 @@ export async function checkDatabaseUrl(connectionString: string, signal: AbortSi
   }
 }
 
-/** What a database lacks for comparing names in all alphabets; undefined: nothing. */
+/** The missing feature for comparing names in all alphabets; undefined when nothing is missing. */
 async function lacking(client: pg.Client): Promise<string | undefined> {
   const { rows } = await client.query<{ encoding: string; hasIcu: boolean }>(
     `select current_setting('server_encoding') as encoding, exists (select from pg_collation where collname = 'und-x-icu') as "hasIcu"`,

@@ -39,7 +39,7 @@ export async function openDb(address: DbAddress, log: Log): Promise<Db> {
   return db
 }
 
-/** A database as it is, with whatever tables it has. The caller ends it with `db.destroy()`. */
+/** Opens a database with whatever tables it has. The caller ends it with `db.destroy()`. */
 export function connectDb(address: DbAddress, log: Log): Db {
   const pool = new Pool(address, log)
   const db: Db = new Kysely({ dialect: new PostgresDialect({ pool }) })
@@ -57,9 +57,9 @@ export function migratorOf(db: Db): Migrator {
 }
 
 /**
- * Brings the schema up to date, over a connection of its own: an index of a large table takes longer than a query for a caller may. Older replicas may
- * still use the tables, so a migration that does more than add to them says so by its name (schema.ts), and waits until all of them have stopped.
- * @throws when this version cannot work with the tables; the signal's reason; what was not complete is then undone
+ * Brings the schema up to date, over a connection of its own: an index of a large table takes longer than a query for a caller may. Older replicas may still
+ * use the tables, so a migration that does more than add to them is marked by its name (schema.ts), and waits until all of them have stopped.
+ * @throws when this version cannot work with the tables; the signal's reason; incomplete changes are then undone
  */
 export async function upgradeDb(address: DbAddress, signal?: AbortSignal): Promise<void> {
   const pool = new pg.Pool({
@@ -78,18 +78,18 @@ export async function upgradeDb(address: DbAddress, signal?: AbortSignal): Promi
     const { schema, why } = await standingOf(db)
     if (why !== undefined) return { error: new Error(why) }
     if (schema.done.length > 0) await renameMigrations(db)
-    // A newer version has only added to the tables.
+    // A newer version has only added to the tables, so this one can work with them.
     return schema.unknown.length > 0 ? {} : await migratorOf(db).migrateToLatest()
   }
   const { error } = await abortable(upgrade(), signal).catch((reason: unknown) => ({ error: reason }))
-  // After an abort the connection is still in use. The process ends, and Postgres then rolls back what was not complete.
+  // After an abort the connection is still in use. The process ends, and Postgres then rolls back the incomplete changes.
   const closed = db.destroy()
   if (signal?.aborted) closed.catch(() => {})
   else await closed
   if (error) throw error
 }
 
-/** Whether the last write of the database found no space. */
+/** Whether the last write of the database failed for lack of space. */
 export const isFull = (db: Db): boolean => pools.get(db)?.isFull === true
 
 /** The present state of the database. */
@@ -102,19 +102,19 @@ export async function stateOf(db: Db): Promise<StoreState> {
   }
 }
 
-/** Whether an error is Postgres refusing a duplicate under the named constraint. */
+/** Whether an error means that Postgres refused a duplicate under the named constraint. */
 export function isDuplicate(error: unknown, constraint: string): boolean {
   const { code, constraint: name } = error as { code?: string; constraint?: string }
   return code === '23505' && name === constraint
 }
 
-/** Whether an error is Postgres refusing a row because the project that it names is gone. */
+/** Whether an error means that Postgres refused a row because its project is deleted. */
 export function isProjectGone(error: unknown): boolean {
   const { code, constraint } = error as { code?: string; constraint?: string }
   return code === '23503' && constraint?.endsWith('_project_id_fkey') === true
 }
 
-/** Whether an error is Postgres refusing a session or a pool because the telemetry destination that it names is gone. */
+/** Whether an error means that Postgres refused a session or a pool because its telemetry destination is deleted. */
 export function isDestinationGone(error: unknown): boolean {
   const { code, constraint } = error as { code?: string; constraint?: string }
   return code === '23503' && constraint === 'telemetry_exports_destination'

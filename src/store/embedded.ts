@@ -1,6 +1,5 @@
 // The default database: Cob's own Postgres, a child process on a Unix socket in the data directory. It never listens on TCP.
 import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import {
   chmodSync,
   chownSync,
@@ -21,10 +20,10 @@ import { basename, dirname, join } from 'node:path'
 import pg from 'pg'
 import type { Log } from '../base/log.ts'
 import type { DataPaths } from '../base/paths.ts'
-import { isAlive, nameProcess, readProcessFile, terminate, type ProcessName } from '../base/processes.ts'
+import { isAlive, nameProcess, readProcessFile, terminate, runToEnd, type ProcessName } from '../base/processes.ts'
 import { asUser, type Command } from '../base/unprivileged.ts'
 import { serviceUser, type User } from '../base/user.ts'
-import { WaitTimeout, sleep, until, within } from '../base/wait.ts'
+import { WaitTimeout, sleep, until } from '../base/wait.ts'
 import type { DbAddress } from './db.ts'
 
 /** initdb writes about 40 MB; slow disks take seconds. */
@@ -33,14 +32,14 @@ const INIT_MS = 120_000
 const READY_MS = 60_000
 /** Time between two attempts to start. */
 const RESTART_PAUSE_MS = 200
-/** How much of its log is looked at when it does not start. */
+/** The length of the end of its log that is read when it does not start. */
 const LAST_BYTES = 16 * 1024
 /** A fast shutdown only rolls back the running transactions. */
 const STOP_MS = 10_000
 
 export interface EmbeddedPostgres {
   address: DbAddress
-  /** Starts the server again when it has ended (killed, out of memory, a full disk). Does nothing while it runs. `makeRoom` makes the disk have room for that until its result is disposed. */
+  /** Restarts a server that has ended (killed, out of memory, a full disk). Does nothing while it runs. `makeRoom` frees disk space for the start; its result is disposed afterwards. */
   ensure(signal: AbortSignal, makeRoom?: () => Promise<Disposable>): Promise<void>
   /** Stops the server; the data stays. */
   stop(): Promise<void>
@@ -66,11 +65,11 @@ export async function startPostgres(paths: DataPaths, log: Log, signal: AbortSig
   }
 }
 
-/** In the name of its socket. `pg` takes what an address does not say from PGPORT and PGSSLMODE, which a developer has set for other databases. */
+/** The port in the name of its socket. For parts that an address lacks, `pg` uses PGPORT and PGSSLMODE, which a developer may have set for other databases. */
 const SOCKET_PORT = 5432
 export const embeddedAddress = (paths: DataPaths): Address => ({ host: paths.postgresSocket, port: SOCKET_PORT, ssl: false, user: 'cob', database: 'postgres' })
 
-/** Whether a Postgres of this data directory runs, no matter which process started it. */
+/** Whether a Postgres of this data directory runs, whichever process started it. */
 export const postgresRuns = (paths: DataPaths): boolean => runningServer(paths) !== undefined
 
 interface Address {
@@ -116,10 +115,10 @@ async function findOrStart(paths: DataPaths, address: Address, log: Log, signal:
     'jit=off',
     '-c',
     'io_method=sync',
-    // Files in its own folder. A server that is killed leaves POSIX shared memory in /dev/shm until another one starts on the same data.
+    // Files in its own folder. A killed server leaves POSIX shared memory in /dev/shm until another one starts on the same data.
     '-c',
     'dynamic_shared_memory_type=mmap',
-    // Its counters, which change all the time, fit in here. The kernel would write the file that they were in to the disk again and again.
+    // Large enough for its counters, which change all the time. In a file on disk the kernel would write them again and again.
     '-c',
     'min_dynamic_shared_memory=4MB',
   ])
@@ -146,7 +145,7 @@ async function findOrStart(paths: DataPaths, address: Address, log: Log, signal:
   return server
 }
 
-/** The last line of Postgres' log that says why it has ended. */
+/** The last line of Postgres' log that contains the reason of its end. */
 function lastError(logFile: string): string {
   if (!existsSync(logFile)) return 'nothing'
   const fd = openSync(logFile, 'r')
@@ -187,7 +186,7 @@ function runningServer(paths: DataPaths): ProcessName | undefined {
   return readProcessFile(pid, 'cmdline')?.includes('postgres') ? nameProcess(pid) : undefined
 }
 
-/** Whether the server accepts a connection. @throws when we cannot open one (no descriptor): that says nothing about the server */
+/** Whether the server accepts a connection. @throws when we cannot open one (no descriptor): this does not depend on the server */
 async function answers(address: Address): Promise<boolean> {
   const client = new pg.Client({ ...address, connectionTimeoutMillis: 2_000 })
   client.on('error', () => {})
@@ -204,7 +203,7 @@ async function answers(address: Address): Promise<boolean> {
 
 async function init(paths: DataPaths, native: string, user: User | undefined, log: Log, signal: AbortSignal): Promise<void> {
   log.info({}, 'making the database (first start)')
-  // Made in a temporary place and then renamed, so that the half-made cluster of a killed initdb is never used.
+  // Made in a temporary folder and then renamed, so that the incomplete cluster of a killed initdb is never used.
   const fresh = `${paths.postgres}.new`
   rmSync(fresh, { recursive: true, force: true })
   own(fresh, user)
@@ -221,16 +220,8 @@ async function init(paths: DataPaths, native: string, user: User | undefined, lo
     '--no-instructions',
   ])
   const child = spawn(command.file, command.args, { cwd: '/', stdio: ['ignore', 'pipe', 'pipe'], env: { PATH: process.env.PATH, LC_ALL: 'C' } })
-  let said = ''
-  child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()))
-  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
-  try {
-    const [code] = await within('initdb', INIT_MS, once(child, 'close'), signal)
-    if (code !== 0) throw new Error(`initdb ended with ${code}: ${said.slice(-2000)}`)
-  } catch (error) {
-    child.kill('SIGKILL')
-    throw error
-  }
+  const { status, said } = await runToEnd('initdb', INIT_MS, child, signal)
+  if (status !== 0) throw new Error(`initdb ended with ${status}: ${said}`)
   renameSync(fresh, paths.postgres)
   log.info({}, 'the database has been made')
 }

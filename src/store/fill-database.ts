@@ -1,4 +1,4 @@
-// Makes the tables of a backup in an empty database and fills them, in one transaction: the database has all of it or nothing.
+// Makes the tables of a backup in an empty database and fills them, in one transaction: afterwards the database has all of it or nothing.
 import { once } from 'node:events'
 import { finished } from 'node:stream/promises'
 import type { Writable } from 'node:stream'
@@ -13,26 +13,26 @@ import { presentNames, renameMigrations } from './schema.ts'
 export interface Contents {
   tables: (Table & TableSum)[]
   sequences: { name: string; next: string }[]
-  /** The migrations that the rows have had. */
+  /** The migrations that were applied to the rows. */
   migrations: string[]
 }
 
 interface FillSettings {
-  /** Pieces of rows, all of one table after the other. */
+  /** Pieces of rows, table by table. */
   rows: AsyncIterable<{ table: string; piece: Buffer }>
-  /** Changes rows before the commit. The tables are those of this version by then. */
+  /** Changes rows before the commit. The tables have this version's form by then. */
   adjust: (db: Db) => Promise<void>
   tell: (line: string) => void
   signal: AbortSignal
 }
 
-/** The tables of these contents that the database has already. */
+/** The tables of these contents that the database already has. */
 export async function tablesThere({ client }: Connection, { tables }: Contents, signal: AbortSignal): Promise<string[]> {
   const there = await abortable(readTables(client), signal)
   return there.filter(({ name }) => tables.some((table) => table.name === name)).map(({ name }) => name)
 }
 
-/** Makes the tables, fills them, compares them, and brings them up to this version. @throws when the rows differ from what they were, or `signal` aborts; the database is then as it was */
+/** Makes the tables, fills them, compares the rows, and migrates to this version. @throws when the rows differ from the source, or `signal` aborts; then the database is unchanged */
 export function fillDatabase(to: Connection, contents: Contents, { rows, adjust, tell, signal }: FillSettings): Promise<void> {
   return abortable(fill(), signal)
 
@@ -46,7 +46,7 @@ export function fillDatabase(to: Connection, contents: Contents, { rows, adjust,
     const odd = differences(tables, await readTables(client))
     if (odd.length > 0) throw new Error(`this version of Cob makes these tables in another form than the one of the backup: ${odd.join(', ')}`)
     const restoreRules = await withoutRules(client, tables)
-    // What migrations have written is among the rows that come.
+    // Rows that migrations have written are also among the incoming rows.
     await client.query(`truncate ${tables.map(({ name }) => quoted(name)).join(', ')}`)
     await copyAll(to, tables, rows, { tell, signal })
     for (const { name, next } of sequences) await client.query(`alter sequence ${quoted(name)} restart with ${BigInt(next)}`)
@@ -85,7 +85,7 @@ async function copyAll(
       const { columns } = tables.find(({ name }) => name === table)!
       tell(`database: ${table}`)
       const into = client.query(copyFrom(`copy ${quoted(table)} (${columns.map(quoted).join(', ')}) from stdin`))
-      into.on('error', () => {}) // reported by the waits
+      into.on('error', () => {}) // the waits report it
       open = { table, into }
     }
     if (!open.into.write(piece)) await within(`storing the table ${table}`, STALL_MS, once(open.into, 'drain'), signal)
@@ -93,7 +93,7 @@ async function copyAll(
   await close()
 }
 
-/** When the database was made, if it has tables of a service. */
+/** When the database was made; undefined when it has no tables of a service. */
 export async function madeAtIfAny({ client }: Connection): Promise<string | undefined> {
   const { rows } = await client.query<{ there: string | null }>(`select to_regclass('kysely_migration')::text as there`)
   if (rows[0]!.there === null) return undefined
@@ -101,5 +101,8 @@ export async function madeAtIfAny({ client }: Connection): Promise<string | unde
   return times.rows[0]!.at ?? undefined
 }
 
-/** Makes the database another one than that of the backup, so that neither takes the other's objects for its own. */
+/**
+ * Gives the restored database its own identity, which differs from the identity of the backup's database. So neither database takes the other's objects for its
+ * own.
+ */
 export const renameDatabase = async (db: Db, at: string): Promise<void> => void (await sql`update kysely_migration set timestamp = ${at}`.execute(db))

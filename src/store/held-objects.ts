@@ -1,4 +1,4 @@
-// Objects that stay while a backup runs. Its rows are those of one moment, and what they name has to be there until it is copied.
+// Keeps objects while a backup runs. The backup's rows are of one moment, and their objects must exist until they are copied.
 import { sql } from 'kysely'
 import type pg from 'pg'
 import type { Db } from './db.ts'
@@ -9,8 +9,8 @@ const LOCK = 'cob:backup'
 const LOCK_MS = 3_000
 
 /**
- * The same objects, of which none is removed while a backup runs; the sweep removes them later. Whoever removes an object has removed its row before, so a
- * backup that begins just after this check does not see the row.
+ * The same store, which removes no object while a backup runs; the sweep removes such objects later. An object's row is always removed first, so a backup that
+ * begins just after this check does not see the row.
  */
 export const heldByBackups = (objects: Objects, db: Db): Objects => ({
   put: (...given) => objects.put(...given),
@@ -30,7 +30,7 @@ export async function isHeld(db: Db): Promise<boolean> {
   return !rows[0]!.free
 }
 
-/** Holds the objects until this connection ends. @throws when another backup runs */
+/** Keeps the objects until this connection ends. @throws when another backup runs */
 export async function holdObjects(client: pg.ClientBase): Promise<void> {
   await client.query(`set lock_timeout = ${LOCK_MS}`)
   try {

@@ -1,4 +1,4 @@
-// Duties of replicas: one holder at a time, given back at a stop, taken over after a death, and not after a time without a database.
+// Duties of replicas: one holder at a time, returned at a stop, taken over after a death, and not after a time without a database.
 import { DEFAULT_PROJECT } from '../control/access/projects/resolve.ts'
 import type { RootOperationNode } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -11,9 +11,9 @@ import { openDb, type Db } from './db.ts'
 import { LEASE_MS, RENEW_MS, shareLeases, type Leases } from './leases.ts'
 
 const START_MS = 60_000
-/** What the issue of replicas promises: each duty is taken over within this time. */
+/** The promise of the issue on replicas: each duty is taken over within this time. */
 const TAKEN_MS = 5_000
-/** A machine that is busy may need longer for a look than for the lease. */
+/** A busy machine may need more time for a check than the lease lasts. */
 const SLACK_MS = 10_000
 
 let db: Db
@@ -25,7 +25,7 @@ beforeAll(async () => {
 }, START_MS)
 afterAll(() => scope.disposeAsync())
 
-/** A replica whose way to the database can be closed: to the others it is as good as dead. */
+/** A replica whose connection to the database can be cut: to the others it then counts as dead. */
 async function replica(host: string, name: string): Promise<{ leases: Leases; away(is: boolean): void }> {
   let isAway = false
   const pass = (node: RootOperationNode) => {
@@ -59,7 +59,7 @@ test('a duty has one holder at a time; a replica that is cut off loses it before
   await becomes('the first one to have it back', TAKEN_MS + SLACK_MS, () => one.leases.holds('warm_pool'))
   clearInterval(watch)
   expect(most).toBe(1)
-  // Not a promise about time on a busy machine: a takeover before the lease is over would be wrong.
+  // The duration is no promise on a busy machine: only a takeover before the lease has expired would be wrong.
   expect(took).toBeGreaterThan(LEASE_MS - RENEW_MS - 100)
   await one.leases[Symbol.asyncDispose]()
   expect(await db.selectFrom('leases').select('duty').where('scope', '=', 'a').execute()).toEqual([])
@@ -72,7 +72,7 @@ test('after a time without a database nobody takes over from others that were cu
   two.away(true)
   await sleep(LEASE_MS + RENEW_MS)
   expect([one.leases.isAlive, two.leases.isAlive, one.leases.holds('warm_pool')]).toEqual([false, false, false])
-  // The one without the duty is back first.
+  // The replica without the duty recovers first.
   two.away(false)
   await becomes('it to live again', SLACK_MS, () => two.leases.isAlive)
   expect(two.leases.mayTakeOver).toBe(false)

@@ -1,5 +1,5 @@
-// Who does what when several services (replicas) share one scope: a duty is a lease in the database, which one replica takes, renews, and loses to
-// another one when it does not renew it.
+// Duties of several services (replicas) that share one scope. A duty is a lease in the database: one replica takes it, renews it, and loses it to another
+// replica when it does not renew it.
 import { setInterval } from 'node:timers/promises'
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import type { Log } from '../base/log.ts'
@@ -11,59 +11,62 @@ import { PRESENCE } from './schema.ts'
 /** Work that one replica of a scope does for all of it, by the name of its lease. */
 export type Duty = string
 
-/** How often a replica renews its leases, and looks for those that others have lost. */
+/** Interval in which a replica renews its leases, and looks for expired ones of others. */
 export const RENEW_MS = 1_000
 /**
- * How long a lease lasts without being renewed. A replica that was killed just after a renewal is replaced after this and two looks at the most: within 5 s.
- * Three renewals may fail before.
+ * How long a lease lasts without being renewed. A replica that was killed just after a renewal is replaced after this time plus two intervals at most: within 5
+ * s. Up to three renewals may fail before that.
  */
 export const LEASE_MS = 3_000
 /**
- * A replica takes over from others only when its own renewals have worked for so long. After a time in which nobody could renew (the database was
- * away), all leases are over, and their holders renew them within one period.
+ * A replica takes over from others only when its own renewals have succeeded for this long. After a time without a database all leases have expired, and their
+ * holders renew them within one interval.
  */
 const CALM_MS = 1_500
-/** What dead replicas have left is looked for when one has died, and otherwise so often: one that was only slow may have written rows after its death. */
+/**
+ * The rows of dead replicas are searched when a replica has died, and otherwise at this interval: a replica that was only slow may have written rows after it
+ * counted as dead.
+ */
 const LOOK_ANYWAY_MS = 10_000
-/** Limit on one renewal. A database that hangs is as good as one that is away. */
+/** Limit on one renewal. A hanging database is treated as one that is away. */
 const RENEWAL_MS = 2_500
 /** Limit on the wait for the first leases. */
 const FIRST_MS = 30_000
-/** Leases of replicas that ended long ago are removed. */
+/** Age after which the leases of ended replicas are removed. */
 const FORGET = sql`interval '1 hour'`
 
 export interface Leases extends AsyncDisposable {
-  /** This process, by a name of its own. Rows carry it. */
+  /** The name of this process. Rows contain it. */
   readonly replica: string
-  /** Whether others still consider us alive, by our own clock. When false, another replica may have taken over what is ours. */
+  /** Whether others still count us as alive, by our own clock. When false, another replica may have taken over our work. */
   readonly isAlive: boolean
-  /**
-   * Counts the times in which this replica was cut off: it changes when leases are renewed after they were over. What was ours before may belong to
-   * another one.
-   */
+  /** Counts the times that this replica was cut off: it changes when expired leases are renewed. Work from before may belong to another replica by now. */
   readonly epoch: number
-  /** Whether we may take over what a dead replica had. */
+  /** Whether we may take over the work of a dead replica. */
   readonly mayTakeOver: boolean
-  /** Whether another replica goes on with what we leave when we stop. Otherwise we end it. */
+  /** Whether another replica continues our work when we stop. Otherwise we end it. */
   readonly handsOver: boolean
   holds(duty: Duty): boolean
-  /** SQL: whether the replica that a column names is dead, or none is named. Alone, everybody else is dead. */
+  /** SQL: whether the replica in a column is dead, or the column is empty. For a service alone, every other replica is dead. */
   isDead(replica: RawBuilder<unknown>): RawBuilder<SqlBool>
-  /** For a part that takes over from dead replicas after its start. */
+  /** For a part of the service that takes over from dead replicas after its start. */
   deaths(): Deaths
-  /** Sends a notice to the other replicas. One may miss it, so it looks by itself as well. Alone, nothing is sent. */
+  /** Sends a notice to the other replicas. A replica may miss it, so it also checks by itself. A service alone sends nothing. */
   tell(notice: Notice, text: string): Promise<void>
-  /** `value`, which this process remembers of the scope's rows; undefined when another replica may have changed them: then they have to be read. */
+  /** `value`, which this process has cached from the scope's rows; undefined when another replica may have changed them: then they have to be read. */
   remembered<T>(value: T): T | undefined
-  /** Does `work`, which brings what this process remembers in line with what other replicas have written. Alone, there is nothing to catch up with. */
+  /** Runs `work`, which updates this process's cached data to what other replicas have written. A service alone has nothing to update. */
   catchUp<T>(work: () => T): T | undefined
 }
 
-/** When to look for what dead replicas have left. */
+/** When to search for the rows of dead replicas. */
 export interface Deaths {
-  /** Whether another set of replicas lives than at the last look, or that was {@link LOOK_ANYWAY_MS} ago. Counts as a look. Never true while we may not take over. */
+  /**
+   * Whether the set of living replicas has changed since the last search, or that was {@link LOOK_ANYWAY_MS} ago. The call counts as a search. Never true while
+   * we may not take over.
+   */
   isLookDue(): boolean
-  /** The last look did not succeed. */
+  /** The last search has failed. */
   lookAgain(): void
 }
 
@@ -74,8 +77,8 @@ export const teller =
     void tell(notice, text).catch((err: unknown) => log.debug({ err }, 'other replicas could not be told; they look by themselves'))
 
 /**
- * For a service that has its scope for itself (scope-lock.ts): it has every duty, renews nothing, and took over all rows of the scope when it started. When it has
- * `lost` the scope, it does nothing any more, and ends nothing when it stops.
+ * For a service that is alone in its scope (scope-lock.ts): it has every duty, renews nothing, and took over all rows of the scope when it started. When it has
+ * `lost` the scope, it stops its work, and ends nothing when it stops.
  */
 export const alone = (replica: string, lost?: AbortSignal): Leases => ({
   replica,
@@ -100,7 +103,7 @@ export const alone = (replica: string, lost?: AbortSignal): Leases => ({
 
 const presence = (replica: string): string => PRESENCE + replica
 
-/** The replicas of a scope that live, as its database has them. */
+/** The living replicas of a scope, according to its database. */
 export async function livingReplicas(db: Db, scope: string): Promise<string[]> {
   const { rows } = await sql<{ duty: string }>`
     select duty from leases where scope = ${scope} and starts_with(duty, ${PRESENCE}) and until > now() order by duty`.execute(db)
@@ -108,14 +111,15 @@ export async function livingReplicas(db: Db, scope: string): Promise<string[]> {
 }
 
 /**
- * Shares a scope with other replicas. Resolves when this one counts as alive and may take over from dead ones, after {@link CALM_MS}. From then on it renews its leases and takes every duty of `duties` that
- * nobody holds. Disposing gives all of them back. `db` should have connections of its own: a renewal must not wait for callers' queries, nor for the notices that `tell` sends. @throws when the database does not take the first leases
+ * Shares a scope with other replicas. Resolves when this replica counts as alive and may take over from dead ones, after {@link CALM_MS}. From then on it
+ * renews its leases, and takes each of `duties` that no replica holds. Disposing releases all of them. `db` should have connections of its own: a renewal must
+ * not wait for callers' queries, nor for the notices that `tell` sends. @throws when the first leases cannot be written
  */
 export async function shareLeases(db: Db, scope: string, replica: string, duties: readonly Duty[], tell: Leases['tell'], log: Log): Promise<Leases> {
   let held = new Set<string>()
-  /** The other replicas that lived at the last renewal, as a text to compare. */
+  /** The other replicas that lived at the last renewal, as a text for comparison. */
   let living = ''
-  /** When the present renewal was sent, and since when they have worked without a gap; by performance.now(). */
+  /** When the present renewal was sent, and since when renewals have succeeded without a gap; by performance.now(). */
   let renewedAt = -Infinity
   let calmSince = Infinity
   let epoch = 0
@@ -135,7 +139,7 @@ export async function shareLeases(db: Db, scope: string, replica: string, duties
       union all
       select duty, false from leases where scope = ${scope} and starts_with(duty, ${PRESENCE}) and replica <> ${replica} and until > now()
       order by duty`.execute(db)
-    if (performance.now() - sentAt > LEASE_MS) return // it may be over already
+    if (performance.now() - sentAt > LEASE_MS) return // it may have expired already
     if (!isAlive()) {
       calmSince = sentAt
       epoch++
@@ -185,7 +189,7 @@ export async function shareLeases(db: Db, scope: string, replica: string, duties
     },
     handsOver: true,
     holds: (duty) => isAlive() && held.has(duty),
-    // Not a join with the leases: an update that had to wait for another replica's update of the same row would not look at its new value then.
+    // Not a join with the leases: an update that waited for another replica's update of the same row would not read the row's new value.
     isDead: (column) => sql`
       coalesce(${column}, '') <> all (array(
         select substr(l.duty, ${PRESENCE.length + 1}) from leases l where l.scope = ${scope} and starts_with(l.duty, ${PRESENCE}) and l.until > now()))`,

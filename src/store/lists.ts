@@ -1,4 +1,4 @@
-// Lists in pages: what a caller asks for, the rows of a page, and the page. A page is read with one row more than it has, which tells that there is another one.
+// Lists in pages: the query of a caller, the rows of a page, and the page. One row more than the page has is read, which shows whether there is another page.
 import { sql, type SelectQueryBuilder } from 'kysely'
 
 export interface Paging {
@@ -6,7 +6,7 @@ export interface Paging {
   limit: number
 }
 
-/** What a list of things with names is asked for; see {@link isAskedFor}. */
+/** The query of a list of named things; see {@link isAskedFor}. */
 export interface Asked extends Paging {
   name?: string | undefined
   query?: string | undefined
@@ -22,7 +22,7 @@ export const newest =
       .offset(offset)
       .limit(limit + 1)
 
-/** The page that these rows are, each as it is `shown`. */
+/** The page of these rows, each in its `shown` form. */
 export const pageOf = <R, T>(rows: readonly R[], { offset, limit }: Paging, shown: (row: R) => T): { items: T[]; nextOffset: number | undefined } => ({
   items: rows.slice(0, limit).map(shown),
   nextOffset: rows.length > limit ? offset + limit : undefined,

@@ -1,4 +1,4 @@
-// Moves along a lifecycle: of many callers that want the same move, one gets it, and the log always agrees with the row.
+// Moves along a lifecycle: of many callers that request the same move, one succeeds, and the log always agrees with the row.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../base/ids.ts'
@@ -9,7 +9,7 @@ import { firstMover, mover, type MoveLog } from './moves.ts'
 import { ownPostgres } from '../../test/support/postgres.ts'
 
 const table = lifecycle({ queued: ['in_progress', 'failed'], in_progress: ['running', 'failed'], running: ['stopped'], stopped: [], failed: [] })
-const log: MoveLog = { table: 'app_events', columns: { deployment_id: sql`t.id`, kind: sql`'state'` }, deployment: sql`t.id` }
+const log: MoveLog = { table: 'app_events', columns: { deployment_id: sql`t.id`, kind: sql`'state'` }, topic: sql`t.id` }
 const moveFirst = firstMover<{ id: string; state: string }, (typeof table.states)[number]>({ table: 'deployments', lifecycle: table, log })
 const move = mover({ table: 'deployments', lifecycle: table, log })
 

@@ -1,4 +1,4 @@
-// Moving a row along its lifecycle: one compare-and-set that also appends the event, in one statement.
+// Moves a row along its lifecycle: one compare-and-set that also appends the event, in one statement.
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import type { Lifecycle } from '../base/lifecycle.ts'
 import type { Db } from './db.ts'
@@ -14,20 +14,20 @@ interface Moving<State extends string> {
   log: MoveLog
 }
 
-/** Where moves are logged: the log's columns, each with the expression over the moved row (`t`) that fills it. */
+/** The log of the moves: its columns, each with the expression over the moved row (`t`) that fills it. */
 export interface MoveLog {
   table: keyof Tables
   columns: Record<string, RawBuilder<unknown>>
-  /** For logs with followers: the deployment, or login, that the log belongs to. Its order is kept and its followers are woken. */
-  deployment?: RawBuilder<string>
+  /** For logs with followers (events.ts): the topic. Its events stay in order, and its followers are woken. */
+  topic?: RawBuilder<string>
 }
 
 /** Names the table and its log once; the moves are then `await move(db, id, 'running', …)`. */
 export function mover<State extends string>({ table, column = 'state', lifecycle, log }: Moving<State>) {
   const state = sql.ref(column)
   /**
-   * Moves row `id` to `to` if its lifecycle allows that from its present state, and `only` holds, and sets `columns` with it. Waits for who is changing the row.
-   * Returns the row's state before, or undefined when its state does not allow the move: another caller was first.
+   * Moves row `id` to `to` if its lifecycle allows that from its present state and `only` holds, and sets `columns` with it. Waits for other changes of the
+   * row. Returns the previous state, or undefined when the move is not allowed: another caller was first.
    */
   return async (
     db: Db,
@@ -39,18 +39,18 @@ export function mover<State extends string>({ table, column = 'state', lifecycle
   ): Promise<State | undefined> => {
     const { rows } = await sql<{ before: State }>`
       with old as (
-        select t.id, t.${state} as before ${log.deployment ? sql`, ${lockEvents(log.deployment)}` : sql``}
+        select t.id, t.${state} as before ${log.topic ? sql`, ${lockEvents(log.topic)}` : sql``}
         from ${sql.table(table)} t where id = ${id} and ${state} = any(${lifecycle.from(to)}) and ${only} for no key update),
       moved as (update ${sql.table(table)} t set ${setting(column, to, columns)} from old where t.id = old.id returning t.*, old.before),
       ${logged(log, to, reason)}
-      select before ${log.deployment ? sql`, ${announceEvents(log.deployment)}` : sql``} from moved t`.execute(db)
+      select before ${log.topic ? sql`, ${announceEvents(log.topic)}` : sql``} from moved t`.execute(db)
     return rows[0]?.before
   }
 }
 
 /**
- * The same for the first row that `which` selects, in the order `by`, and that no other caller is moving: concurrent callers get different rows.
- * Returns the moved row. `which` should name the state before, so that an index for it can be used.
+ * The same for the first row that `which` selects, in the order `by`, and that no other caller is moving: concurrent callers get different rows. Returns the
+ * moved row. `which` should name the previous state, so that an index for it can be used.
  */
 export function firstMover<Row, State extends string>({ table, column = 'state', lifecycle, log }: Moving<State>) {
   const state = sql.ref(column)

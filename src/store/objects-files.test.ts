@@ -1,4 +1,4 @@
-// Objects as files: the suite of all stores, and what only files promise.
+// Objects as files: the suite of all stores, and the promises of files only.
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -7,7 +7,7 @@ import { assertKey, isKey, measured, PUT_MS, type Listed, type Objects } from '.
 
 /** Files that are being written. No key begins with a dot, so this is never an object's folder. */
 const STAGE = '.new'
-/** What `link` answers where it cannot link: other file systems, file systems without links, and the limit on links of one file. */
+/** The errors of `link` where it cannot link: other file systems, file systems without links, and the limit on links of one file. */
 const CANNOT_LINK = ['EXDEV', 'EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']
 
 /** Objects as files below `dir`. */
@@ -88,7 +88,7 @@ export function fileObjects(dir: string): Objects {
   return objects
 }
 
-/** Reads a folder as it goes, so that a folder of any size takes little memory. */
+/** Reads a folder step by step, so that a folder of any size takes little memory. */
 async function* below(folder: Dir, prefix: string, signal: AbortSignal): AsyncGenerator<Listed> {
   for await (const entry of folder) {
     signal.throwIfAborted()
@@ -106,7 +106,7 @@ async function* below(folder: Dir, prefix: string, signal: AbortSignal): AsyncGe
   }
 }
 
-/** The name of a file, too, has to survive the end of the machine. */
+/** The file's name must be durable, too. */
 async function syncFolder(path: string): Promise<void> {
   await using folder = await open(path, 'r')
   await folder.sync()

@@ -1,4 +1,4 @@
-// What the S3 store does by itself, against a server of HTTP that answers as S3 does. What it promises is tested over a real one (test/s3).
+// The S3 store's own behaviour, against an HTTP server that answers like S3. test/s3 tests its promises over a real server.
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,13 +12,13 @@ import { objectsSuite } from './objects.suite.ts'
 const SOON_MS = 20_000
 const PARTS_IN_ALL = 16
 
-// The server that fast tests use keeps the promises that a real one keeps (test/s3).
+// The server of fast tests keeps the promises of a real one (test/s3).
 let s3: S3Server
 beforeAll(async () => void (s3 = await s3Server()))
 afterAll(() => s3[Symbol.asyncDispose]())
 objectsSuite('the S3 of tests', 7, async () => s3Objects({ bucket: 'logs', endpoint: s3.url, region: 'us-east-1', prefix: 'a/b', ...KEYS }))
 
-/** Holds requests that bring content until they are answered. */
+/** Holds requests with content until they are answered. */
 async function holdingServer() {
   const held: ServerResponse[] = []
   let all = 0
@@ -51,7 +51,7 @@ test('of all uploads together, no more parts are under way than the limit says; 
   using objects = s3Objects({ bucket: 'b', endpoint: `http://127.0.0.1:${server.port}`, region: 'r', accessKeyId: 'a', secretAccessKey: 's', prefix: 'p' })
   const { signal } = new AbortController()
   const limits = { maxBytes: 100 * 1024 * 1024 }
-  // One of several parts, of which two are sent at once.
+  // One file of several parts, of which two are sent at once.
   const large = objects.put('large', Readable.from([Buffer.alloc(17 * 1024 * 1024)]), limits, signal)
   await until('its first parts', SOON_MS, () => server.held() === 2)
   const leaver = new AbortController()
@@ -60,7 +60,7 @@ test('of all uploads together, no more parts are under way than the limit says; 
   const left = objects.put('left', Readable.from([Buffer.from('x')]), limits, leaver.signal)
   leaver.abort(new Error('its caller left'))
   await expect(left).rejects.toThrow('its caller left')
-  // Two more, and the third part of the large one, come when others are done.
+  // Two more, and the third part of the large one, follow when others are done.
   let most = server.held()
   await until('all of them', SOON_MS, () => {
     most = Math.max(most, server.held())

@@ -1,4 +1,4 @@
-// Objects in an S3 bucket, by the official client. It uses what every S3 server has: no conditional writes, no versions, no tags.
+// Objects in an S3 bucket, by the official client. It uses only features of every S3 server: no conditional writes, no versions, no tags.
 import { createReadStream } from 'node:fs'
 import { addAbortSignal, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
@@ -28,19 +28,19 @@ const CONNECT_MS = 5_000
 const SILENCE_MS = 30_000
 /** Limit on one call, with its retries: a page of a list, a piece of an object. */
 const CALL_MS = 60_000
-/** Attempts of one request, as the client's default. */
+/** Attempts per request, like the client's default. */
 const ATTEMPTS = 3
 /** An upload's part: S3 takes 5 MiB to 5 GiB, and 10,000 of them, which is 80 GB here. */
 const PART_BYTES = 8 * 1024 * 1024
-/** Parts of one upload on their way at the same time. All are in memory. */
+/** Concurrent parts of one upload. All are in memory. */
 const PARTS_AT_ONCE = 2
-/** Parts of all uploads on their way at the same time. An upload that waits keeps its parts and takes no more of its content. */
+/** Concurrent parts of all uploads. An upload that waits keeps its parts and reads no more of its content. */
 const PARTS_IN_ALL = 16
-/** Files on their way at the same time: after an outage many recordings wait, and each takes 24 MiB of memory. */
+/** Concurrent files: after an outage many recordings wait, and each takes 24 MiB of memory. */
 const FILES_AT_ONCE = 4
 /** An object is read in pieces of this size, each in a request of its own: a reader that pauses holds no connection that the server would close. */
 const PIECE_BYTES = 4 * 1024 * 1024
-/** What callers are told to wait when the store does not answer. */
+/** Retry-After when the store does not answer. */
 const RETRY_SECONDS = 5
 
 /** Objects in the bucket of these settings. Disposing closes the connections. */
@@ -121,7 +121,7 @@ export function s3Objects({ bucket, endpoint, region, accessKeyId, secretAccessK
       await client.send(new CompleteMultipartUploadCommand({ ...place, UploadId, MultipartUpload: { Parts } }), { abortSignal: ended })
     } catch (error) {
       failed.abort(error)
-      // In the background. What remains then, or after a crash, is removed by dropUnfinished().
+      // In the background. dropUnfinished() removes what remains then, or after a crash.
       client.send(new AbortMultipartUploadCommand({ ...place, UploadId })).catch(() => {})
       throw error
     }
@@ -139,13 +139,13 @@ export function s3Objects({ bucket, endpoint, region, accessKeyId, secretAccessK
           return { content, bytes: ContentRange === undefined ? 0 : Number(ContentRange.split('/')[1]) }
         } catch (error) {
           if (isMissing(error)) return undefined
-          // Nothing is at `start`: the object may be empty.
+          // There is no byte at `start`: the object may be empty.
           if (!(error instanceof S3ServiceException) || error.$metadata.httpStatusCode !== 416) throw error
           const { ContentLength } = await client.send(new HeadObjectCommand(place), { abortSignal })
           return { content: Buffer.alloc(0), bytes: ContentLength ?? 0 }
         }
       })
-    // The client tries requests again, but not an answer that breaks in the middle.
+    // The client retries requests, but not an answer that breaks in the middle.
     return read().catch((error: unknown) => {
       signal?.throwIfAborted()
       if (!(error instanceof Unavailable)) throw error
@@ -216,7 +216,7 @@ export function s3Objects({ bucket, endpoint, region, accessKeyId, secretAccessK
   }
 }
 
-/** A stream in pieces of one part's size; the last one is smaller, and it is not empty. */
+/** A stream in pieces of one part's size; the last one is smaller, and never empty. */
 async function* partsOf(body: Readable): AsyncGenerator<Buffer> {
   let chunks: Buffer[] = []
   let bytes = 0
@@ -233,14 +233,14 @@ async function* partsOf(body: Readable): AsyncGenerator<Buffer> {
   if (bytes > 0) yield Buffer.concat(chunks)
 }
 
-/** Whether S3 says that an object or an upload is not there. A missing bucket is a different error. */
+/** Whether S3 reports that an object or an upload does not exist. A missing bucket is a different error. */
 const isMissing = (error: unknown): boolean => error instanceof S3ServiceException && ['NoSuchKey', 'NotFound', 'NoSuchUpload'].includes(error.name)
 
 const unlessMissing = (error: unknown): void => {
   if (!isMissing(error)) throw error
 }
 
-/** What callers get. The cause is for the log: it has the server's code and words, and nothing of the request, which has signatures. */
+/** The error for callers. The cause is for the log: it has the server's code and message, and nothing of the request, which contains signatures. */
 function failure(what: string, error: unknown): Unavailable {
   if (error instanceof Unavailable) return error
   const { name, message } = error as Error

@@ -9,11 +9,11 @@ import { newId } from '../base/ids.ts'
 import { within } from '../base/wait.ts'
 import { TooLarge, type Objects } from './objects.ts'
 
-/** Bounds an aborted call on a busy machine. */
+/** Limit on an aborted call on a busy machine. */
 const ABORT_MS = 20_000
 const MANY = { maxBytes: 1024 ** 3 }
 
-/** Runs the suite over an empty store that is made for it. `page` is how many objects the store lists at once. */
+/** Runs the suite over an empty store that is made for it. `page` is the number of objects that the store lists at once. */
 export function objectsSuite(name: string, page: number, make: () => Promise<Objects>): void {
   describe(`objects in ${name}`, () => {
     const { signal } = new AbortController()
@@ -172,7 +172,7 @@ async function* of(...chunks: Uint8Array[]): AsyncGenerator<Uint8Array> {
   yield* chunks
 }
 
-/** Bytes that tell where they are. */
+/** Bytes that show their position. */
 function numbered(length: number): Buffer {
   const words = Buffer.alloc(Math.ceil(length / 4) * 4)
   for (let at = 0; at < words.length; at += 4) words.writeUInt32LE(at, at)

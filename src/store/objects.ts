@@ -1,5 +1,5 @@
-// Objects: archives, recordings, and other content that is too large for a row. What every store of them promises; files (objects-files.ts) or an S3
-// bucket (objects-s3.ts) keep them.
+// Objects: archives, recordings, and other content that is too large for a row. The interface of every store of them; files (objects-files.ts) or an S3 bucket
+// (objects-s3.ts) keep them.
 import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 
@@ -22,11 +22,11 @@ export interface Listed {
  */
 export interface Objects extends Disposable {
   /**
-   * Stores what `content` yields, whole or not at all, within {@link PUT_MS}. A source of `content` is left open when this throws, unless it ends
-   * with its iterator. @throws TooLarge, or what the content throws.
+   * Stores the bytes of `content`, completely or not at all, within {@link PUT_MS}. A source of `content` is left open when this throws, unless it ends with
+   * its iterator. @throws TooLarge, or errors of the content.
    */
   put(key: string, content: AsyncIterable<Uint8Array>, limits: { maxBytes: number }, signal: AbortSignal): Promise<Stored>
-  /** Stores a complete file, whole or not at all, within {@link PUT_MS}. The file stays where it is; the caller must not change it any more. */
+  /** Stores a complete file, completely or not at all, within {@link PUT_MS}. The file stays where it is; the caller must not change it any more. */
   putFile(key: string, path: string, signal: AbortSignal): Promise<void>
   /** The object's length, and its bytes or those of a range (`end` included); undefined when the key does not exist. */
   get(key: string, range?: { start: number; end: number }, signal?: AbortSignal): Promise<{ bytes: number; content: Readable } | undefined>
@@ -34,11 +34,11 @@ export interface Objects extends Disposable {
   list(prefix: string, signal: AbortSignal): AsyncIterable<Listed>
   /** Removes an object. A missing one is no error. */
   delete(key: string, signal?: AbortSignal): Promise<void>
-  /** Removes what is left of calls of {@link put} and {@link putFile} that began before this time and never ended (their process was killed). */
+  /** Removes the remains of calls of {@link put} and {@link putFile} that began before this time and never ended (their process was killed). */
   dropUnfinished(before: Date, signal: AbortSignal): Promise<void>
 }
 
-/** Limit on one call of `put` or `putFile`: 5 GiB at 0.25 MB/s. Whoever removes unnamed objects by their age waits for longer than this. */
+/** Limit on one call of `put` or `putFile`: 5 GiB at 0.25 MB/s. The removal of unnamed objects by age waits longer than this. */
 export const PUT_MS = 6 * 3600_000
 
 export class TooLarge extends Error {
@@ -57,7 +57,7 @@ export function assertKey(key: string): void {
   if (!isKey(key)) throw new Error(`not an object's key: ${key}`)
 }
 
-/** Counts and hashes content on its way. */
+/** Counts and hashes content as it passes. */
 export function measured(content: AsyncIterable<Uint8Array>, maxBytes: number, signal: AbortSignal): { chunks: AsyncGenerator<Uint8Array>; stored(): Stored } {
   const hash = createHash('sha256')
   let bytes = 0

@@ -1,4 +1,4 @@
-// Connections that the server, a firewall or a failover has ended while nobody used them: the next caller gets another one.
+// Connections that the server, a firewall or a failover has ended while idle: the next caller gets another one.
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -29,10 +29,10 @@ const database = (to: DbAddress = address): Db & AsyncDisposable => {
   return Object.assign(db, { [Symbol.asyncDispose]: () => db.destroy() })
 }
 const pidOf = async (db: Db) => (await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)).rows[0]!.pid
-/** As many connections as callers ask for at once. */
+/** As many connections as callers request at once. */
 const spread = (db: Db, callers: number) => Promise.all(Array.from({ length: callers }, () => sql`select pg_sleep(0.02)`.execute(db)))
 const calls = async () => Number((await admin.query('select count(*) from calls')).rows[0].count)
-/** Resolves when Postgres has told all clients that their connections have ended. */
+/** Resolves when Postgres has notified all clients that their connections have ended. */
 const allEnded = () => expect.poll(async () => (await admin.query(`select from pg_stat_activity where application_name = 'cob'`)).rowCount).toBe(0)
 const endAll = () => admin.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cob'`)
 
@@ -95,7 +95,7 @@ test('connections that a firewall has cut without a word cost one caller a short
     await using db = database({ connectionString: `postgres://cob@127.0.0.1:${(firewall.address() as AddressInfo).port}/postgres` })
     await spread(db, 6)
     for (const [client, server] of links.splice(0)) client!.unpipe(server).resume()
-    // A firewall cuts what has been idle for minutes; a connection of this second is not asked.
+    // A firewall cuts connections that were idle for minutes; a connection of this second is not checked.
     await sleep(1_100)
     const before = await calls()
     const began = performance.now()

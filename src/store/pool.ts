@@ -6,7 +6,7 @@ import type { Log } from '../base/log.ts'
 import { Unavailable } from '../base/unavailable.ts'
 import { WaitTimeout, within } from '../base/wait.ts'
 
-/** Where Postgres is: a connection string, or a socket's folder. */
+/** The address of Postgres: a connection string, or a socket's folder. */
 export type DbAddress = { connectionString: string } | { host: string; port?: number; ssl?: false; user: string; database: string }
 
 /** Most connections of one control plane. Queries are short, so few connections serve many callers. */
@@ -20,21 +20,21 @@ const SILENT_MS = 2_000
 /** Timeout of that check, after which every waiting statement is given up, and of the check of a connection that was idle. */
 const PROBE_MS = 2_000
 /**
- * A connection that has answered so lately is given to the next caller without a question, which costs a statement half of its time again. That the server has ended it
- * meanwhile has been read by then.
+ * A connection that has answered this recently is given to the next caller without a check, which would make a statement take half as long again. If the server
+ * has ended it meanwhile, that has been read by then.
  */
 const FRESH_MS = 1_000
 /** A statement without an answer is given up after this time even though Postgres is there: its connection is dead. */
 const GIVE_UP_MS = STATEMENT_MS + 5_000
-/** The kernel's probes keep firewalls from cutting an idle connection, and find one that has ended without a word. By default Linux begins after two hours. */
+/** The kernel's probes keep firewalls from cutting an idle connection, and find a dead one. By default Linux begins after two hours. */
 export const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
 
 /**
- * Most statements that a connection keeps prepared: Postgres then reads and plans each of them some times, and not at every call. Cob has some 200 that are called often. Those whose text
- * depends on the length of a list come after them and stay unprepared.
+ * The most statements that a connection keeps prepared, so that Postgres parses and plans each of them only a few times. Cob has about 200 that it calls often.
+ * These are called before statements whose text depends on the length of a list, so the latter stay unprepared.
  */
 const MOST_PREPARED = 400
-/** The code of Postgres for a prepared statement whose tables have got other columns meanwhile: a newer replica has upgraded them. */
+/** Postgres' error code for a prepared statement whose tables have changed columns meanwhile: a newer replica has upgraded them. */
 const COLUMNS_CHANGED = '0A000'
 
 /** Retry-After of the answers: a crashed server is started again within a second; emptying a full disk takes longer. */
@@ -53,12 +53,12 @@ export class Pool implements PostgresPool {
   readonly #address: DbAddress
   #probe: Promise<boolean> | undefined
   #fullSince: number | undefined
-  /** Connections of earlier rounds are not trusted. A new round begins when a connection was silent: what cut that one has often cut the others. */
+  /** Connections of earlier rounds are not trusted. A new round begins when a connection was silent: the cause has often cut the others, too. */
   #round = 0
   readonly #rounds = new WeakMap<pg.PoolClient, number>()
   /** When each connection was given back, in milliseconds of `performance.now()`. */
   readonly #returned = new WeakMap<pg.PoolClient, number>()
-  /** Of the statements that were asked for, by text. */
+  /** Statements that were requested, by text. */
   readonly #names = new Map<string, string>()
 
   constructor(address: DbAddress, log: Log) {
@@ -82,11 +82,11 @@ export class Pool implements PostgresPool {
     this.#pool.on('error', broke)
   }
 
-  /** A connection that works at this moment, as far as can be known. @throws Unavailable when there is none within {@link CONNECT_MS} */
+  /** A connection that works at this moment, as far as known. @throws Unavailable when there is none within {@link CONNECT_MS} */
   async connect(): Promise<PostgresPoolClient> {
     const end = performance.now() + CONNECT_MS
     for (;;) {
-      // Without an idle connection we get a new one, or one from a caller who has just had an answer on it.
+      // Without an idle connection we get a new one, or one from a caller who has just received an answer on it.
       const wasIdle = this.#pool.idleCount > 0
       if (wasIdle) await whatHasCome()
       const client = await this.#client(end - performance.now())
@@ -99,7 +99,7 @@ export class Pool implements PostgresPool {
     return this.#rounds.get(client) === this.#round && performance.now() - (this.#returned.get(client) ?? -Infinity) < FRESH_MS
   }
 
-  /** Notes that its last statement had an answer. */
+  /** Records that its last statement was answered. */
   noteReturned(client: pg.PoolClient): void {
     this.#returned.set(client, performance.now())
   }
@@ -121,13 +121,14 @@ export class Pool implements PostgresPool {
   }
 
   /**
-   * Whether a connection that was idle still works. The server, a failover or a firewall may have ended it, and we may not have read of that yet. The check is a statement of its own
-   * because the caller's cannot be sent again: without its answer nobody knows whether it was executed.
+   * Whether an idle connection still works. The server, a failover or a firewall may have ended it, and we may not have read that yet. The check is a separate statement, because the
+   * caller's own cannot be repeated: without its answer nobody knows whether it was executed.
    */
   async #answers(client: pg.PoolClient): Promise<boolean> {
     const isTrusted = this.#rounds.get(client) === this.#round
     try {
-      // One that is not trusted gets the statement too: the pool cuts a connection with an open statement, and says goodbye to others, which would wait for an answer.
+      // An untrusted connection gets the statement, too: the pool cuts a connection with an open statement, but closes others in order, and would wait for an
+      // answer.
       await within('an answer on an idle connection', isTrusted ? PROBE_MS : 0, client.query(''))
       return true
     } catch (error) {
@@ -148,7 +149,9 @@ export class Pool implements PostgresPool {
     this.#fullSince = isFull ? performance.now() : undefined
   }
 
-  /** The name under which connections keep a statement prepared; undefined for one that is asked for the first time, or for which there is no more room. */
+  /**
+   * The name under which connections keep a statement prepared; undefined for a statement that is requested for the first time, or when the limit is reached.
+   */
   nameOf(text: string): string | undefined {
     const name = this.#names.get(text)
     if (name === undefined && this.#names.size < MOST_PREPARED) this.#names.set(text, `cob${this.#names.size}`)
@@ -184,7 +187,7 @@ class Connection implements PostgresPoolClient {
   readonly #pool: Pool
   /** Why the connection must not be used again. */
   #broken: Unavailable | undefined
-  /** Whether it has prepared statements that do not work any more. */
+  /** Whether it has prepared statements that are invalid now. */
   #isStale = false
   #isInTransaction = false
 
@@ -231,7 +234,7 @@ class Connection implements PostgresPoolClient {
     }
   }
 
-  /** Waits for an answer for as long as Postgres is there. @throws Unavailable */
+  /** Waits for an answer for as long as Postgres is reachable. @throws Unavailable */
   async #answered<T>(answer: Promise<T>): Promise<T> {
     answer.catch(() => {}) // it may come after we gave up
     const { promise: gaveUp, reject } = Promise.withResolvers<never>()
@@ -251,7 +254,10 @@ class Connection implements PostgresPoolClient {
   }
 }
 
-/** Resolves when what the kernel has received for this process has been read: one whole turn of the event loop. The pool drops connections whose end is among it. */
+/**
+ * Resolves when all data that the kernel has received for this process has been read: one whole turn of the event loop. The pool drops connections whose end is
+ * among these data.
+ */
 async function whatHasCome(): Promise<void> {
   await turnOfLoop()
   await turnOfLoop()
@@ -266,7 +272,7 @@ const codeOf = (error: unknown): string => (error as { code?: string }).code ?? 
 /** No space on its disk, or an error of its disk. */
 const isFull = (error: unknown): boolean => error instanceof pg.DatabaseError && /^(53100|58030)$/.test(codeOf(error))
 
-/** Class 53: out of memory, too many connections. 57014: a statement over its time. */
+/** Class 53: out of memory, too many connections. 57014: a statement over its time limit. */
 const isBusy = (error: unknown): boolean => error instanceof pg.DatabaseError && /^53|^57014$/.test(codeOf(error))
 
 /**

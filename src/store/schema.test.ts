@@ -1,4 +1,4 @@
-// Which forms of the tables a version starts with, and that migrations are what their names say.
+// The forms of the tables with which a version starts, and that migrations do what their names say.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -60,7 +60,7 @@ test('replicas that work with the tables are counted, and a version that breaks 
   expect(whyNot({ done: [], pending: ['0002-b'], unknown: ['0003-x'] }, 0)).toMatch(/does not know \(0003-x\), and lacks others \(0002-b\)/)
 })
 
-/** What older programs count on: their tables, columns with their types, and that rows without what is new can be written. */
+/** The requirements of older programs: their tables, columns with their types, and rows that can be written without new columns. */
 async function promises(db: Db): Promise<Map<string, { type: string; required: boolean }>> {
   const { rows } = await sql<{ column: string; type: string; required: boolean }>`
     select table_name || '.' || column_name as column, udt_name as type, is_nullable = 'NO' and column_default is null and is_identity = 'NO' and is_generated = 'NEVER' as required
@@ -75,7 +75,7 @@ async function checks(db: Db): Promise<Map<string, string>> {
   return new Map(rows.map(({ name, on, is }) => [name, `${on}: ${is}`]))
 }
 
-/** What a migration has done besides adding. */
+/** Changes of a migration other than additions. */
 async function damage(db: Db, work: () => Promise<void>): Promise<string[]> {
   const [before, checksBefore] = [await promises(db), await checks(db)]
   await work()
@@ -89,7 +89,7 @@ async function damage(db: Db, work: () => Promise<void>): Promise<string[]> {
       return now.type !== type ? `${column} has another type` : now.required && !required ? `${column} is required now` : []
     }),
     ...[...after].flatMap(([column, { required }]) => (required && !before.has(column) && isOld(column.split('.')[0]!) ? `${column} is new and required` : [])),
-    // A new or narrower rule for rows of a table that older programs write. Foreign keys of new columns bind nobody who leaves these empty.
+    // A new or stricter rule for rows of a table that older programs write. Foreign keys of new columns do not affect rows that leave these empty.
     ...[...checksAfter].flatMap(([name, is]) =>
       checksBefore.get(name) !== is && isOld(name.split('.')[0]!) && !/: FOREIGN KEY/.test(is) ? `${name} is another rule` : [],
     ),
@@ -140,13 +140,13 @@ test('the types of tables have the columns of the schema, and say which may be n
 test('a database with all migrations of before the first release goes on, as the same one; one with fewer is refused', async () => {
   const address = await addressOf('before')
   await using opened = new AsyncDisposableStack()
-  const db = opened.adopt(await openDb(address, silentLog), (one) => one.destroy())
+  const db = opened.adopt(connectDb(address, silentLog), (one) => one.destroy())
   await beforeRelease(db, '0037-oauth')
   const refused = openDb(address, silentLog)
   await expect(refused).rejects.toThrow(/its last migration is 0037-oauth\), which only the last version before it, with 0038-build-sandboxes/)
   await beforeRelease(db, '0038-build-sandboxes')
   expect(await schemaOf(db)).toEqual({ done: ['0001-schema'], pending: migrationNames().slice(1), unknown: [] })
-  // Its version keeps code as a folder until it has packed it. Runs of this one would not find it.
+  // That version keeps code as a folder until it has packed it. Runs of this version would not find it.
   await sql`insert into deployments (id, scope, state, region, env_keys) values ('a', 'here', 'running', 'r', '[]'), ('b', 'here', 'stopped', 'r', '[]')`.execute(
     db,
   )

@@ -1,4 +1,4 @@
-// Which form the tables have, and whether this version can work with them: a version works with every later form that only added to its own.
+// The form of the tables, and whether this version can work with it: a version works with every later form that only added to its own.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql, type Kysely } from 'kysely'
@@ -15,13 +15,13 @@ export const migrationNames = (): string[] =>
     .map((name) => name.slice(0, -4))
     .sort()
 
-/** Before the first release, the migrations 0001 to 0038 made these tables. A database that has had all of them has had the first one of this version. */
+/** Before the first release, the migrations 0001 to 0038 made these tables. A database with all of them has the form of the first migration of this version. */
 const [SCHEMA, FIRST_BEFORE, LAST_BEFORE] = ['0001-schema', '0001-foundation', '0038-build-sandboxes'] as const
 
-/** The migrations that a database has had, by their present names. */
+/** The applied migrations of a database, by their present names. */
 export const presentNames = (had: string[]): string[] => (had.includes(LAST_BEFORE) ? [SCHEMA, ...had.filter((name) => name > LAST_BEFORE)] : had)
 
-/** Writes the present names into the database. The earliest time stays: it tells databases apart (sweep.ts). */
+/** Writes the present names into the database. The earliest time stays, because it identifies the database (sweep.ts). */
 export async function renameMigrations(db: Db): Promise<void> {
   await sql`
     with had as (
@@ -36,20 +36,20 @@ export const tooOld = (names: readonly string[]): string | undefined =>
     : undefined
 
 /**
- * Ends the name of a migration that does more than add to the tables: versions without it cannot work with them. The name is the declaration, because the database keeps it,
- * and an earlier version finds it there.
+ * The end of the name of a migration that does more than add to the tables: versions without it cannot work with them. The mark is in the name, because the
+ * database keeps the name, and an earlier version finds it there.
  */
 const BREAKS = '.breaks'
 export const breaks = (migration: string): boolean => migration.endsWith(BREAKS)
 
 export interface Schema {
-  /** Migrations that the database has had, those that it has not, and those that it has had and this version does not know. */
+  /** The applied migrations of a database, the missing ones, and those that are applied and unknown to this version. */
   done: string[]
   pending: string[]
   unknown: string[]
 }
 
-/** What form the tables have. */
+/** The form of the tables. */
 export async function schemaOf(db: Db): Promise<Schema> {
   const { rows: there } = await sql<{ is: string | null }>`select to_regclass('kysely_migration')::text as is`.execute(db)
   const { rows } = there[0]!.is === null ? { rows: [] } : await sql<{ name: string }>`select name from kysely_migration order by name collate "C"`.execute(db)
@@ -61,7 +61,7 @@ export async function schemaOf(db: Db): Promise<Schema> {
   }
 }
 
-/** Why this version does not start with such tables; undefined when it does. `replicas`: how many others work with them now. */
+/** Why this version does not start with such tables; undefined when it does. `replicas`: the number of other replicas that work with them now. */
 export function whyNot({ pending, unknown }: Schema, replicas: number): string | undefined {
   const old = tooOld(unknown)
   if (old !== undefined) return `the database ${old}. Start that version once, and then this one`
@@ -76,10 +76,10 @@ export function whyNot({ pending, unknown }: Schema, replicas: number): string |
   return undefined
 }
 
-/** Begins the name of the lease that says that a replica lives (leases.ts). */
+/** The beginning of the name of the lease by which a replica counts as alive (leases.ts). */
 export const PRESENCE = 'replica '
 
-/** How many replicas work with the database now, of all scopes. */
+/** The number of replicas that work with the database now, of all scopes. */
 export async function replicasThere(db: Db): Promise<number> {
   const { rows: there } = await sql<{ is: string | null }>`select to_regclass('leases')::text as is`.execute(db)
   if (there[0]!.is === null) return 0
@@ -87,7 +87,10 @@ export async function replicasThere(db: Db): Promise<number> {
   return rows[0]!.count
 }
 
-/** Why a database of before the first release is not taken over: its version has not packed all code yet, and this one cannot. Undefined when it is. */
+/**
+ * Why a database from before the first release is not taken over: its version has not packed all code yet, and this one cannot. Undefined when it is taken
+ * over.
+ */
 async function notPacked(db: Db): Promise<string | undefined> {
   const { rows } = await sql<{ count: number }>`
     select count(*)::int as count from deployments
@@ -97,7 +100,7 @@ async function notPacked(db: Db): Promise<string | undefined> {
   return `the database is of the last version before the first release, which has not packed the code of ${count} deployments yet. Start that version and wait until it has (its log names each), or delete these deployments there. Then start this one`
 }
 
-/** What {@link whyNot} says of a database, with the form that its tables have. */
+/** The result of {@link whyNot} for a database, with the form of its tables. */
 export async function standingOf(db: Db): Promise<{ schema: Schema; why: string | undefined }> {
   // In this order: a replica of this version has its lease only after it has upgraded the tables.
   const replicas = await replicasThere(db)

@@ -1,4 +1,4 @@
-// The lock of a scope when the database session that holds it breaks: taken again, or lost to another process.
+// The lock of a scope when its database session breaks: taken again, or lost to another process.
 import pg from 'pg'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -30,21 +30,21 @@ async function connected(): Promise<Db> {
   return db
 }
 const KEY = `hashtextextended('cob:' || $1, 0)`
-/** Ends the sessions that hold the scope's lock, as a server does that stops. */
+/** Ends the sessions that hold the scope's lock, like a server that stops. */
 const breakSessions = (scope: string) =>
   admin.query(
     `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted and ((classid::bigint << 32) | objid::bigint) = ${KEY} and pid <> pg_backend_pid()`,
     [scope],
   )
 
-/** Released at the end also when a test fails: the connections of a lock that is held cannot be closed. */
+/** Released at the end even when a test fails: the connections of a held lock cannot be closed. */
 async function held(db: Db, scope: string): Promise<ScopeLock> {
   const lock = await holdScope(db, scope)
   opened.defer(() => lock.release())
   return lock
 }
 
-/** As a service tries it, every second. */
+/** Tries it like a service, every second. */
 const again = (lock: ScopeLock) =>
   until('the lock', AGAIN_MS, () =>
     lock.ensure().then(
@@ -87,7 +87,7 @@ test('our own earlier session that the server still has is ended, and is not tak
   const scope = newId()
   const db = await connected()
   let isBroken = false
-  // Its own end does not reach the server either.
+  // The end of the connection does not reach the server either.
   const broken = db.withPlugin({
     transformQuery({ node, queryId }) {
       const { sql: text } = db.getExecutor().compileQuery(node, queryId)
@@ -112,7 +112,7 @@ test('who is refused is told which process has the lock, and on which port it li
   const lock = await holdScope(db, scope, { port: 2700 })
   const refused = () => holdScope(db, scope)
   await expect(refused()).rejects.toThrow(`another Cob runs with this data directory already (process ${process.pid} on port 2700 of `)
-  // Taken again, it is told again.
+  // After taking the lock again, the port is announced again.
   await breakSessions(scope)
   await again(lock)
   await expect(refused()).rejects.toThrow(`process ${process.pid} on port 2700`)

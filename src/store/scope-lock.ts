@@ -1,4 +1,4 @@
-// One control plane per data directory, or several that know of each other (leases.ts): others would both manage the same instances.
+// One control plane per data directory, or several that share their work (leases.ts): otherwise several would manage the same instances.
 import { hostname } from 'node:os'
 import { sql } from 'kysely'
 import type { Db } from './db.ts'
@@ -9,13 +9,13 @@ export interface ScopeLock {
   release(): Promise<void>
 }
 
-/** The name of a connection of the pool, and of the one that holds the lock: others read from it who we are. Postgres keeps 63 bytes. */
+/** The name of a connection of the pool, and of the one that holds the lock: others read from it which service we are. Postgres keeps 63 bytes. */
 const NAME = 'cob'
 const ownName = (port: number | undefined) => `${NAME}: ${['process', process.pid, ...(port ? ['on port', port] : []), 'of', hostname()].join(' ')}`
 
 /** Another process holds the lock. */
 export class ScopeTaken extends Error {
-  /** `which`: what the other process tells of itself. */
+  /** `which`: the other process's description of itself. */
   constructor(which?: string) {
     const named = which === undefined ? '' : ` (${which})`
     super(
@@ -24,7 +24,7 @@ export class ScopeTaken extends Error {
   }
 }
 
-/** A database session, also after it has broken. A server that takes over from another one may have given its number to another session. */
+/** A database session, also after it has broken. After a failover the new server may have given its number to another session. */
 interface Session {
   pid: number
   began: string
@@ -36,8 +36,8 @@ interface Held extends Session {
 }
 
 /**
- * Takes the scope's lock: alone, or `shared` with others that share it as well. It is held by our database session, so it is released when this process
- * dies. Those who are refused are told of our `port`. @throws ScopeTaken when another process holds it, and one of the two does not share it
+ * Takes the scope's lock: exclusively, or `shared` with others that share it as well. It is held by our database session, so it is released when this process
+ * dies. Refused processes receive our `port`. @throws ScopeTaken when another process holds it, and one of the two does not share it
  */
 export async function holdScope(db: Db, scope: string, { shared = false, port }: { shared?: boolean; port?: number } = {}): Promise<ScopeLock> {
   const name = ownName(port)
@@ -47,7 +47,7 @@ export async function holdScope(db: Db, scope: string, { shared = false, port }:
     if (!(await held.isAlive())) held = await take(db, scope, shared, name, held)
   }
   return {
-    // Two at a time would take it from each other.
+    // Two concurrent attempts would take it from each other.
     ensure: () => (ensuring ??= ensure().finally(() => (ensuring = undefined))),
     release: () => held.release(),
   }
@@ -65,7 +65,7 @@ async function take(db: Db, scope: string, shared: boolean, name: string, before
     if (!isLocked) throw await whyRefused(connection, scope, before)
     await sql`select set_config('application_name', ${name}, false)`.execute(connection)
     let hasBroken = false
-    // Once broken, the connection is given back, and an answer on it says nothing of the lock.
+    // Once broken, the connection is returned, and an answer on it does not show that the lock is held.
     const isAlive = async () => {
       hasBroken ||= await sql`select 1`.execute(connection).then(
         () => false,
@@ -89,7 +89,10 @@ async function take(db: Db, scope: string, shared: boolean, name: string, before
   }
 }
 
-/** The server may not have noticed yet that our earlier session has broken. It is ended then, and the next attempt gets the lock, unless another process is first. */
+/**
+ * The server may not have noticed yet that our earlier session has broken. Then that session is ended, and the next attempt gets the lock, unless another
+ * process is first.
+ */
 async function whyRefused(db: Db, scope: string, before: Session | undefined): Promise<Error> {
   const { rows } = await sql<{ isOurs: boolean; name: string }>`
     select h.ours as "isOurs", h.name, case when h.ours then pg_terminate_backend(h.pid) end from (

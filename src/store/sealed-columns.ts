@@ -1,11 +1,11 @@
-// A column of encrypted values, for those who encrypt all of them again with another key.
+// A column of encrypted values, for the re-encryption of all of them with another key.
 import { sql, type RawBuilder } from 'kysely'
 import type { Db } from './db.ts'
 import type { Tables } from './tables.ts'
 
 /** A value of a row, as it is stored. */
 export interface SealedValue {
-  /** Of the row, to which the value is bound. */
+  /** The id of the row, to which the value is bound. */
   id: string
   sealed: Buffer
   purpose: string
@@ -15,23 +15,25 @@ export interface SealedColumn {
   table: keyof Tables
   /** Some rows after `after`, by id, whose value does not begin with `header`. */
   others(db: Db, header: Buffer, after: string, limit: number): Promise<SealedValue[]>
-  /** Puts `to` in the place of `from`. False when the row has another value by now, or is gone. */
+  /** Replaces `from` by `to`. False when the row has another value by now, or is deleted. */
   replace(db: Db, id: string, from: Buffer, to: Buffer): Promise<boolean>
-  /** How many values begin how: by their first `bytes` bytes. */
+  /** The number of values per beginning: by their first `bytes` bytes. */
   beginnings(db: Db, bytes: number): Promise<{ beginning: Buffer; count: number }[]>
 }
 
 interface Shape {
-  /** The value as bytes; null where there is none. */
+  /** The value as bytes; null when there is none. */
   value?: RawBuilder<Buffer | null>
-  /** The column's content with another value. */
+  /** The column's content with a new value. */
   stored?: (value: Buffer) => RawBuilder<unknown>
   /** The purpose of its sealer: one for all rows, or by a column of the row. */
   purpose: string | { column: string; of: (value: string) => string }
 }
 
-/** @param name of the column
- * @param shape how its values are stored, and by which purpose they are sealed */
+/**
+ * @param name of the column
+ * @param shape the storage form of its values, and the purpose of their sealer
+ */
 export function sealedColumn(table: keyof Tables, name: string, { value = sql.ref(name), stored = (bytes) => sql`${bytes}`, purpose }: Shape): SealedColumn {
   const of = typeof purpose === 'string' ? sql`null::text` : sql.ref(purpose.column)
   const rowsOf = sql.table(table)

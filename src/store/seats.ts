@@ -1,27 +1,28 @@
-// Seats that several replicas count together: one caller at a time looks how many are taken, and takes one.
+// Seats that several replicas count together: one caller at a time counts the taken ones, and takes one.
 import { sql } from 'kysely'
 import { Mutex } from '../base/mutex.ts'
 import { Unavailable } from '../base/unavailable.ts'
 import type { Db } from './db.ts'
 
-/** How long one caller may hold the lock while it does nothing: a replica that is stopped in between would keep all others waiting. */
+/** How long one caller may hold the lock while idle: a stopped replica would otherwise make all others wait. */
 const IDLE_MS = 2_000
-/** How long one waits for the lock. */
+/** How long a caller waits for the lock. */
 const LOCK_MS = 5_000
 const RETRY_SECONDS = 2
 /**
- * While many seats are free, a replica counts them once for several callers, without the lock: it lets in at most this part of what was free, and so many, and counts again after
- * {@link KNOWN_MS}. With up to sixteen replicas all of them together let in a tenth of what was free before they have seen each other's sessions.
+ * While many seats are free, a replica counts them once for several callers and without the lock. It then admits at most this part of the free seats, and at
+ * most {@link MOST_UNSEEN} callers, and counts again after {@link KNOWN_MS}. Up to sixteen replicas together admit a tenth of the free seats before they see
+ * each other's sessions.
  */
 const PART = 1 / 160
 const MOST_UNSEEN = 20
 const KNOWN_MS = 1_000
-/** The code of Postgres for a lock that was not free in time. */
+/** Postgres' error code for a lock that was not free in time. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
 /** All seats are taken. */
 export class NoSeat extends Error {
-  /** The limit that is reached, if it is a project's own one. */
+  /** The reached limit, if it is a project's own limit. */
   readonly projectLimit: number | undefined
   constructor(projectLimit?: number) {
     super('all seats are taken')
@@ -31,36 +32,40 @@ export class NoSeat extends Error {
 
 /** Seats that are counted together: those of a service, or of a project. */
 export interface SeatCount {
-  /** The same at all replicas: the name of the lock. */
+  /** The name of the lock, the same at all replicas. */
   name: string
-  /** How many there are, and how many of them are free: less than one when all are taken. */
+  /** The number of seats, and the number of free ones: less than one when all are taken. */
   count: (db: Db) => Promise<{ of: number; free: number }>
 }
 
-/** The seats of a project that has a limit for them; undefined for the others. */
+/** The seats of a project with a limit of its own; undefined for other projects. */
 export type ProjectSeats = (project: string) => Promise<SeatCount | undefined>
 
-/** Takes seats of one kind. Its callers wait for each other here, so that they hold one connection to the database and not all of them. */
+/** Takes seats of one kind. Its callers wait for each other here, so that they use one connection to the database and not all of them. */
 export class SharedSeats {
   readonly #mutex = new Mutex()
   readonly #db: Db
   readonly #own: SeatCount | undefined
-  /** Callers that the last count without the lock still lets in, negative when few seats were free; and until when that holds, by performance.now(). */
+  /**
+   * The number of callers that the last count still admits without the lock, negative when few seats were free; and until when it is valid, by
+   * performance.now().
+   */
   #unseen = { left: 0, until: -Infinity }
   #counting: Promise<void> | undefined
 
-  /** `own`: those of all callers; undefined when they are counted elsewhere. */
+  /** `own`: the seats of all callers; undefined when they are counted elsewhere. */
   constructor(db: Db, own: SeatCount | undefined) {
     this.#db = db
     this.#own = own
   }
 
   /**
-   * Does `take` when `wanted` seats are free, also of `project` if that counts its own. It must use `tx` only, which is no transaction when nothing is counted here.
-   * @throws NoSeat; Unavailable when another replica keeps the lock
+   * Runs `take` when `wanted` seats are free, also in `project` if it has its own limit. `take` must use `tx` only, which is no transaction when nothing is
+   * counted here.
+   * @throws NoSeat; Unavailable when another replica holds the lock
    */
   async take<T>(project: SeatCount | undefined, take: (tx: Db) => Promise<T>, wanted = 1): Promise<T> {
-    // The project's lock first, everywhere: callers of a full project then do not keep the others waiting.
+    // The project's lock always comes first: so callers of a full project do not make the others wait.
     const counts = [project, this.#own].filter((count) => count !== undefined)
     if (counts.length === 0) return take(this.#db)
     if (!project && wanted === 1 && (await this.#hasMany())) return take(this.#db)
@@ -87,7 +92,7 @@ export class SharedSeats {
     )
   }
 
-  /** Lets one caller in without the lock, if so many seats are free that the number of replicas does not matter. */
+  /** Admits one caller without the lock, if so many seats are free that the number of replicas does not matter. */
   async #hasMany(): Promise<boolean> {
     while (performance.now() >= this.#unseen.until || this.#unseen.left === 0)
       await (this.#counting ??= this.#count().finally(() => (this.#counting = undefined)))

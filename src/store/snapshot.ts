@@ -1,4 +1,4 @@
-// All rows of a database as they were at one moment, for a backup, and the objects that they name.
+// All rows of a database at one moment, for a backup, and the keys of their objects.
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { to as copyTo } from 'pg-copy-streams'
@@ -8,23 +8,23 @@ import type { Db } from './db.ts'
 import type { ObjectOwner } from './sweep.ts'
 import { abortable, WaitTimeout } from '../base/wait.ts'
 
-/** Bytes of rows in one piece. */
+/** Bytes of rows per piece. */
 const PIECE_BYTES = 8 * 1024 * 1024
-/** Rows whose objects are asked for in one statement. */
+/** Rows per query for objects. */
 const BATCH = 500
 
 export interface Snapshot {
-  /** The queries of groups, over the same moment. */
+  /** The queries of groups, at the same moment. */
   db: Db
   tables: Table[]
   sequences: { name: string; next: string }[]
-  /** The names of the migrations that the database has had, in their order. */
+  /** The names of the applied migrations of the database, in their order. */
   migrations: string[]
-  /** Ends it; locks of the connection stay. */
+  /** Ends the transaction; locks of the connection stay. */
   end(): Promise<void>
 }
 
-/** Begins a transaction that only reads, and sees the database as it is now. */
+/** Begins a read-only transaction that sees the database as it is now. */
 export async function beginSnapshot({ client }: Connection, signal: AbortSignal): Promise<Snapshot> {
   await abortable(client.query('begin isolation level repeatable read read only'), signal)
   const tables = await abortable(readTables(client), signal)
@@ -39,7 +39,7 @@ export async function beginSnapshot({ client }: Connection, signal: AbortSignal)
   }
 }
 
-/** The rows of a table as text, in pieces of some megabytes that may end within a row. */
+/** The rows of a table as text, in pieces of some megabytes; a piece may end within a row. */
 export async function* rowsOf({ client }: Connection, { name, columns }: Table, signal: AbortSignal): AsyncGenerator<Buffer> {
   const rows = client.query(copyTo(`copy (select ${columns.map(quoted).join(', ')} from ${quoted(name)}) to stdout`))
   const stalled = new AbortController()
@@ -80,7 +80,7 @@ export async function* rowsOf({ client }: Connection, { name, columns }: Table, 
 export const countsOf = (connection: Connection, tables: readonly Table[], signal: AbortSignal): Promise<TableSum[]> =>
   abortable(sums(connection, tables), signal)
 
-/** The keys of all objects that rows of this scope name. */
+/** The keys of all objects in rows of this scope. */
 export async function* keysOf(owners: readonly ObjectOwner[], signal: AbortSignal): AsyncGenerator<string> {
   for (const owner of owners) {
     let rows = await abortable(owner.expected('', BATCH), signal)

@@ -1,4 +1,4 @@
-// The spool: files that grow in the data directory until they are complete, and then become objects. Nobody else writes to them.
+// The spool: files that grow in the data directory until they are complete, and then become objects. Only this process writes to them.
 import { constants, createReadStream, type Dirent } from 'node:fs'
 import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,8 +6,8 @@ import type { Readable } from 'node:stream'
 
 export interface Spool {
   /**
-   * Appends to a file; the first bytes create it. The bytes go to offset `at`, which is the file's length so far. When it throws, the file has its
-   * old length. Appended bytes survive the end of this process at once, and the end of the machine after `sync`.
+   * Appends to a file; the first bytes create it. The bytes go to offset `at`, which is the file's present length. When it throws, the file has its old length.
+   * Appended bytes survive the end of this process at once, and the end of the machine after `sync`.
    */
   append(name: string, at: number, content: Uint8Array): Promise<void>
   sync(name: string): Promise<void>
@@ -17,13 +17,13 @@ export interface Spool {
   path(name: string): string
   /** Removes a file. A missing one is no error. */
   remove(name: string): Promise<void>
-  /** The names of all files. What else is in the folder, as `lost+found` of a file system, is none of them. */
+  /** The names of all files of the spool. Other entries of the folder, such as `lost+found` of a file system, are not listed. */
   list(): Promise<string[]>
 }
 
 const NAME = /^[\w-][\w.-]*$/
 
-/** A spool in the folder `dir`, which is made with the first file. */
+/** A spool in the folder `dir`, which is created with the first file. */
 export function makeSpool(dir: string): Spool {
   const path = (name: string) => {
     if (!NAME.test(name)) throw new Error(`not the name of a file in the spool: ${name}`)

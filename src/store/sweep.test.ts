@@ -1,4 +1,4 @@
-// What a sweep of objects removes, and what it must never remove.
+// The objects that a sweep removes, and those that it must never remove.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ const [PAST, FUTURE] = [new Date(Date.now() - HOUR_MS), new Date(Date.now() + HO
 
 let dir: string
 let objects: Objects
-/** Keys by the ids of their rows. */
+/** The keys, by the ids of their rows. */
 let rows: Map<string, string[]>
 const owner: ObjectOwner = {
   prefix: 'films',

@@ -1,4 +1,4 @@
-// Objects and rows in agreement: removes objects that no row names, finds objects that a row names and that are gone.
+// Keeps objects and rows consistent: removes objects that no row names, and finds missing objects of rows.
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { finished } from 'node:stream/promises'
@@ -6,27 +6,26 @@ import { sql } from 'kysely'
 import type { Db } from './db.ts'
 import type { Listed, Objects } from './objects.ts'
 
-/** After so many objects that cannot be removed, the store most likely does not answer. */
+/** After this many objects that cannot be removed, the store most likely does not answer. */
 const MAX_FAILURES = 10
 
-/** Rows that are asked for in one statement. */
+/** Rows per query. */
 const BATCH = 500
 
 /** A kind of row that names objects. The part of a key from the prefix to the first `.` is the id of its row. */
 export interface ObjectOwner {
-  /** The objects are below it; one segment. */
+  /** The prefix of the objects' keys; one segment. */
   prefix: string
-  /** The keys that the rows with these ids name. Of every scope: objects of another one must not be removed. */
+  /** The keys of the rows with these ids. Of every scope: objects of another scope must not be removed. */
   named(ids: string[]): Promise<string[]>
   /** The next rows of this scope whose objects must exist, in the order of their ids. */
   expected(after: string, limit: number): Promise<{ id: string; keys: string[] }[]>
 }
 
 /**
- * Removes the objects that no row names and that appeared between these two times. A young object may belong to a row that is still to be written, by
- * this or another process. An object older than the database belongs to another one: a bucket that is used with a new database by mistake
- * keeps its objects. Returns the keys, how many older than the database were kept, and what
- * went wrong: an object that cannot be removed does not keep the others.
+ * Removes the objects that no row names and that appeared between these two times. A young object may belong to a row that is still to be written, by this or
+ * another process. An object older than the database belongs to another one: if a bucket is used with a new database by mistake, it keeps its objects. Returns
+ * the keys, the number of kept ones that are older than the database, and the errors: an object that cannot be removed does not stop the removal of the others.
  */
 export async function removeUnnamed(
   objects: Objects,
@@ -41,7 +40,7 @@ export async function removeUnnamed(
     for await (const page of inPages(objects.list(owner.prefix, signal))) {
       const old = page.filter(({ modified }) => modified < before)
       if (old.length === 0) continue
-      // After the list: a row that was written meanwhile counts.
+      // After the list: rows that were written meanwhile count.
       const named = new Set(await owner.named([...new Set(old.map(({ key }) => idOf(owner, key)))]))
       for (const { key, modified } of old.filter((found) => !named.has(found.key))) {
         signal.throwIfAborted()
@@ -57,7 +56,7 @@ export async function removeUnnamed(
   return { removed, foreign, failures }
 }
 
-/** The keys of objects that rows of this scope name and that do not exist. */
+/** The keys of missing objects that rows of this scope name. */
 export async function findMissing(objects: Objects, owners: readonly ObjectOwner[], signal: AbortSignal): Promise<string[]> {
   const missing: string[] = []
   for (const owner of owners) {
@@ -69,7 +68,7 @@ export async function findMissing(objects: Objects, owners: readonly ObjectOwner
       for (const { id, keys } of rows)
         for (const key of keys.filter((wanted) => !there.has(wanted))) {
           signal.throwIfAborted()
-          // Younger than the list, or removed with its row meanwhile?
+          // The object may be younger than the list, or removed with its row meanwhile.
           const found = await objects.get(key, { start: 0, end: 0 }, signal)
           if (found) await finished(found.content.resume(), { signal })
           else if ((await owner.named([id])).includes(key)) missing.push(key)
@@ -79,7 +78,7 @@ export async function findMissing(objects: Objects, owners: readonly ObjectOwner
   return missing
 }
 
-/** The object by which a bucket says to which database it belongs. */
+/** The object that records to which database a bucket belongs. */
 const OWNER_KEY = 'owner'
 const MAX_OWNER_BYTES = 1_000
 
@@ -92,14 +91,14 @@ export async function belongTo(objects: Objects, at: Date, signal: AbortSignal):
   const owner = await ownerOf(objects, signal)
   if (owner !== undefined) return owner === mine
   await objects.put(OWNER_KEY, Readable.from([Buffer.from(mine)]), { maxBytes: MAX_OWNER_BYTES }, signal)
-  // Another one may have written it at the same moment; the last one stays.
+  // Another database may have written it at the same moment; the last write stays.
   return (await ownerOf(objects, signal)) === mine
 }
 
 /** The name of the database that was made at `at`. */
 export const ownerName = (at: Date): string => `database of ${at.toISOString()}`
 
-/** The name of the database that the objects belong to, if one has asked. */
+/** The name of the database that owns the objects, if there is one yet. */
 export async function ownerOf(objects: Objects, signal: AbortSignal): Promise<string | undefined> {
   const found = await objects.get(OWNER_KEY, undefined, signal)
   return found && (await text(found.content))

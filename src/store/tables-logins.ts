@@ -2,7 +2,7 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { DefaultTime, Json, Time } from './columns.ts'
 
-/** How codes are made of a credential's TOTP secret. */
+/** How codes are derived from a credential's TOTP secret. */
 export interface TotpSettings {
   algorithm: 'SHA1' | 'SHA256' | 'SHA512'
   digits: number

@@ -15,7 +15,7 @@ export interface PeopleTables {
   }
   memberships: {
     person_id: string
-    /** null: all projects. */
+    /** null means all projects. */
     project_id: string | null
     role: string
     by_settings: Generated<boolean>

@@ -4,12 +4,12 @@ import type { DefaultTime, Json, Time } from './columns.ts'
 import type { LoginTables } from './tables-logins.ts'
 import type { PeopleTables } from './tables-people.ts'
 
-/** How the save of a session's profile has ended. */
+/** The result of saving a session's profile. */
 export interface ProfileEnd {
-  /** `in_part`: without what Chromium had not written yet; `not`: there is no version of this session. */
+  /** `in_part`: without data that Chromium had not written yet; `not`: there is no version of this session. */
   saved: 'whole' | 'in_part' | 'not'
   version_id?: string
-  /** For people: why, and which other session has saved the same profile meanwhile. */
+  /** For people: the reason, and another session that has saved the same profile meanwhile. */
   message: string
 }
 
@@ -41,15 +41,15 @@ export interface Tables extends LoginTables, PeopleTables {
     masked: string
     scope: Generated<string>
     deployment_id: string | null
-    /** The only project that it may be used for; null: all. */
+    /** The only project for which it may be used; null means all. */
     project_id: string | null
     created_at: DefaultTime
     expires_at: Time | null
-    /** The time that it was made for; a rotation may have shortened it. */
+    /** The expiry at its creation; a rotation may have shortened it. */
     lifetime_seconds: number | null
-    /** The id of the key by which it was made; null: the service made it. */
+    /** The id of the key that created it; null when the service did. */
     created_by: string | null
-    /** The setting that makes it valid at each start; null: callers made it. */
+    /** The setting that makes it valid at each start; null when callers created it. */
     setting: string | null
     deleted_at: Time | null
   }
@@ -67,7 +67,7 @@ export interface Tables extends LoginTables, PeopleTables {
     user_agent: string
     auth_strategy: string
     user_id: string
-    /** null: of the credential's id. */
+    /** null unless a person made the request. */
     email: string | null
   }
   audit_log_destinations: {
@@ -79,7 +79,7 @@ export interface Tables extends LoginTables, PeopleTables {
     kms_key_id: string | null
     external_id: string
     status: Generated<string>
-    /** When it was active, as a multirange. */
+    /** Its active times, as a multirange. */
     active: Generated<string>
     version: Generated<number>
     consecutive_failures: Generated<number>
@@ -92,7 +92,7 @@ export interface Tables extends LoginTables, PeopleTables {
     updated_at: DefaultTime
     deleted_at: Time | null
   }
-  /** Entries of the audit log that a destination has not got yet. */
+  /** Entries of the audit log that a destination has not received yet. */
   audit_log_undelivered: {
     destination_id: string
     at: Time
@@ -124,9 +124,11 @@ export interface Tables extends LoginTables, PeopleTables {
     pool_id: string | null
     pool_generation: number | null
     pool_baseline: ColumnType<object | null, string | null | undefined, string | null>
+    /** The number of its acquisition from its pool, 0 before the first. Not a lease of a replica (leases.ts). */
     lease: Generated<number>
     profile_version: string | null
     auth_flow_id: string | null
+    proxy_replica: string | null
   }
   browser_pools: {
     id: string

@@ -1,12 +1,11 @@
 // Apps under chaos: many concurrent runs of which some crash, and repeated deployments during constant calls.
 import { toFile } from '@onkernel/sdk'
-import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { zipOf } from '../support/apps.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { amount } from '../support/long.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
 const RUNS = amount(20, 100)
 const LINES = 5
@@ -26,20 +25,18 @@ app.action('version', async (ctx, payload) => ${version})
 
 let cloud: Cloud
 /** Counts the runs that begin. Apps call it on the machine's loopback, which this service's sandboxes may reach. */
-let counter: Server
+let counter: { port: number }
 const begun = new Map<string, number>()
+const ended = new AsyncDisposableStack()
 beforeAll(async () => {
-  cloud = await startCloud({ COB_MAX_INVOCATIONS: String(RUNS + 10), COB_WARM_BROWSERS: '0', COB_APP_MEMORY_MB: '512' })
-  counter = createServer((request, response) => {
+  const server = createServer((request, response) => {
     begun.set(request.url!, (begun.get(request.url!) ?? 0) + 1)
     response.end()
-  }).listen(0, '127.0.0.1')
-  await once(counter, 'listening')
+  })
+  counter = ended.use(await serveSockets(server))
+  cloud = ended.use(await startCloud({ COB_MAX_INVOCATIONS: String(RUNS + 10), COB_WARM_BROWSERS: '0', COB_APP_MEMORY_MB: '512' }))
 })
-afterAll(async () => {
-  counter.close()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
 async function deploy(version: number): Promise<void> {
   const file = await toFile(await zipOf({ 'package.json': SDK, 'index.js': SOURCE(version) }), 'app.zip')
@@ -51,7 +48,7 @@ async function deploy(version: number): Promise<void> {
 
 test(`of ${RUNS} concurrent runs, a tenth of which crash, each runs once, and no line is lost`, async () => {
   await deploy(0)
-  const tell = `http://host.cob.internal:${(counter.address() as AddressInfo).port}/`
+  const tell = `http://host.cob.internal:${counter.port}/`
   const runs = await Promise.all(
     Array.from({ length: RUNS }, async (_, n) => {
       const call = { app_name: 'storm', action_name: 'work', version: 'latest', async: true, payload: JSON.stringify({ n, tell }) }

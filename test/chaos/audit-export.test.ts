@@ -7,23 +7,21 @@ import { exportsTo, PATH, wanted } from '../support/audit-exports.ts'
 import { s3Server, type S3Server } from '../support/s3.ts'
 
 const KILLS = amount(4, 60)
-/** How late the server takes an object. A kill is faster. */
+/** The delay of the server's answer to an object. A kill takes less time. */
 const LATE_MS = 500
-/** Fewer entries would show nothing. */
+/** With fewer entries the test would show nothing. */
 const SOME = 20
-/** Time for the last entries, on a busy machine. */
+/** The limit for the last entries to be exported, on a busy machine. */
 const SOON_MS = 60_000
 
 let s3: S3Server
 let cloud: OwnCloud
+const ended = new AsyncDisposableStack()
 beforeAll(async () => {
-  s3 = await s3Server()
-  cloud = await startCloud({ ...exportsTo(s3), COB_DRIVER: 'fake' })
+  s3 = ended.use(await s3Server())
+  cloud = ended.use(await startCloud({ ...exportsTo(s3), COB_DRIVER: 'fake' }))
 })
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await s3[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
 test('kill -9 at any moment loses no entry of an export, and all entries are those of the log', async () => {
   const send = (method: string, path: string, body: object) =>
@@ -42,7 +40,7 @@ test('kill -9 at any moment loses no entry of an export, and all entries are tho
     }
   })
   for (let kill = 0; kill < KILLS; kill++) {
-    // While an object is on its way, which is lost then, or as soon as the server has it: then the service dies before, while or after it notes that.
+    // Even rounds kill while an upload is under way, so the object is lost. Odd rounds kill soon after the upload, before, while or after the service records it.
     const isOnItsWay = kill % 2 === 0
     s3.trouble = isOnItsWay ? { ms: LATE_MS } : {}
     const { begun, puts } = s3.counts
@@ -57,7 +55,7 @@ test('kill -9 at any moment loses no entry of an export, and all entries are tho
   const over = new Date().toISOString()
   const missing = async () => {
     const has = new Set(s3.exported('logs', 'killed').flatMap((entries) => entries.map(({ event_id }) => event_id)))
-    // What was under way at a kill has no result, and comes later.
+    // Calls that a kill interrupted have no result (status 0); the service exports them later.
     const rows = await cloud.query<{ event_id: string }>(
       'select event_id from audit_log l join audit_log_destinations d on d.active @> l.at where l.status <> 0 and l.at < $1',
       [over],

@@ -1,31 +1,27 @@
-// The audit log of a service that is killed.
+// Kills the service, also with its Postgres, while it writes the audit log.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { descendantsOf, killAll, nameProcess } from '../../src/base/processes.ts'
 import { until } from '../../src/base/wait.ts'
 import { bufferedIn } from '../support/audit-log.ts'
-import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { startCloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 
-/** It takes half a second on an idle machine. */
+/** The service removes the first row within half a second on an idle machine. */
 const REMOVED_MS = 20_000
-/** Fewer calls of a kind would show nothing. */
+/** With fewer calls of each kind the test would show nothing. */
 const SOME = 10
-/** Time for so many, on a busy machine. */
+/** The limit for these calls, on a busy machine. */
 const SOME_MS = 30_000
 
-let cloud: OwnCloud
-beforeAll(async () => {
-  cloud = await startCloud({ COB_DRIVER: 'fake', COB_WARM_BROWSERS: '0' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = forTests(() => startCloud({ COB_DRIVER: 'fake', COB_WARM_BROWSERS: '0' }))
 
-/** The rows of the buffer. */
 const buffer = (): string[] => bufferedIn(join(cloud.dataDir, 'audit')).split('\n').filter(Boolean)
 
 /**
- * Ends the service, and with it every process of its Postgres, which has process groups of its own. This is done as soon as rows have been removed from the buffer: they are nowhere but
- * in the database then.
+ * Kills the service, and with `alsoPostgres` every process of its Postgres, which has process groups of its own. It kills as soon as the service has removed a row
+ * from the buffer: from then on only the database has that row.
  */
 async function kill(alsoPostgres: boolean): Promise<void> {
   const postmaster = Number(readFileSync(join(cloud.dataDir, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])
@@ -41,7 +37,7 @@ async function kill(alsoPostgres: boolean): Promise<void> {
   await Promise.all([cloud.kill(), killAll(postgres)])
 }
 
-/** Calls one after the other until the kill. Resolves with the requests that were answered, with their status. */
+/** Calls in a loop until the kill. Resolves with the answered requests and their statuses. */
 async function callUntilKilled(mark: string, alsoPostgres: boolean): Promise<string[]> {
   const answered: string[] = []
   const callers = [0, 1, 2, 3].map(async (caller) => {
@@ -71,7 +67,7 @@ const kills: [who: string, alsoPostgres: boolean][] = [
 test.each(kills)('kill -9 of %s loses no request that was answered, and no result', async (who, alsoPostgres) => {
   const answered = await callUntilKilled(who.replaceAll(' ', '-'), alsoPostgres)
   await cloud.start()
-  // Nobody waits: it was there before the service answered.
+  // No wait is needed: the service stores every entry before it answers.
   const rows = await cloud.query<{ text: string }>(`select method || ' ' || path || ' ' || status as text from audit_log`)
   const stored = new Map<string, number>()
   for (const { text } of rows) stored.set(text, (stored.get(text) ?? 0) + 1)

@@ -11,7 +11,7 @@ const ROUNDS = amount(8, 50)
 /** A call without an answer after this long counts as hanging. A cold start on an overloaded machine is slow. */
 const CALL_MS = 60_000
 
-/** Errors that callers may get when something dies during their call: gone, not answering, or no connection. */
+/** Errors that callers may get when something dies during their call: 404, 503, or a lost connection. */
 function expected(error: unknown): boolean {
   if (!(error instanceof APIError)) return false
   return error.status === undefined || error.status === 404 || error.status === 503
@@ -74,14 +74,14 @@ test(
           sleep(CALL_MS).then(() => new Error('hangs')),
         ])
         await sleep(afterMs)
-        // The victim may be gone: deleted by the action, or dead with its session.
+        // The victim may have ended already: the action deleted its session, or it died with its session.
         const restart = await victims[victim](cloud, id).catch(() => async () => {})
         const outcome = await call
         if (outcome !== 'done') expect([outcome, expected(outcome)]).toEqual([outcome, true])
         await restart()
         expect((await fetch(`${cloud.url}/health`)).status).toBe(200)
       }
-      // The last victim may end by itself between the two.
+      // The session may end by itself before the delete.
       const unlessGone = (error: unknown) => {
         if (!(error instanceof NotFoundError)) throw error
       }

@@ -2,10 +2,9 @@
 import { createServer } from 'node:http'
 import Kernel from '@onkernel/sdk'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { newKey } from '../../src/control/access/keys.ts'
 import { blockingExtension, markingExtension } from '../support/extensions.ts'
-import { processesNow } from '../support/leaks.ts'
-import { endReplicas, replicaProcess, share, type ReplicaProcess, type Shared } from '../support/replicas.ts'
+import { replicaProcesses } from '../support/replica-processes.ts'
+import type { ReplicaProcess } from '../support/replicas.ts'
 import { httpProxy, serveSockets, type TestProxy } from '../support/upstreams.ts'
 
 /** A name that only the proxies of this test know: whatever goes directly fails. */
@@ -14,10 +13,6 @@ const LOGIN = { username: 'ann', password: 'secret-of-ann' }
 /** A takeover takes 5 s at most on an idle machine. */
 const TAKEN_MS = 60_000
 
-const before = processesNow()
-const key = newKey()
-let shared: Shared
-let replicas: [ReplicaProcess, ReplicaProcess]
 let site: Awaited<ReturnType<typeof serveSockets>>
 let proxy: TestProxy
 const ended = new AsyncDisposableStack()
@@ -25,14 +20,14 @@ beforeAll(async () => {
   const answer = createServer(({ url }, reply) => void reply.writeHead(200, { 'content-type': 'text/html' }).end(`<title>${url}</title>`))
   site = ended.use(await serveSockets(answer))
   proxy = ended.use(await httpProxy({ names: { [SITE]: '127.0.0.1' }, login: LOGIN }))
-  shared = await share({ COB_DRIVER: 'local-tls', COB_WARM_BROWSERS: '1', COB_WARM_BROWSERS_MAX: '1', COB_ALLOW_HOST_LOOPBACK: '1' })
-  replicas = [await replicaProcess(shared, key), await replicaProcess(shared, key)]
-  for (const replica of replicas) await replica.start()
-}, 120_000)
-afterAll(async () => {
-  expect(await endReplicas(shared, replicas, key, before)).toEqual([])
-  await ended.disposeAsync()
-}, 120_000)
+})
+afterAll(() => ended.disposeAsync())
+const { shared, replicas, key } = replicaProcesses(2, {
+  COB_DRIVER: 'local-tls',
+  COB_WARM_BROWSERS: '1',
+  COB_WARM_BROWSERS_MAX: '1',
+  COB_ALLOW_HOST_LOOPBACK: '1',
+})
 
 const client = ({ url }: ReplicaProcess) => new Kernel({ baseURL: url, apiKey: key, maxRetries: 5 })
 
@@ -88,4 +83,20 @@ test('what one replica has made configures a session of the other one, which is 
   expect(await seen(b, third.session_id, '/direct')).toMatch(/^not through the proxy/)
   await a.start()
   await client(a).browsers.deleteByID(third.session_id)
+})
+
+test('a session keeps its proxy when the replica is killed that has made it from a warm browser of another one', { timeout: 300_000 }, async () => {
+  const watching = async () => (await shared.query<{ replica: string }>(`select replica from browsers where state = 'warm'`))[0]?.replica
+  await expect.poll(watching, { timeout: TAKEN_MS }).toBeTypeOf('string')
+  const watcher = await watching()
+  const [maker, other] = replicas.toSorted((one, two) => Number(one.replica() === watcher) - Number(two.replica() === watcher))
+  const made = await client(maker!).proxies.create({ type: 'custom', protocol: 'http', config: { host: '127.0.0.1', port: proxy.port, ...LOGIN } })
+  const { session_id: id } = await client(maker!).browsers.create({ proxy_id: made.id!, timeout_seconds: 600 })
+  expect(await shared.query('select replica from browsers where id = $1', [id])).toEqual([{ replica: other!.replica() }])
+  expect((await seen(maker!, id, '/i')) as unknown[]).toContain('/i')
+  await maker!.kill()
+  await expect.poll(() => seen(other!, id, '/j').catch((error: unknown) => error), { timeout: TAKEN_MS, interval: 500 }).toContain('/j')
+  await maker!.start()
+  expect((await seen(maker!, id, '/k')) as unknown[]).toContain('/k')
+  await client(maker!).browsers.deleteByID(id)
 })

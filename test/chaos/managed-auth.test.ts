@@ -1,4 +1,5 @@
-// Logins of which the service, an agent or Chromium is killed: each goes on or ends with the right code, a stored password is never sent twice, and no browser stays.
+// Kills the service, an agent or Chromium during logins. Each login continues or ends with the right code, a stored password is sent at most once, and no browser
+// remains.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
 import { startLoginNet } from '../logins/net.ts'
@@ -12,7 +13,7 @@ import { seeded } from '../support/seeded.ts'
 const STEP_MS = 60_000
 /** Kills of the service at random moments of a login. */
 const KILLS = amount(1, 40)
-/** A login at the site takes some seconds. */
+/** The latest moment of a kill: a login at the site takes a few seconds. */
 const WITHIN_MS = 6_000
 
 const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000)
@@ -32,7 +33,7 @@ beforeAll(async () => {
 afterAll(() => own.disposeAsync(), STEP_MS)
 
 let made = 0
-/** A login at a host of the site with everything stored that it needs. */
+/** Begins a login at a host of the site. The credential has everything that the login needs. */
 async function begun(host: CanaryHost): Promise<{ id: string; before: number }> {
   const name = `chaos-${++made}`
   const { username, password, totpSecret } = user
@@ -54,7 +55,7 @@ async function begun(host: CanaryHost): Promise<{ id: string; before: number }> 
   return { id, before }
 }
 const stateOf = (id: string) => shown(cloud, id)
-/** It has ended, or asks its user: as one does of which nobody knows whether its password was sent. */
+/** Waits until the login has ended or asks its user. It asks when the service cannot know whether the password was sent. */
 const settled = (id: string): Promise<Shown> =>
   until(
     'a login that has ended or asks',
@@ -62,7 +63,7 @@ const settled = (id: string): Promise<Shown> =>
     async () => ((now) => (now.flow_status !== 'IN_PROGRESS' || now.flow_step === 'AWAITING_INPUT' ? now : undefined))(await stateOf(id)),
     { everyMs: 100 },
   )
-/** Deletes the connection; its browser is gone soon afterwards. */
+/** Deletes the connection, and waits until its browser has ended. */
 async function gone(id: string): Promise<void> {
   await cloud.client.auth.connections.delete(id)
   await until('the browsers of logins to end', STEP_MS, async () => {

@@ -1,4 +1,4 @@
-// A service that is killed while its pool has browsers in every state; and a browser that is lent again and again.
+// Kills a service whose pool has browsers in every state, and acquires and releases one browser many times.
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { chromium } from 'playwright-core'
@@ -9,19 +9,19 @@ import { agentOf, openFilesOf } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
 import { httpProxy, serveSockets, type TestProxy } from '../support/upstreams.ts'
 
-/** A name that only the proxy knows: whatever goes directly fails. */
+/** Only the proxy can resolve this name, so direct requests fail. */
 const SITE = 'site.test'
 const POOL = 'victim'
 const LENT = 'lent'
-/** Boots on a busy machine, after a start of the service. */
+/** The limit for the pool to fill after a start of the service, on a busy machine. */
 const FILL_MS = 60_000
 const SEEN_MS = 30_000
 const LENDS = amount(50, 1_000)
-/** Lends before the first look: connections are opened, and code is compiled. */
+/** Acquires before the first measurement: they open connections and compile code. */
 const FIRST_LENDS = 20
-/** What garbage may take until it is collected, in MB. */
+/** The memory that garbage may use before it is collected, in MB. */
 const GARBAGE_MB = 48
-/** Connections to the database and to the agent come and go. */
+/** File descriptors that may differ, because connections to the database and to the agent open and close. */
 const SPARE_FILES = 12
 
 let cloud: OwnCloud
@@ -53,7 +53,7 @@ const counts = (acquired: number, available: number, pool = POOL) =>
     )
     .toEqual([acquired, available])
 
-/** Loads a page of the site through the proxy, which a service that has just started restores within seconds. Returns what the page before was marked with. */
+/** Loads a page of the site through the proxy, and returns the mark that the previous page left. A service that has just started restores the proxy within seconds. */
 async function visit(cdpUrl: string, path: string): Promise<unknown> {
   const browser = await chromium.connectOverCDP(cdpUrl)
   try {
@@ -90,7 +90,7 @@ test('leased browsers go on by the same URLs, idle ones stay idle, and the pool 
   expect(await visit(second.cdp_ws_url, '/idle')).toBeNull()
   const third = await acquire()
 
-  // All are lent; two callers wait, and have left by the next start.
+  // All browsers are acquired. Two more callers wait; the kill ends their calls.
   const waiting = Promise.allSettled([acquire(), acquire()])
   const waits = async () => /^cob_warm_pool_waiting 2$/m.test(await (await cloud.fetch('/metrics')).text())
   await until('the callers to wait', FILL_MS, waits, { everyMs: 20 })
@@ -101,7 +101,7 @@ test('leased browsers go on by the same URLs, idle ones stay idle, and the pool 
   await Promise.all([released, waiting])
   await cloud.start()
   const lent = (await pools().retrieve(POOL)).acquired_count
-  // The third is lent still if the kill came first; or it was given to a caller whose answer was lost, as any answer may be.
+  // If the kill came first, the third browser is still acquired. Otherwise a waiting caller may have acquired it, and the kill lost the answer.
   expect([2, 3]).toContain(lent)
   expect(await visit(first.cdp_ws_url, '/last')).toBe('/again')
   expect((await cloud.client.browsers.retrieve(first.session_id)).session_id).toBe(first.session_id)
@@ -115,7 +115,7 @@ test('leased browsers go on by the same URLs, idle ones stay idle, and the pool 
   await cloud.client.proxies.delete(id!)
 })
 
-/** What the service and the browser's agent have: memory in MB, and open files. */
+/** The memory in MB and the number of open files, of the service and of the browser's agent. */
 function holds(id: string): { service: number[]; agent: number[] } {
   const memory = (pid: number) => Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024
   return {

@@ -1,10 +1,10 @@
-// Something is killed at each step of saving a profile, and of loading one: there is never half a profile, nothing that was whole is lost, and the session says how it was saved.
+// Kills something at each step of saving and of loading a profile. A profile is never half written, no whole version is lost, and the session says how it was saved.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { chromium } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { readArchive } from '../../src/agent/profile/archive.ts'
 import { newId } from '../../src/base/ids.ts'
 import { dataPaths } from '../../src/base/paths.ts'
@@ -12,27 +12,26 @@ import { isAlive, nameProcess, signalProcess, type ProcessName } from '../../src
 import { isRoot } from '../../src/base/user.ts'
 import { until } from '../../src/base/wait.ts'
 import type { ProfileEnd } from '../../src/store/tables.ts'
-import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { startCloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { agentOf, chromiumOf } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { servePages } from '../support/pages.ts'
 
-/** A step on a busy machine, with the end and the start of what it needs. */
+/** The limit of one step on a busy machine, with the end and the start of processes. */
 const STEP_MS = 60_000
-/** Random bytes in the profile, so that the steps that carry it take long enough to be met. */
+/** Random bytes in the profile. They slow the steps that move it, so that a kill can hit these steps. */
 const FILLER_BYTES = 16 * 1024 * 1024
 const FILLER = 'zz-filler'
 const PROFILE = 'victim'
-/** What Chromium makes in a profile that it opens, and no archive has. */
+/** Files that Chromium creates when it opens a profile, and that an archive never has. */
 const MADE_BY_CHROMIUM = ['Favicons', 'Top Sites', 'shared_proto_db', 'Site Characteristics Database', 'Segmentation Platform']
 
-let cloud: OwnCloud
-let pages: Pages
-/** What the newest state of the profile has. */
+/** The mark in the newest version of the profile. */
 let mark: string
+const pages = forTests(() => servePages())
+const cloud = forTests(() => startCloud({ COB_WARM_BROWSERS: '1' }))
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await startCloud({ COB_WARM_BROWSERS: '1' })
   await cloud.client.profiles.create({ name: PROFILE })
   const { session_id: id } = await cloud.client.browsers.create({ profile: { name: PROFILE, save_changes: true }, timeout_seconds: 300 })
   const filled = { command: 'sh', args: ['-c', `head -c ${FILLER_BYTES} /dev/urandom > /home/kernel/user-data/Default/${FILLER}`] }
@@ -40,10 +39,6 @@ beforeAll(async () => {
   mark = await leave(id)
   await cloud.remove(id)
   expect(await endOf(id)).toMatchObject({ saved: 'whole' })
-})
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
 })
 
 const address = () => pages.url('chooser.html')
@@ -58,7 +53,7 @@ async function inPage<T>(id: string, expression: string): Promise<T> {
     await connection.close()
   }
 }
-/** Leaves something new in a session. */
+/** Writes a new mark in the profile of a session. */
 async function leave(id: string): Promise<string> {
   const left = newId()
   await inPage(id, `localStorage.mark = ${JSON.stringify(left)}`)
@@ -83,7 +78,7 @@ const objects = (folder: string): string[] => {
   return existsSync(path) ? readdirSync(path).map((name) => join(path, name)) : []
 }
 
-/** Reads a version to its end, as a load does. Resolves with the bytes of its local storage and the length of its filler. @throws when it is not whole */
+/** Reads a version to its end, as a load does. Resolves with the bytes of its local storage and the length of its filler. @throws when the version is not whole */
 async function read({ object, bytes, sha256 }: { object: string; bytes: number; sha256: string }): Promise<{ local: Buffer; filler: number }> {
   const content = readFileSync(join(dataPaths(cloud.dataDir).objects, object))
   expect([content.length, createHash('sha256').update(content).digest('hex')]).toEqual([bytes, sha256])
@@ -100,7 +95,7 @@ async function read({ object, bytes, sha256 }: { object: string; bytes: number; 
   return { local: Buffer.concat(local), filler }
 }
 
-/** The current version is whole, and has one of these marks, which then is the newest. */
+/** Checks that the current version is whole and has one of these marks, and remembers that mark. */
 async function expectCurrent(marks: readonly string[]): Promise<void> {
   const current = (await versions()).find(({ is_current }) => is_current)!
   const { local, filler } = await read(current)
@@ -110,7 +105,7 @@ async function expectCurrent(marks: readonly string[]): Promise<void> {
   mark = found!
 }
 
-/** The profile in the browser of a session, as the machine sees it. Only root does. */
+/** The files of the profile in the session's browser, read from the host. Only root can read them. */
 function folderOf(chromiumPid: number): string[] {
   try {
     return readdirSync(`/proc/${chromiumPid}/root/home/kernel/user-data/Profile 1`)
@@ -123,10 +118,10 @@ const fillerIn = (chromiumPid: number): number =>
 
 interface Watched {
   id: string
-  /** As they were at the beginning. */
+  /** The agent and Chromium before the kill. */
   agent: ProcessName
   chromium: ProcessName
-  /** The objects of versions at the beginning. */
+  /** The number of stored profile objects before the kill. */
   objects: number
 }
 type Step = [name: string, isReached: (watched: Watched) => boolean | Promise<boolean>]
@@ -156,7 +151,7 @@ const KILLS = {
 }
 type Victim = keyof typeof KILLS
 
-/** Each victim at each step; in the short form, the service at each and the others at every third step. */
+/** In the long form, each victim at each step; in the short form, the service at each step and the others at every third. */
 const cases = (steps: readonly Step[]): [Victim, ...Step][] =>
   steps.flatMap((step, at) =>
     (Object.keys(KILLS) as Victim[])
@@ -171,15 +166,15 @@ const watch = (id: string): Watched => ({
   objects: objects('profiles').length,
 })
 
-/** The steps at which something was killed. */
+/** The steps at which a kill has happened. */
 const met = new Set<string>()
 
-/** Kills at a step, or when the work is over and has not been seen at it. */
+/** Kills at a step, or at the end of the work when the step was not seen. */
 async function killAt(victim: Victim, [name, isReached]: Step, watched: Watched, work: Promise<unknown>): Promise<void> {
   let isOver = false
   void work.finally(() => (isOver = true)).catch(() => {})
   const look = async () => {
-    // Asked before the look, so that the last look is made after the end of the work.
+    // Read this before the look, so that the last look happens after the end of the work.
     const isLast = isOver
     if (await isReached(watched)) return met.add(name)
     return isLast
@@ -202,7 +197,7 @@ describe('saving', () => {
     const end = (await endOf(id))!
     const after = await versions()
     const mine = after.filter(({ session_id }) => session_id === id)
-    // While the agent lives, nothing is lost but what a killed Chromium had not written.
+    // While the agent lives, only data that a killed Chromium had not written is lost.
     if (victim === 'service') expect(end.saved).toBe('whole')
     if (victim === 'Chromium') expect(['whole', 'in_part']).toContain(end.saved)
     expect(end.message).not.toBe('')
@@ -237,7 +232,7 @@ describe.runIf(isRoot())('loading', () => {
       const shown = () => inPage(id, 'localStorage.mark').catch(() => undefined)
       await expect.poll(shown, { timeout: STEP_MS }).toBe(mark)
     }
-    // A session that its caller never got is left to its timeout when the service has died.
+    // If the service died, the caller may have no session id. Such a session would live until its timeout, so delete it here.
     await cloud.remove(id).catch(() => {})
     await gone(id)
     await expectCurrent([mark])

@@ -1,17 +1,16 @@
 // Replicas that are killed at random while clients use their sessions and a run: nothing is lost, nothing is there twice, and every duty is taken over.
 import { once } from 'node:events'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { LEASE_MS } from '../../src/store/leases.ts'
-import { newKey } from '../../src/control/access/keys.ts'
 import { sleep, until, within } from '../../src/base/wait.ts'
 import { zipOf } from '../support/apps.ts'
 import { startBalancer } from '../support/fake-host/balancer.ts'
 import { callers, cdpLine } from '../support/fake-host/callers.ts'
 import type { Session } from '../support/fast-cloud.ts'
-import { processesNow } from '../support/leaks.ts'
 import { amount } from '../support/long.ts'
-import { endReplicas, replicaProcess, share, takenOver, type ReplicaProcess, type Shared } from '../support/replicas.ts'
+import { replicaProcesses } from '../support/replica-processes.ts'
+import { takenOver } from '../support/replicas.ts'
 import { seeded } from '../support/seeded.ts'
 
 const KILLS = amount(6, 200)
@@ -23,16 +22,13 @@ const CALL_MS = 60_000
 const LINES = KILLS * 10
 const BUILD_MS = 180_000
 
-const before = processesNow()
-const key = newKey()
-let shared: Shared
-let replicas: ReplicaProcess[]
-beforeAll(async () => {
-  shared = await share({ COB_DRIVER: 'local-tls', COB_WARM_BROWSERS: '1', COB_WARM_BROWSERS_MAX: '1', COB_ALLOW_HOST_LOOPBACK: '1', COB_APP_MEMORY_MB: '512' })
-  replicas = await Promise.all(Array.from({ length: REPLICAS }, () => replicaProcess(shared, key)))
-  await Promise.all(replicas.map((replica) => replica.start()))
-}, 120_000)
-afterAll(async () => expect(await endReplicas(shared, replicas, key, before)).toEqual([]), 120_000)
+const { shared, replicas, key } = replicaProcesses(REPLICAS, {
+  COB_DRIVER: 'local-tls',
+  COB_WARM_BROWSERS: '1',
+  COB_WARM_BROWSERS_MAX: '1',
+  COB_ALLOW_HOST_LOOPBACK: '1',
+  COB_APP_MEMORY_MB: '512',
+})
 
 const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000)
 const random = seeded(seed)
@@ -112,7 +108,7 @@ test(
     const form = new FormData()
     form.set('file', new Blob([await zipOf({ 'package.json': manifest, 'index.js': source })]), 'app.zip')
     form.set('entrypoint_rel_path', 'index.js')
-    const { id: deployment } = (await (await replicas[0]!.fetch('/deployments', { method: 'POST', body: form })).json()) as { id: string }
+    const { id: deployment } = (await (await replicas[0].fetch('/deployments', { method: 'POST', body: form })).json()) as { id: string }
     const stateOf = async (path: string) => ((await (await call('GET', path)).json()) as { status: string }).status
     const endOf = async (path: string) => {
       const { status, status_reason: reason } = (await (await call('GET', path)).json()) as { status: string; status_reason?: string | null }
@@ -234,7 +230,15 @@ test(
     expect([statuses, trips > 0, line.opened > 1]).toEqual([new Set([200]), true, true])
 
     expect((await balanced.call('POST', `/browsers/${id}/replays/${replay}/stop`)).status).toBe(200)
-    await until('the film', CALL_MS, async () => (await balanced.call('GET', `/browsers/${id}/replays/${replay}`)).status === 200, { everyMs: 100 })
+    const film = () => balanced.call('GET', `/browsers/${id}/replays/${replay}`)
+    await until('the film', CALL_MS, async () => (await film()).status === 200, { everyMs: 100 }).catch(async (error: unknown) => {
+      const { status } = await film()
+      const rows = await shared.query('select r.*, b.state as browser, b.replica from replays r join browsers b on b.id = r.browser_id where r.id = $1', [
+        replay,
+      ])
+      const said = replicas.flatMap((replica) => [replica.replica(), ...replica.log().split('\n').filter((line) => /replay|recording|taken over|adopted|lease/.test(line))]) // prettier-ignore
+      throw new Error(`the film is answered with ${status}: ${JSON.stringify(rows)}\n${said.join('\n')}`, { cause: error })
+    })
     const found = JSON.parse((await balanced.call('GET', `/browsers/${id}/replays`)).text) as { replay_id: string; started_at: string; finished_at: string }[]
     const { started_at: from, finished_at: to } = found.find((one) => one.replay_id === replay)!
     expect(Date.parse(to) - Date.parse(from)).toBeGreaterThanOrEqual(lasted)

@@ -1,19 +1,18 @@
-// `cob secrets` as operators run it: beside a running service, with none, and killed again and again.
+// Runs `cob secrets` as operators do: with a running service, without one, and with repeated kills.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { dataPaths, PACKAGE_DIR } from '../../src/base/paths.ts'
-import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { startCloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 
 /** Longer than a start of Postgres and a rotation on a busy machine. */
 const RUN_MS = 60_000
 
-let cloud: OwnCloud
-beforeAll(async () => void (cloud = await startCloud({ COB_DRIVER: 'fake', COB_WARM_BROWSERS: '0' })))
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = forTests(() => startCloud({ COB_DRIVER: 'fake', COB_WARM_BROWSERS: '0' }))
 
 interface Ended {
   code: number | null
@@ -78,7 +77,7 @@ test('with a service that is stopped, it starts the database for itself and stop
   expect([code, err]).toEqual([0, ''])
   expect(() => statSync(pid)).toThrow('ENOENT')
   expect((await cob(['secrets', 'forget'])).out).toMatch(/^(kept [0-9a-f]{16}: it was replaced less than 60 minutes ago.*\n)+$/)
-  // It only signs now, so a new one loses no value.
+  // This secret only signs now, so a new one loses no data.
   rmSync(dataPaths(cloud.dataDir).secretKey)
   await cloud.start()
   expect(await stored()).toHaveLength(21)
@@ -97,7 +96,7 @@ test('keys of settings are not made, but used', async () => {
   const { code, out, err } = await cob(['secrets', 'rotate'], { COB_SEALING_KEYS: next })
   expect([code, err, out]).toEqual([0, '', expect.stringMatching(/^using the first key of COB_SEALING_KEYS, .*\nencrypted 21 values again\n$/)])
   expect(readFileSync(dataPaths(cloud.dataDir).sealingKeys, 'utf8')).toBe(file)
-  // The same back, into the file, or the service could not read them.
+  // Encrypt with the file's key again; otherwise the service, which has only the file, could not read the values.
   expect((await cob(['secrets', 'rotate'], { COB_SEALING_KEYS: /^[0-9a-f]{64}/m.exec(file)![0] + `,${next}` })).out).toContain('encrypted 21 values again')
   await cloud.start()
   await assertReadable()

@@ -1,4 +1,4 @@
-// The export of telemetry by a service that is killed again and again.
+// Exports telemetry from a service that is killed again and again.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { dataPaths } from '../../src/base/paths.ts'
 import { sleep, until } from '../../src/base/wait.ts'
@@ -8,22 +8,20 @@ import { startCollector, type Collector } from '../support/otlp.ts'
 import { allOf, EVERYTHING, say } from '../support/kept-telemetry.ts'
 
 const KILLS = amount(4, 60)
-/** How late the collector takes a request. A kill is faster. */
+/** The delay of the collector's answer. A kill takes less time. */
 const LATE_MS = 500
 const LINES = 100
-/** Time for the last events, on a busy machine. */
+/** The limit for the last events to be exported, on a busy machine. */
 const SOON_MS = 60_000
 
 let collector: Collector
 let cloud: OwnCloud
+const ended = new AsyncDisposableStack()
 beforeAll(async () => {
-  collector = await startCollector()
-  cloud = await startCloud({ COB_DRIVER: 'fake', COB_WARM_BROWSERS: '0', COB_ALLOW_HOST_LOOPBACK: '1' })
+  collector = ended.use(await startCollector())
+  cloud = ended.use(await startCloud({ COB_DRIVER: 'fake', COB_WARM_BROWSERS: '0', COB_ALLOW_HOST_LOOPBACK: '1' }))
 })
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await collector[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
 test('kill -9 at any moment loses no event that is stored, and the collector gets nothing else', async () => {
   const send = async <T>(method: string, path: string, body: object): Promise<T> =>
@@ -34,7 +32,7 @@ test('kill -9 at any moment loses no event that is stored, and the collector get
   for (let kill = 0; kill < KILLS; kill++) {
     const { session_id: id } = await send<{ session_id: string }>('POST', '/browsers', { telemetry, timeout_seconds: 600 })
     ids.push(id)
-    // While a request is on its way, which is lost then, or as soon as the collector has it: then the service dies before, while or after it notes that.
+    // Even rounds kill while a request is under way, so the request is lost. Odd rounds kill soon after it, before, while or after the service records it.
     const isOnItsWay = kill % 2 === 0
     collector.trouble = isOnItsWay ? { ms: LATE_MS, status: 503 } : {}
     await say(dataPaths(cloud.dataDir), id, 0, LINES)

@@ -1,33 +1,32 @@
-// The service, or a session's agent, is killed while the session tells of events: the archive lacks nothing that was still there, and says what may be missing.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+// Kills the service, or a session's agent, while the session sends events. The archive has every event that survived, and an event says that others may be missing.
+import { beforeAll, expect, test } from 'vitest'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { sleep, until } from '../../src/base/wait.ts'
-import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { startCloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { agentOf } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
 import { allOf, EVERYTHING, say, texts } from '../support/kept-telemetry.ts'
 
 const KILLS = amount(4, 25)
 const STORED_MS = 60_000
-/** What a kill may cost, as docs/telemetry.md has it. */
+/** The most that a kill may lose, from docs/telemetry.md. */
 const LOST_MS = 1_000
-/** How long a talker may take to note that a line was told. */
+/** The test may record the time of a line this much after the agent received it. */
 const NOTED_MS = 250
 const TALK_MS = 3_000
 
-let cloud: OwnCloud
 let paths: DataPaths
+const cloud = forTests(() => startCloud({ COB_WARM_BROWSERS: '0' }))
 beforeAll(async () => {
-  cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   paths = dataPaths(cloud.dataDir)
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const create = async () => (await cloud.client.browsers.create({ telemetry: EVERYTHING, headless: true, timeout_seconds: 3600 })).session_id
 const numbers = (count: number) => Array.from({ length: count }, (_, at) => `line ${at}`)
 const lines = async (id: string) => texts(await allOf(cloud.fetch, id, 'since=1h&limit=100&type=console_log')).filter((text) => text.startsWith('line '))
 
-/** Has the session tell of an event every few milliseconds, until it is stopped or its agent has gone. Returns how many there were; `sentAt`: when each was sent. */
+/** Sends an event to the session every few milliseconds, until it is stopped or the agent has ended. `count` is the number of events, `sentAt` the time of each. */
 function talk(id: string): { count: () => number; sentAt: readonly number[]; stop: () => Promise<number> } {
   let count = 0
   let isOver = false
@@ -71,7 +70,7 @@ test('a service that is killed again and again has every event in the archive on
   expect(await lines(id)).toEqual(numbers(count))
 })
 
-/** The session has ended: it has all lines from the first on, but for those of the last moment before it was killed, and says that these may be missing. */
+/** Checks an ended session: it has all lines from the first on, except those of the last moment before the kill, and says that these may be missing. */
 async function lacksTheLastMoment(id: string, { sentAt }: ReturnType<typeof talk>, killedAt: number): Promise<void> {
   await until(
     'the end of the session',
@@ -94,7 +93,7 @@ test('a session whose agent is killed lacks at most its last second, and is told
   await sleep(TALK_MS)
   process.kill(agentOf(cloud, id), 'SIGKILL')
   const killedAt = performance.now()
-  await talker.stop().catch(() => {}) // nobody listens any more
+  await talker.stop().catch(() => {}) // the agent has ended, so the last line fails
   await lacksTheLastMoment(id, talker, killedAt)
 })
 
@@ -107,7 +106,7 @@ test('a session that is killed together with its service lacks at most its last 
   const ended = cloud.kill()
   process.kill(agent, 'SIGKILL')
   const killedAt = performance.now()
-  await talker.stop().catch(() => {}) // nobody listens any more
+  await talker.stop().catch(() => {}) // the agent has ended, so the last line fails
   await ended
   await cloud.start()
   await lacksTheLastMoment(id, talker, killedAt)

@@ -1,8 +1,9 @@
-// What Playwright, Puppeteer and ChromeDriver start Chromium with, and what Cob does with each flag and feature. test/launches.test.ts reads their launches from the
-// published packages: a flag that is not here, or that none of them has any more, fails it.
+// The flags with which Playwright, Puppeteer and ChromeDriver start Chromium, and what Cob does with each. test/launches.test.ts reads the flags from the published
+// packages. It fails when a flag is missing here, or when no package has a flag of this list any more.
 
 /**
- * taken: every session has it. programs: sessions without stealth have it, because a page or a server can notice. Otherwise it is refused, with the reason.
+ * taken: every session has the flag. programs: only sessions without stealth have it, because a page or a server can notice it. refused: no session has it, for this
+ * reason.
  */
 export type Verdict = 'taken' | 'programs' | { refused: string }
 

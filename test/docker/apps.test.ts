@@ -1,4 +1,4 @@
-// Apps whose builds and runs are containers: deployed and called by the published SDK. The SDK that the app uses comes in its archive, because the daemon of these tests has no way out.
+// Builds and runs apps in containers; the published SDK deploys and calls them. The app's archive contains the SDK, because the daemon of these tests has no internet.
 import { toFile } from '@onkernel/sdk'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => cloud[Symbol.asyncDispose]())
 
 const SDK = join(PACKAGE_DIR, 'node_modules/@onkernel/sdk')
-/** The files of the SDK that an app needs to run, as a folder of its archive. */
+/** The files of the SDK that an app needs at run time, for its archive. */
 const vendored = (): Record<string, Buffer> =>
   Object.fromEntries(
     readdirSync(SDK, { recursive: true, withFileTypes: true })

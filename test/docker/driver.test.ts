@@ -1,4 +1,4 @@
-// The promises of every driver, with instances as containers of a real Docker daemon (script/test-docker starts it).
+// The promises of every driver, kept by containers of a real Docker daemon (script/test-docker starts it).
 import { execFileSync } from 'node:child_process'
 import { basename } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -54,7 +54,7 @@ describe('an instance', () => {
     await driver[Symbol.asyncDispose]()
   })
 
-  /** Runs a line in a shell of the session. */
+  /** Runs a shell line in the session. */
   async function shell(line: string): Promise<{ code: number; out: string }> {
     const body = { command: '/bin/sh', args: ['-c', line], timeout_sec: 30 }
     const { exit_code: code, stdout_b64: out } = await call(instance.agent, processes.execProcess, { body }, { signal: AbortSignal.timeout(CALL_MS) })

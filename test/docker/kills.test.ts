@@ -1,4 +1,4 @@
-// What a Docker host loses at times, and what that costs sessions. Its daemon keeps containers while it is away (live-restore), as docs/docker.md asks for.
+// Kills parts of a Docker host, and checks which sessions survive. The daemon keeps containers while it is down (live-restore), as docs/docker.md requires.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -85,7 +85,6 @@ test('sessions end when containerd and all that it runs die; new ones come up wh
   process.kill(shim, 'SIGKILL')
   expect((await within('the end of the session', CALL_MS, instance.exited)).reason).not.toBe('')
   await instance[Symbol.asyncDispose]()
-  // dockerd starts it again.
   await until(
     'a session',
     CALL_MS,

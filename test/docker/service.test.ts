@@ -1,4 +1,5 @@
-// The image of the service, run as compose.yaml runs it: sessions are driven by the published SDK, and outlive the container of the service. Only Postgres is another one, behind a port of this process.
+// Runs the service's image as compose.yaml does. The published SDK drives sessions, which outlive the service's container. Only Postgres differs: it is behind a port of
+// this process.
 import Kernel from '@onkernel/sdk'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -14,7 +15,7 @@ const CALL_MS = 120_000
 const HEALTHY_MS = 60_000
 const PORT = 2627
 
-// Never in a synchronous way: the service reaches its database through this process.
+// Asynchronous, because the service reaches its database through this process.
 const docker = async (...args: string[]): Promise<string> => (await promisify(execFile)('docker', args, { timeout: CALL_MS })).stdout.trim()
 const name = `cob-service-${process.pid}`
 const scope = `service${process.pid}`
@@ -27,7 +28,7 @@ beforeAll(async () => {
   await docker('volume', 'create', name)
   ended.defer(async () => void (await docker('volume', 'rm', name)))
   const { host } = await ownPostgres('service', ended)
-  // script/test-docker sends here what comes to the bridge's own address.
+  // script/test-docker forwards connections to the bridge's own address to this port.
   const port = await overTcp(host, ended)
   const gateway = await docker('network', 'inspect', name, '--format', '{{(index .IPAM.Config 0).Gateway}}')
   database = `postgres://cob@${gateway}:${port}/postgres`
@@ -69,7 +70,7 @@ async function start(): Promise<Kernel> {
   return new Kernel({ baseURL: `http://${address}:${PORT}`, apiKey: await docker('exec', name, 'cat', '/data/api-key') })
 }
 
-/** Ends it as an upgrade does. */
+/** Stops the container as an upgrade does, and returns its exit code. */
 async function stop(): Promise<number> {
   await docker('stop', '--time', '40', name)
   const code = Number(await docker('inspect', name, '--format', '{{.State.ExitCode}}'))
@@ -77,7 +78,7 @@ async function stop(): Promise<number> {
   return code
 }
 
-/** The title of the page of a session, which `change` may change first. */
+/** Runs `change` in the page of a session, and returns the page's title. */
 async function title(url: string, change = ''): Promise<string> {
   const browser = await chromium.connectOverCDP(url)
   try {
@@ -97,7 +98,7 @@ test('the service runs without rights, makes sessions, and leaves them to its ne
   const { session_id: id } = await first.browsers.create()
   const session = await first.browsers.retrieve(id)
   expect(await title(session.cdp_ws_url, 'kept')).toBe('kept')
-  // A client that stays connected does not keep the service from stopping.
+  // A connected client must not delay the stop.
   const idle = new WebSocket(session.cdp_ws_url)
   const closed = once(idle, 'close') as Promise<[CloseEvent]>
   await once(idle, 'open')

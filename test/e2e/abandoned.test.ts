@@ -1,4 +1,4 @@
-// Sessions whose service never comes back.
+// Sessions end by themselves when their service never comes back.
 import { execFile } from 'node:child_process'
 import { renameSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ const TIMEOUT_SECONDS = 10
 /** Extra time after a deadline, for a loaded machine. */
 const LATE_MS = 30_000
 
-// Both mostly wait.
+// The two tests mostly wait, so they run concurrently.
 test.concurrent('a session without a service ends itself after its timeout and the grace period, a warm browser after the grace period', async () => {
   await using cloud = await startCloud({ COB_ABANDONED_GRACE_SECONDS: String(GRACE_SECONDS) })
   await cloud.warm()
@@ -24,11 +24,11 @@ test.concurrent('a session without a service ends itself after its timeout and t
   const [{ id: warm } = { id: '' }] = await cloud.query<{ id: string }>(`select id from browsers where state = 'warm'`)
   const [session, reserve] = [processesOf(cloud, id), processesOf(cloud, warm)]
   expect(Math.min(session.length, reserve.length)).toBeGreaterThan(5)
-  // The boot of the warm browser may have taken a part of the session's time.
+  // The boot of the warm browser may have used a part of the session's time. A call restarts the timeout.
   await cloud.client.browsers.computer.getMousePosition(id)
-  // The time does not count while the service watches the session.
+  // While the service watches the session, the grace period does not begin.
   await sleep((GRACE_SECONDS + 1) * 1000)
-  // The network's process and the sandbox's. Not Chromium's, because some of those come and go.
+  // The processes of the network and of the sandbox. Chromium's processes start and end all the time, so they are not included.
   const outer = [...session.slice(0, 2), ...reserve.slice(0, 2)]
   expect(outer.every(isAlive)).toBe(true)
   await cloud.kill()
@@ -37,7 +37,7 @@ test.concurrent('a session without a service ends itself after its timeout and t
   expect(session.slice(0, 2).every(isAlive)).toBe(true)
   await until('the session to end', TIMEOUT_SECONDS * 1000 + LATE_MS, () => !session.some(isAlive), { everyMs: 100 })
   expect(performance.now() - killed).toBeGreaterThanOrEqual((TIMEOUT_SECONDS + GRACE_SECONDS) * 1000)
-  // The next start removes what is left on disk.
+  // The next start removes the remaining files.
   await cloud.start()
 })
 

@@ -1,30 +1,30 @@
-// The code of apps is an object, and what the driver has on its disk are copies: they may go at any time. Whatever a build leaves harms nothing.
+// The object store has the code of apps. The driver's disk has only copies, which may disappear at any time. Files that a build leaves do no harm.
 import { toFile } from '@onkernel/sdk'
 import { existsSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { createZstdCompress, zstdCompressSync } from 'node:zlib'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { pack } from 'tar-stream'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
 import { hasCode, zipOf } from '../support/apps.ts'
-import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { startCloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 
 /** The first install downloads packages. */
 const BUILD_MS = 180_000
 const RUN_MS = 90_000
 const DISK_MB = 300
 
-let cloud: OwnCloud
 let paths: DataPaths
+const cloud = forTests(() => startCloud({ COB_WARM_BROWSERS: '0', COB_APP_MEMORY_MB: '512', COB_APP_DISK_MB: String(DISK_MB) }))
 beforeAll(async () => {
-  cloud = await startCloud({ COB_WARM_BROWSERS: '0', COB_APP_MEMORY_MB: '512', COB_APP_DISK_MB: String(DISK_MB) })
   paths = dataPaths(cloud.dataDir)
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** Makes what a hostile install script may leave. */
+/** Creates every kind of file that a hostile install script may leave. */
 const HOSTILE = `
 const { execFileSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -85,27 +85,15 @@ const worked = { status: 'succeeded', output: '7', reason: undefined }
 const keyOf = async (id: string) => (await cloud.query<{ code_key: string }>('select code_key from deployments where id = $1', [id]))[0]!.code_key
 const objectOf = async (id: string) => join(paths.objects, await keyOf(id))
 const copyOf = async (id: string) => join(paths.apps, basename(await keyOf(id)))
-/** A tar with one file of `bytes` zeros. */
-function* tarOfZeros(bytes: number): Generator<Buffer> {
-  const header = Buffer.alloc(512)
-  const fields: [number, string][] = [
-    [0, 'zeros'],
-    [100, '0000644'],
-    [124, bytes.toString(8).padStart(11, '0')],
-    [136, '00000000000'],
-    [148, '        '],
-    [156, '0'],
-    [257, 'ustar  '],
-  ]
-  for (const [at, text] of fields) header.write(text, at, 'latin1')
-  const sum = header.reduce((total, byte) => total + byte, 0)
-  header.write(`${sum.toString(8).padStart(6, '0')}\0`, 148, 'latin1')
-  yield header
+/** A compressed tar with one file of `bytes` zeros. */
+function packedZeros(bytes: number): Promise<Buffer> {
+  const tar = pack()
   const zeros = Buffer.alloc(8 * 1024 * 1024)
-  for (let left = bytes; left > 0; left -= zeros.length) yield zeros
-  yield Buffer.alloc(1024)
+  const file = tar.entry({ name: 'zeros', size: bytes }, () => tar.finalize())
+  Readable.from(Array.from({ length: bytes / zeros.length }, () => zeros)).pipe(file)
+  return buffer(tar.pipe(createZstdCompress()))
 }
-/** A start of the service that finds no copies, as on a machine that has none. */
+/** Restarts the service without copies, as on a new machine. */
 async function withoutCopies(change: () => void = () => {}): Promise<void> {
   await cloud.kill()
   for (const name of readdirSync(paths.apps)) rmSync(join(paths.apps, name), { recursive: true })
@@ -146,7 +134,7 @@ describe('an app', () => {
   test('whose code unpacks to more than a sandbox may write is ended at that limit', async () => {
     const object = await objectOf(id)
     const whole = readFileSync(object)
-    const bomb = await buffer(Readable.from(tarOfZeros(1024 ** 3)).pipe(createZstdCompress()))
+    const bomb = await packedZeros(1024 ** 3)
     expect(bomb.length).toBeLessThan(1024 * 1024)
     await withoutCopies(() => writeFileSync(object, bomb))
     const { status, reason } = await call('usual', 'echo', 7)

@@ -1,8 +1,8 @@
-// Chromium's own windows and controls beside the page, used by mouse and keyboard.
+// Uses Chromium's own windows and controls by mouse and keyboard.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { become, LOAD_MS, openDesk, TAKE_MS, WINDOW_MS, type Desk } from '../support/applications.ts'
+import { become, LOAD_MS, openDesk, TAKE_MS, WINDOW_MS, type Desk } from '../support/desk.ts'
 import { runInside } from '../support/inside.ts'
 import { boxOf, openSession, where, type Box, type Session } from '../support/session.ts'
 
@@ -38,7 +38,7 @@ describe('windows outside the page', () => {
     await computer.pressKey(id, { keys: ['alt+o'] })
     await become(page, 'chosen', { name: 'note.txt', text: 'what the note says' })
     await dialogGone()
-    // The shortcut does the same.
+    // Ctrl and L opens the path field too.
     await openDialog()
     await computer.pressKey(id, { keys: ['ctrl+l'] })
     await computer.typeText(id, { text: '/home/kernel/other.txt' })
@@ -59,7 +59,7 @@ describe('windows outside the page', () => {
     const { id, page } = session
     await page.goto(pages.url('chooser.html'))
     const { x, y, width, height } = await boxOf(page, '#colour')
-    // Avoid the pointer, which is part of the picture.
+    // Compare an area without the pointer, because the pointer is part of the picture.
     const below: Box = { x: x + 100, y: y + height + 2, width: Math.round(width) - 100, height: 60 }
     const [left, centre] = [x + 40, Math.round(y + height / 2)]
     const shut = await desk.shot(id, below)
@@ -98,7 +98,7 @@ describe("the browser's own controls", () => {
     await computer.pressKey(id, { keys: ['ctrl+l'] })
     await computer.typeText(id, { text: `${pages.url('typed')}\n` })
     await arrive(session.page, 'typed')
-    // The same with the mouse: Chromium's own controls are above the page.
+    // Repeat with the mouse: it must reach Chromium's own controls above the page.
     const { y } = await boxOf(session.page, 'html')
     await computer.clickMouse(id, { x: 600, y: Math.round(y * 0.7), num_clicks: 3 })
     await computer.typeText(id, { text: `${pages.url('clicked')}\n` })
@@ -135,7 +135,7 @@ describe("the browser's own controls", () => {
     const hits = pages.hits('before')
     await page.evaluate('void (window.isOld = true)')
     await menu(['r'])
-    // A menu that is opened before the new page is there would be closed by it.
+    // Chromium closes a menu that is opened before the new page is ready.
     await page.waitForFunction('!window.isOld && document.readyState === "complete"', undefined, { timeout: LOAD_MS })
     expect(pages.hits('before')).toBe(hits + 1)
     // Escape closes the menu without an action, and the page gets the keys again.

@@ -1,4 +1,4 @@
-// Real applications in a page, used by mouse, wheel and keyboard: each action has the effect that a person would see.
+// Uses real applications in a page by mouse, wheel and keyboard. Each action has the effect that a person would see.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
@@ -6,7 +6,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
-import { become, LOAD_MS, openDesk, TAKE_MS, type Desk } from '../support/applications.ts'
+import { become, LOAD_MS, openDesk, TAKE_MS, type Desk } from '../support/desk.ts'
 import { boxOf, openSession, where, type Box, type Session } from '../support/session.ts'
 
 let desk: Desk
@@ -54,7 +54,7 @@ describe('applications in a page', () => {
         [800, 50],
         [950, 50],
       ]
-      // Each corner twice: the pointer rests there, so that the corner is in at least one frame.
+      // Each corner is in the path twice, so that the pointer rests there for at least one frame.
       for (const path of [first, second])
         await computer.dragMouse(id, { path: onScreen(path.flatMap((point) => [point, point])), smooth: false, steps_per_segment: 10, step_delay_ms: 20 })
       await become(page, 'strokes().length', 2)
@@ -71,22 +71,6 @@ describe('applications in a page', () => {
       const [x, y] = onScreen([[800, 250]])[0]!
       const ink = async () => (await sharp(await desk.shot(id, { x: x - 1, y: y - 1, width: 2, height: 2 })).stats()).dominant
       await expect.poll(async () => Math.max(...Object.values(await ink())), { timeout: TAKE_MS }).toBeLessThan(128)
-    })
-
-    test('draws one stroke for three calls: down, move, up', async () => {
-      await page.evaluate('pad.clear()')
-      const [from, to] = onScreen([
-        [200, 200],
-        [600, 300],
-      ]) as [Point, Point]
-      await computer.clickMouse(id, { x: from[0], y: from[1], click_type: 'down' })
-      await computer.moveMouse(id, { x: to[0], y: to[1], smooth: true, duration_ms: 1_000 })
-      await computer.clickMouse(id, { x: to[0], y: to[1], click_type: 'up' })
-      await become(page, 'strokes().length', 1)
-      const [points] = await strokes()
-      expect(points!.length).toBeGreaterThan(10)
-      expect(distance(points![0]!, [200, 200])).toBeLessThanOrEqual(2)
-      expect(distance(points!.at(-1)!, [600, 300])).toBeLessThanOrEqual(2)
     })
   })
 
@@ -210,17 +194,6 @@ describe('applications in a page', () => {
       expect(await page.evaluate('text()')).toBe(source)
     })
 
-    test('copies the document with select all and copy, and pastes the clipboard', async () => {
-      const source = sourceText(2_000)
-      await page.evaluate(`setText(${JSON.stringify(source)})`)
-      await computer.pressKey(id, { keys: ['ctrl+a', 'ctrl+c'] })
-      await until('the copy', TAKE_MS, async () => (await computer.readClipboard(id)).text === source, { everyMs: 100 })
-      const other = `${sourceText(1_000)}\n\tthe end é ü 漢 😀`
-      await computer.writeClipboard(id, { text: other })
-      await computer.pressKey(id, { keys: ['ctrl+a', 'ctrl+v'] })
-      await become(page, 'text()', other)
-    })
-
     test('supports cut, undo and redo', async () => {
       await computer.typeText(id, { text: 'one two three' })
       await become(page, 'text()', 'one two three')
@@ -259,18 +232,6 @@ describe('applications in a page', () => {
       await computer.clickMouse(id, { x: further[0], y: further[1], hold_keys: ['shift'] })
       await become(page, 'selected()', 'beta gamma')
     })
-
-    test('writes, selects, copies and pastes in one batch, in this order', async () => {
-      await computer.batch(id, {
-        actions: [
-          { type: 'type_text', type_text: { text: 'again ' } },
-          { type: 'press_key', press_key: { keys: ['ctrl+a', 'ctrl+c', 'Right'] } },
-          { type: 'sleep', sleep: { duration_ms: 200 } },
-          { type: 'press_key', press_key: { keys: ['ctrl+v', 'ctrl+v'] } },
-        ],
-      })
-      await become(page, 'text()', 'again again again ')
-    })
   })
 })
 
@@ -288,7 +249,7 @@ function distanceToLine([x, y]: Point, [x1, y1]: Point, [x2, y2]: Point): number
 
 /** Source code of this repository, indented with tabs, with various characters at the end of every fifth line. */
 function sourceText(length: number): string {
-  const lines = ['src/http/fault.ts', 'src/base/wait.ts', 'src/agent/computer/path.ts', 'src/agent/display/windows.ts', 'test/support/session.ts'].flatMap(
+  const lines = ['src/http/fault.ts', 'src/base/wait.ts', 'src/agent/computer/path.ts', 'src/agent/display/x/windows.ts', 'test/support/session.ts'].flatMap(
     (file) => readFileSync(join(PACKAGE_DIR, file), 'utf8').split('\n'),
   )
   const tabbed = lines.map((line, index) => line.replace(/^( {2})+/, (indent) => '\t'.repeat(indent.length / 2)) + (index % 5 === 0 ? ' // é ü ß 漢 😀' : ''))

@@ -1,31 +1,29 @@
-// `cob backup` while real browsers run and record, and a second service from it on the same machine: its replays play, its profiles open, and it leaves the
-// browsers of the first one alone.
+// Runs `cob backup` while real browsers run and record, and starts a second service from the backup on the same machine. Its replays play and its profiles open, while
+// the browsers of the first service continue.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import { sleep, until, within } from '../../src/base/wait.ts'
-import { callsTo, startCloud, type Cloud, type OwnCloud } from '../support/cloud.ts'
+import { sleep, until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
 import { decode, probe } from '../support/films.ts'
+import { forTests } from '../support/for-tests.ts'
 
 const TEST_MS = 240_000
 const SOON_MS = 60_000
 const RUN_MS = 120_000
 
-let cloud: OwnCloud
 let folder: string
+const cloud = forTests(() => startCloud())
 beforeAll(async () => {
-  cloud = await startCloud()
   folder = mkdtempSync(join(tmpdir(), 'cob-restored-'))
 })
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
-  await cloud[Symbol.asyncDispose]()
 })
 
 async function cob(args: string[], dataDir: string): Promise<void> {
@@ -38,47 +36,9 @@ async function cob(args: string[], dataDir: string): Promise<void> {
   expect([args[0], child.exitCode, err]).toEqual([args[0], 0, expect.any(String)])
 }
 
-type Calls = Pick<Cloud, 'client' | 'fetch' | 'remove'>
+type Calls = Pick<Cloud, 'client' | 'fetch'>
 
-/** A service on a data directory, beside the other one. Disposing stops it, and fails when an instance is left. */
-async function serviceOn(dataDir: string): Promise<Calls & AsyncDisposable> {
-  const probing = createServer().listen(0, '127.0.0.1')
-  await once(probing, 'listening')
-  const { port } = probing.address() as AddressInfo
-  probing.close()
-  const env = { ...process.env, COB_DATA_DIR: dataDir, COB_PORT: String(port), COB_GREETING: '0', COB_WARM_BROWSERS: '1', COB_WARM_BROWSERS_MAX: '1' }
-  const child = spawn(join(PACKAGE_DIR, 'bin/cob'), ['serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
-  const said = Promise.all([text(child.stdout), text(child.stderr)])
-  const exited = once(child, 'exit')
-  const url = `http://127.0.0.1:${port}`
-  const isUp = () =>
-    fetch(`${url}/health`).then(
-      ({ ok }) => ok,
-      () => false,
-    )
-  await Promise.race([
-    until('the restored service', SOON_MS, isUp, { everyMs: 50 }),
-    exited.then(async () => {
-      throw new Error(`the restored service ended: ${(await said).join('').slice(-3000)}`)
-    }),
-  ])
-  const calls = callsTo({ url, key: readFileSync(join(dataDir, 'api-key'), 'utf8').trim(), dataDir })
-  return {
-    client: calls.client,
-    fetch: calls.fetch,
-    remove: calls.remove,
-    async [Symbol.asyncDispose]() {
-      child.kill('SIGINT')
-      await within('the restored service to stop', SOON_MS, exited).catch((error: unknown) => {
-        child.kill('SIGKILL')
-        throw error
-      })
-      expect([child.exitCode, readdirSync(join(dataDir, 'instances'))]).toEqual([0, []])
-    },
-  }
-}
-
-/** The film of a replay, as ffprobe reads it: how long it is. */
+/** The length of a replay's video in seconds, from ffprobe. */
 async function played({ fetch }: Calls, session: string, replay: string): Promise<number> {
   const bytes = await until(
     'the film',
@@ -127,7 +87,7 @@ test(
     await cob(['backup', file, '--with-keys'], cloud.dataDir)
     await cob(['restore', file], dataDir)
     {
-      await using restored = await serviceOn(dataDir)
+      await using restored = await startCloud({}, { dataDir })
       expect(await played(restored, first.session_id, recorded.replay_id)).toBe(seconds)
       expect(await played(restored, running.session_id, open.replay_id)).toBeGreaterThan(1)
       const listed = await (await restored.fetch('/browsers')).json()
@@ -137,7 +97,7 @@ test(
       const again = await restored.client.browsers.create({ profile: { name: 'kept' } })
       expect(await evaluated(restored, again.session_id, `return (await context.cookies()).find((one) => one.name === 'who')?.value`)).toBe('kim')
       await restored.remove(again.session_id)
-      // The browser of the first service is another one's, although both have its row.
+      // Both services have a row of this browser, but it still belongs to the first one.
       expect(await evaluated(cloud, running.session_id, 'return await page.title()')).toBe('here')
     }
     expect(await evaluated(cloud, running.session_id, 'return await page.title()')).toBe('here')

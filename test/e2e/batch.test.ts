@@ -1,38 +1,25 @@
-// Several actions in one call, and several callers on one session: in order, one at a time, and nothing stays down.
+// Several actions in one call, and several callers on one session. Actions run in order, one at a time, and no key or button stays down.
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
-import { servePages, type Pages } from '../support/pages.ts'
-import { clearRecord, openSession, recorded, where, type Recorded, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shared-cloud.ts'
+import { of, openInFront, recordUpToF8, sitDown, TAKE_MS, type Seat } from '../support/desk.ts'
+import { clearRecord, recorded, where, type Recorded } from '../support/session.ts'
 
-/** Time for a page to react to input. */
-const TAKE_MS = 10_000
-/** Time for a call that was sent to reach its session, on a busy machine. */
-const SENT_MS = 250
-/** Of two movements within one frame a page sees only the second. */
+/** A page sees only the second of two movements within one frame. */
 const FRAMES_MS = 100
-/** If anything happened after an end, it would happen within this time. */
+/** An action that continued after the end of its call would show within this time. */
 const QUIET_MS = 500
 
-let cloud: Cloud
-let pages: Pages
-let computer: Cloud['client']['browsers']['computer']
-let session: Session
+let seat: Seat
+let cloud: Seat['cloud']
+let computer: Seat['computer']
+let session: Seat['session']
 let id: string
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
-  computer = cloud.client.browsers.computer
-  session = await openSession(cloud, { timeout_seconds: 600, headless: true })
-  id = session.id
+  seat = await sitDown()
+  ;({ cloud, computer, session, id } = seat)
 })
-afterAll(async () => {
-  await session[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
+afterAll(() => seat[Symbol.asyncDispose]())
 
 type Action = Parameters<typeof computer.batch>[1]['actions'][number]
 
@@ -47,23 +34,10 @@ const press = (...keys: string[]): Action => ({ type: 'press_key', press_key: { 
 
 const batch = (...actions: Action[]) => computer.batch(id, { actions })
 const value = (): Promise<string> => session.page.evaluate('document.getElementById("text").value')
-const of = (record: Recorded[], ...types: string[]): Recorded[] => record.filter(({ type }) => types.includes(type))
 const strokes = (record: Recorded[]) => of(record, 'keydown').map(({ key }) => key)
 
-/** The record up to a final key press. */
-async function ended(): Promise<Recorded[]> {
-  await computer.pressKey(id, { keys: ['F8'] })
-  return until('the end of the record', TAKE_MS, async () => {
-    const record = await recorded(session.page)
-    const end = record.findIndex(({ type, key }) => type === 'keydown' && key === 'F8')
-    return end >= 0 && record.slice(0, end)
-  })
-}
-async function open(name: string): Promise<void> {
-  await session.page.goto(pages.url(name))
-  await session.page.bringToFront()
-  await session.page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
-}
+const ended = () => recordUpToF8(computer, id, session.page)
+const open = (name: string) => openInFront(session.page, seat.pages.url(name))
 /** A call that the test can abort, and its outcome. */
 function leavable(body: unknown): { leave: () => void; outcome: Promise<string> } {
   const leaving = new AbortController()
@@ -149,11 +123,6 @@ test('a button that a successful batch left down is still down for the next call
 })
 
 describe('a batch that fails', () => {
-  test('immediately, because a point is off the screen, runs nothing', async () => {
-    await expect(batch(write('never'), click(1920, 5))).rejects.toMatchObject({ status: 400, message: expect.stringContaining('actions.1.click_mouse.x') })
-    expect(await ended()).toEqual([])
-  })
-
   test('halfway, because the screen became smaller, names the action, stops, and releases everything', async () => {
     const failure = batch(write('a'), click(300, 500, { click_type: 'down' }), pause(5_000), click(1500, 900), write('never')).catch((error: unknown) => error)
     try {
@@ -193,19 +162,6 @@ describe('a caller that leaves', () => {
     await until('the move', TAKE_MS, async () => of(await recorded(session.page), 'mousemove').at(-1)?.x === 700)
     expect(of(await recorded(session.page), 'mousemove').at(-1)).toMatchObject({ buttons: 0 })
   })
-
-  test('while it waits is never served, and blocks nobody', async () => {
-    const first = batch(write('a'), pause(1_500), write('a'))
-    await sleep(SENT_MS)
-    const { leave, outcome } = leavable({ actions: [write('never')] })
-    await sleep(SENT_MS)
-    const last = computer.typeText(id, { text: 'b' })
-    leave()
-    expect(await outcome).toBe('left')
-    await Promise.all([first, last])
-    await ended()
-    expect(await value()).toBe('aab')
-  })
 })
 
 describe('concurrent callers', () => {
@@ -223,34 +179,16 @@ describe('concurrent callers', () => {
     expect(typed.match(/(.)\1*/g)!.toSorted()).toEqual(['aaaaaaaa', 'bbbbbbbb', 'cccc', 'dddddddd', 'eee'])
   })
 
-  test('are served in the order in which they came', async () => {
-    for (let round = 0; round < 3; round++) {
-      const calls: Promise<unknown>[] = [batch(pause(1_200))]
-      for (const call of [
-        () => computer.typeText(id, { text: 'a' }),
-        () => batch(write('b')),
-        () => computer.pressKey(id, { keys: ['c'] }),
-        () => computer.typeText(id, { text: 'd' }),
-      ]) {
-        await sleep(SENT_MS)
-        calls.push(call())
-      }
-      await Promise.all(calls)
-    }
-    await ended()
-    expect(await value()).toBe('abcdabcdabcd')
-  })
-
   test('never get a screenshot of the middle of a drag', async () => {
     await open('colours.html')
-    // White at first, then blue from 0 to 255 along the path.
+    // The page is white at first. Along the path its colour goes from blue 0 to blue 255.
     await session.page.evaluate(`onmousemove = ({ buttons, clientX }) => { if (buttons) paint('rgb(0, 0, ' + Math.round((clientX - 100) / 1000 * 255) + ')') }`)
     const colour = async () => {
       const png = Buffer.from(await (await computer.captureScreenshot(id, { region: { x: 1200, y: 900, width: 1, height: 1 } })).arrayBuffer())
       const [red, green, blue] = await sharp(png).removeAlpha().raw().toBuffer()
       return { white: red === 255 && green === 255 && blue === 255, blue: blue! }
     }
-    // The pointer rests at the end for as long as it has moved, because the page may be late.
+    // At the end the pointer rests as long as it has moved, because the page may be late.
     const path = [
       [100, 500],
       [1100, 500],
@@ -280,7 +218,7 @@ describe('what closes the last tab', () => {
     ['ctrl+shift+w', [press('ctrl+shift+w')]],
     ['alt+F4', [press('alt+F4')]],
     ['ctrl+w twice in a row', [press('ctrl+t', 'ctrl+w', 'ctrl+w')]],
-    // Of the only tab of a window that is 1280 wide.
+    // The close button of the only tab, in a window 1280 pixels wide.
     ['the cross of the tab', [click(256, 20)]],
   ]
   test.each(closing)('is no error, and neither is what follows: %s', async (_name, actions) => {

@@ -1,22 +1,16 @@
-// WebDriver BiDi with Selenium's own client, and what ends when the mapper fails.
+// WebDriver BiDi with Selenium's own client, and what happens when the BiDi mapper fails.
 import { chromium } from 'playwright-core'
 import puppeteer from 'puppeteer-core'
 import BIDI from 'selenium-webdriver/bidi/index.js'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Cloud } from '../support/cloud.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-let cloud: Cloud
-let pages: Pages
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
   await cloud.warm()
-})
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
 })
 
 test('a BiDi client that navigates back and forward on a page with a frame gets its answers, and CDP clients, programs and files stay', async () => {
@@ -85,13 +79,13 @@ test('a client sees one realm for each page: the worlds in which the agent looks
   await client.ask('session.new', { capabilities: {} })
   const { result: tree } = await client.ask('browsingContext.getTree')
   const { context } = tree.contexts[0]
-  // The mapper lists the realm of a page that was there before it as soon as Chromium has told it; a script waits for that.
+  // Chromium reports the realm of an existing page a moment later, and the mapper then lists it. A script waits for the realm.
   await client.ask('script.evaluate', { expression: '1', awaitPromise: false, target: { context } })
   const realms = async () => (await client.ask('script.getRealms')).result.realms.map(({ realm: _, ...rest }: { realm: string }) => rest)
   expect(await realms()).toEqual([{ origin: 'null', type: 'window', context }])
   await client.ask('browsingContext.navigate', { context, url: pages.url('plain'), wait: 'complete' })
   expect(await realms()).toEqual([{ origin: new URL(pages.url('plain')).origin, type: 'window', context }])
-  // A client's own one is.
+  // The list includes a sandbox realm that a client made.
   await client.ask('script.evaluate', { expression: '1', awaitPromise: false, target: { context, sandbox: 'mine' } })
   expect(await realms()).toContainEqual({ origin: new URL(pages.url('plain')).origin, type: 'window', context, sandbox: 'mine' })
 })

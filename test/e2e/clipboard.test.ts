@@ -4,34 +4,24 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { openInFront, sitDown, TAKE_MS, type Seat } from '../support/desk.ts'
 import { runInside } from '../support/inside.ts'
-import { servePages, type Pages } from '../support/pages.ts'
-import { openSession, where, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shared-cloud.ts'
+import { where } from '../support/session.ts'
 
-/** Time for a page to paste, or to copy a long text. */
-const TAKE_MS = 10_000
 /** Texts of this length are sent in parts. */
 const MIB = 1024 * 1024
 
-let cloud: Cloud
-let pages: Pages
-let computer: Cloud['client']['browsers']['computer']
-let session: Session
+let seat: Seat
+let cloud: Seat['cloud']
+let pages: Seat['pages']
+let computer: Seat['computer']
+let session: Seat['session']
 let id: string
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
-  computer = cloud.client.browsers.computer
-  session = await openSession(cloud, { timeout_seconds: 600, headless: true })
-  id = session.id
+  seat = await sitDown()
+  ;({ cloud, pages, computer, session, id } = seat)
 })
-afterAll(async () => {
-  await session[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
+afterAll(() => seat[Symbol.asyncDispose]())
 
 const write = (text: string, of = id) => computer.writeClipboard(of, { text })
 const read = async (of = id): Promise<string> => (await computer.readClipboard(of)).text
@@ -47,12 +37,7 @@ const fill = (text: string, field = 'text') =>
     },
     [field, text],
   )
-/** Opens a page in front and waits until it has been painted, because Chromium gives it no input before that. */
-async function open(url: string): Promise<void> {
-  await session.page.goto(url)
-  await session.page.bringToFront()
-  await session.page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
-}
+const open = (url: string) => openInFront(session.page, url)
 async function becomes(field: string, text: string): Promise<void> {
   await until('the text', TAKE_MS, async () => (await content(field)) === text).catch(() => {})
   expect(await content(field)).toBe(text)
@@ -223,17 +208,6 @@ test('sessions do not share their clipboard', async () => {
   expect(await Promise.all([read(), read(other.session_id)])).toEqual(['mine', 'theirs'])
   await cloud.client.browsers.deleteByID(other.session_id)
   expect(await read()).toBe('mine')
-})
-
-test.each([
-  ['half of a surrogate pair', '"a\\ud83d"'],
-  ['the other half', '"\\ude00b"'],
-])('a text with %s is refused, and the clipboard is unchanged', async (_what, text) => {
-  await write('stays')
-  const [method, headers] = ['POST', { 'content-type': 'application/json' }]
-  const answer = await cloud.fetch(`/browsers/${id}/computer/clipboard/write`, { method, headers, body: `{"text":${text}}` })
-  expect([answer.status, await answer.json()]).toMatchObject([400, { code: 'bad_request', message: expect.stringContaining('text') }])
-  expect(await read()).toBe('stays')
 })
 
 test('concurrent callers read only complete texts that were written', async () => {

@@ -1,5 +1,4 @@
-// Pools whose browsers have everything, with a real Chromium: all of it is there when a caller gets one, and again for the next caller; nothing of a caller acts on
-// the browser of the next.
+// Pools whose browsers have every option, with real Chromium. Each caller gets all options, and one caller's actions do not affect the next caller's browser.
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import { chromium, type Browser, type Page } from 'playwright-core'
@@ -8,26 +7,26 @@ import { WebSocket } from 'ws'
 import { sleep, until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { markingExtension } from '../support/extensions.ts'
-import { servePages, tryToLoad, type Pages } from '../support/pages.ts'
+import { forTests } from '../support/for-tests.ts'
+import { servePages, tryToLoad } from '../support/pages.ts'
 import { recorded } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { httpProxy, serveSockets, type TestProxy } from '../support/upstreams.ts'
 
-/** A name that only the proxies know, and one that the pool's network does not allow. */
+/** Only the proxies can resolve this name; the second name is one that the pool's network does not allow. */
 const SITE = 'site.test'
 const OTHER = 'other.test'
 const NAMES = { [SITE]: '127.0.0.1', [OTHER]: '127.0.0.1', 'host.cob.internal': '127.0.0.1' }
 const POOL = 'dressed'
 const SIZE = { width: 1000, height: 700 }
-/** Boots with a profile, and restarts of Chromium by policies and stealth, on a busy machine. */
+/** The limit for boots with a profile, and for restarts of Chromium by policies and stealth, on a busy machine. */
 const MADE_MS = 60_000
-/** Time for what a page or an extension does to be seen. */
+/** The limit for effects of a page or an extension. */
 const SEEN_MS = 30_000
-/** What a former caller has begun would have happened by then. */
+/** An action that a former caller began would have an effect within this time. */
 const LATER_MS = 2_500
 
 let cloud: Cloud
-let pages: Pages
 let site: Awaited<ReturnType<typeof serveSockets>>
 let first: TestProxy
 let second: TestProxy
@@ -52,8 +51,8 @@ async function saved(value: string): Promise<void> {
   await cloud.remove(id)
 }
 
+const pages = forTests(() => servePages())
 beforeAll(async () => {
-  pages = ended.use(await servePages())
   site = ended.use(
     await serveSockets(createServer(({ url }, reply) => void reply.writeHead(200, { 'content-type': 'text/html' }).end(`<title>${url}</title>here`))),
   )
@@ -102,7 +101,7 @@ interface Lent extends AsyncDisposable {
   release(reuse?: boolean): Promise<void>
 }
 
-/** Acquires the browser of the pool, and connects to its first page. Disposing gives it back. */
+/** Acquires the pool's browser, and connects to its first page. Disposing releases the browser. */
 async function acquire(): Promise<Lent> {
   const made = await pools().acquire(POOL, { acquire_timeout_seconds: 50 })
   const { session_id: id } = made
@@ -125,7 +124,7 @@ async function acquire(): Promise<Lent> {
   }
 }
 
-/** Loads a page, and returns the proxies that it came through. */
+/** Loads a page, and returns the proxies through which it came. */
 async function wayOf(page: Page, path: string): Promise<string[]> {
   const before = [first, second].map(({ asked }) => asked.length)
   await page.goto(address(path))
@@ -138,7 +137,7 @@ const outcome = (page: Page, url: string) =>
     (error: unknown) => String(error),
   )
 
-/** All that the pool's browsers have, looked at in one that was just acquired. */
+/** Checks every option of the pool in a browser that was just acquired. */
 async function expectConfigured({ made, page }: Lent): Promise<void> {
   const { width, height } = SIZE
   expect(await sizeOf(page)).toEqual([width, height, width, height, width, height])
@@ -221,24 +220,4 @@ test('what a caller has begun ends when it gives its browser back: calls, socket
   await sleep(LATER_MS)
   expect(await next.page.evaluate('window.late')).toBeUndefined()
   await process.kill(spawned.process_id!, { id: next.id, signal: 'KILL' })
-})
-
-test("idle browsers are made anew when the pool's profile is saved, and one that a caller has ends when it is given back", async () => {
-  const lent = await acquire()
-  await saved('two')
-  await lent.release()
-  await lent.browser.close()
-  {
-    await using next = await acquire()
-    expect(next.id).not.toBe(lent.id)
-    await next.page.goto(address('/g'))
-    expect(await next.page.evaluate('document.cookie')).toBe('mark=two')
-  }
-  await idle()
-  await saved('three')
-  await until('another browser', MADE_MS, async () => {
-    await using next = await acquire()
-    await next.page.goto(address('/h'))
-    return (await next.page.evaluate('document.cookie')) === 'mark=three'
-  })
 })

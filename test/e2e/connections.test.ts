@@ -1,54 +1,51 @@
-// WebSockets of a session: Playwright, Puppeteer and a BiDi client at the same time and repeatedly, and what ends them.
+// WebSockets of a session: Playwright, Puppeteer and a BiDi client at the same time and one after the other, and what closes their connections.
 import puppeteer from 'puppeteer-core'
 import { chromium } from 'playwright-core'
 import BIDI from 'selenium-webdriver/bidi/index.js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { runInside } from '../support/inside.ts'
-import { servePages, type Pages } from '../support/pages.ts'
-import { openSession } from '../support/session.ts'
+import { servePages } from '../support/pages.ts'
+import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-let cloud: Cloud
-let pages: Pages
+/** Tests that close only their own connections share this session. */
+let session: Session
+const ended = new AsyncDisposableStack()
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
-  await cloud.warm()
+  session = ended.use(await openSession(cloud, { timeout_seconds: 300 }))
 })
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
 const closing = (socket: WebSocket): Promise<{ code: number; reason: string }> =>
   new Promise((resolve) => socket.on('close', (code, reason) => resolve({ code, reason: String(reason) })))
 const opening = (socket: WebSocket): Promise<void> => new Promise((resolve, reject) => socket.on('open', () => resolve()).on('error', reject))
 
 test('Playwright and Puppeteer work on the same pages at once, and a disconnect of one does not affect the other', async () => {
-  await using session = await openSession(cloud, { timeout_seconds: 300 })
   await session.page.goto(pages.url('one'))
   const second = await puppeteer.connect({ browserWSEndpoint: session.made.cdp_ws_url, defaultViewport: null })
   const [same] = await second.pages()
   expect(await same!.title()).toBe('one')
   await same!.goto(pages.url('two'))
-  // Each client gets the other's navigation by its own events, a moment later ("Loading …" is Playwright's placeholder).
+  // Each client learns of the other's navigation from its own events, a moment later ("Loading …" is Playwright's placeholder).
   await expect.poll(() => session.page.title()).toBe('two')
   await second.disconnect()
   expect(await session.page.evaluate('1 + 1')).toBe(2)
 })
 
 test('a client that was disconnected can reconnect to the same URL and the same pages', async () => {
-  await using session = await openSession(cloud, { timeout_seconds: 300 })
-  await session.page.goto(pages.url('kept'))
-  await session.page.evaluate('window.mark = 42')
-  const socket = new WebSocket(session.made.cdp_ws_url)
+  await using own = await openSession(cloud, { timeout_seconds: 300 })
+  await own.page.goto(pages.url('kept'))
+  await own.page.evaluate('window.mark = 42')
+  const socket = new WebSocket(own.made.cdp_ws_url)
   await opening(socket)
   socket.terminate()
-  await session.browser.close()
-  const again = await chromium.connectOverCDP(session.made.cdp_ws_url)
+  await own.browser.close()
+  const again = await chromium.connectOverCDP(own.made.cdp_ws_url)
   const page = again.contexts()[0]!.pages()[0]!
   expect(page.url()).toBe(pages.url('kept'))
   expect(await page.evaluate('window.mark')).toBe(42)
@@ -56,30 +53,12 @@ test('a client that was disconnected can reconnect to the same URL and the same 
 })
 
 test('large messages arrive complete in both directions', async () => {
-  await using session = await openSession(cloud)
   const text = 'x'.repeat(8 * 1024 * 1024)
   expect(await session.page.evaluate((sent: string) => sent.length, text)).toBe(text.length)
   expect((await session.page.evaluate(`'y'.repeat(${text.length})`)) as string).toHaveLength(text.length)
 })
 
-test('a real BiDi client opens a page over webdriver_ws_url and reads it', async () => {
-  await using session = await openSession(cloud, { timeout_seconds: 300 })
-  const bidi = new BIDI(session.made.webdriver_ws_url)
-  await bidi.waitForConnection()
-  const started = await bidi.send({ method: 'session.new', params: { capabilities: {} } })
-  expect(started.result.capabilities.browserName).toMatch(/chrom/i)
-  const { result: tree } = await bidi.send({ method: 'browsingContext.getTree', params: {} })
-  const { context } = tree.contexts[0]
-  await bidi.send({ method: 'browsingContext.navigate', params: { context, url: pages.url('bidi'), wait: 'complete' } })
-  const { result } = await bidi.send({ method: 'script.evaluate', params: { expression: 'document.title', target: { context }, awaitPromise: false } })
-  expect(result.result.value).toBe('bidi')
-  const ended = await bidi.send({ method: 'session.end', params: {} })
-  expect(ended.type).toBe('success')
-  await expect.poll(() => session.page.title()).toBe('bidi')
-})
-
 test('clients that start with an http address find the session under its CDP address, with its token or with a key', async () => {
-  await using session = await openSession(cloud, { timeout_seconds: 300 })
   await session.page.goto(pages.url('found'))
   const address = session.made.cdp_ws_url.replace(/^ws/, 'http')
   const playwright = await chromium.connectOverCDP(address)
@@ -91,7 +70,7 @@ test('clients that start with an http address find the session under its CDP add
 
   const [, token] = address.split('?')
   for (const below of [`/browsers/${session.id}/cdp`, new URL(session.made.base_url!).pathname]) {
-    // An address without a token needs a key.
+    // Without a token in the address, the client needs an API key.
     const byKey = await chromium.connectOverCDP(cloud.url + below, { headers: { authorization: `Bearer ${cloud.key}` } })
     expect(byKey.contexts()[0]!.pages()[0]!.url()).toBe(pages.url('found'))
     await byKey.close()
@@ -121,31 +100,6 @@ test('clients that start with an http address find the session under its CDP add
     for (const query of ['', '?jwt=wrong'])
       for (const path of ['json', 'json/version', 'json/protocol/']) expect((await fetch(`${cloud.url}${below}/${path}${query}`)).status).toBe(401)
   }
-})
-
-test('a token opens only its own session, and no session opens without one', async () => {
-  await using first = await openSession(cloud)
-  await using second = await openSession(cloud)
-  const swapped = first.made.cdp_ws_url.replace(first.id, second.id)
-  for (const url of [swapped, first.made.cdp_ws_url.split('?')[0]!, `${first.made.cdp_ws_url}x`, first.made.webdriver_ws_url.replace(first.id, second.id)]) {
-    const refused = await new Promise<number>((resolve) =>
-      new WebSocket(url).on('unexpected-response', (_request, response) => resolve(response.statusCode ?? 0)).on('error', () => {}),
-    )
-    expect(refused).toBe(401)
-  }
-})
-
-test('deleting a session closes its WebSockets with a code and a reason, and its URLs stay closed', async () => {
-  const made = await cloud.client.browsers.create()
-  const sockets = [made.cdp_ws_url, made.webdriver_ws_url].map((url) => new WebSocket(url))
-  await Promise.all(sockets.map(opening))
-  const closed = sockets.map(closing)
-  await cloud.client.browsers.deleteByID(made.session_id)
-  for (const end of await Promise.all(closed)) expect(end).toEqual({ code: 4001, reason: '{"reason":"deleted"}' })
-  const refused = await new Promise<number>((resolve) =>
-    new WebSocket(made.cdp_ws_url).on('unexpected-response', (_request, response) => resolve(response.statusCode ?? 0)).on('error', () => {}),
-  )
-  expect(refused).toBe(404)
 })
 
 const logOf = (id: string, words: string) =>
@@ -206,7 +160,7 @@ test('a browser that a BiDi client or its user has closed is started again, and 
     await bidi.send({ method: 'browser.close', params: {} })
     bidi.close()
   }
-  const closeByKey = () => cloud.client.browsers.computer.pressKey(id, { keys: ['ctrl+shift+w'] }).catch(() => {}) // its window ends under it
+  const closeByKey = () => cloud.client.browsers.computer.pressKey(id, { keys: ['ctrl+shift+w'] }).catch(() => {}) // the key closes the window, so the call may fail
   for (const [round, close] of [closeByBidi, closeByKey].entries()) {
     const socket = new WebSocket(made.cdp_ws_url)
     await opening(socket)
@@ -216,7 +170,7 @@ test('a browser that a BiDi client or its user has closed is started again, and 
     await until('Chromium to be back', 30_000, () => logOf(id, 'Chromium runs again').length === round + 1)
     expect([crashesOf(id), await crashes()]).toEqual([[], []])
   }
-  // By another program of the session: that is one.
+  // When another program of the session kills Chromium, it counts as a crash.
   await cloud.client.browsers.process.exec(id, { command: 'pkill', args: ['-KILL', '-o', 'chromium'] })
   await until('the log', 30_000, () => crashesOf(id).length === 1)
   await expect.poll(crashes, { timeout: 10_000 }).toHaveLength(1)

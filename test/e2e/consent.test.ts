@@ -1,10 +1,10 @@
-// The page on which a person allows a program access, in a real Chromium: with a key and with an identity provider, by keyboard, on a phone, and with hostile names.
-import axe from 'axe-core'
+// The page on which a person gives a program access, in a real Chromium: with an API key or an identity provider, by keyboard, on a phone, and with hostile names.
 import { createHash, randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { register } from '../../src/control/access/oauth/register.suite.ts'
+import { problemsOf } from '../support/axe.ts'
 import { startFastCloud, type FastCloud } from '../support/fast-cloud.ts'
 import { freePort } from '../support/free-port.ts'
 import { startIdentityProvider, type IdentityProvider } from '../support/identity-provider.ts'
@@ -16,7 +16,7 @@ const scope = new AsyncDisposableStack()
 let person: Person
 let idp: IdentityProvider
 let cloud: FastCloud
-/** The program that asks: it listens on a free port, as the official command line does. */
+/** The program that asks for access. Like the official command line, it listens on a free port. */
 let program: { url: string; got: URL[] }
 beforeAll(async () => {
   person = scope.use(await invitePerson())
@@ -51,7 +51,7 @@ const addressFor = (clientId: string, more: Record<string, string> = {}) =>
     ...more,
   }).toString()}`
 
-/** What the program gets for its code. */
+/** Exchanges the program's code for a token. */
 async function tokenOf(clientId: string): Promise<{ access_token: string; access_scope: string }> {
   await expect.poll(() => program.got.length).toBe(1)
   const code = program.got[0]!.searchParams.get('code')!
@@ -71,22 +71,14 @@ const withToken = async (token: string, path: string, method = 'GET') =>
 
 const title = (page: Page) => expect.poll(() => page.textContent('h1'))
 
-/** Problems that axe finds. Playwright runs it past the page's policy, as extensions do. */
-async function problems(page: Page): Promise<string[]> {
-  const { violations } = (await page.evaluate(`(() => { ${axe.source}; return globalThis.axe.run() })()`)) as {
-    violations: { id: string; nodes: { html: string }[] }[]
-  }
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
-}
-
 test('with a key and the keyboard alone: the program gets a token of the key', async () => {
   const page = await person.newPage()
   const errors: string[] = []
   page.on('console', (message) => message.type() === 'error' && errors.push(message.text()))
   await page.goto(addressFor('kernel-cli'))
   await title(page).toBe('Sign in to allow access')
-  expect(await problems(page)).toEqual([])
-  // The field has the focus.
+  expect(await problemsOf(page)).toEqual([])
+  // The page focuses the field itself.
   await page.keyboard.type('cob_wrong')
   await page.keyboard.press('Enter')
   await expect.poll(() => page.textContent('#message')).toContain('not known')
@@ -94,13 +86,13 @@ test('with a key and the keyboard alone: the program gets a token of the key', a
   await page.keyboard.press('Enter')
   await title(page).toBe('Allow access?')
   expect(await page.textContent('#consent dl')).toMatch(/Kernel CLI[\s\S]*a program on this computer[\s\S]*the API key/)
-  expect(await problems(page)).toEqual([])
+  expect(await problemsOf(page)).toEqual([])
   for (let tabs = 0; tabs < 10 && (await page.evaluate('document.activeElement.value')) !== 'allow'; tabs++) await page.keyboard.press('Tab')
   await page.keyboard.press('Enter')
   const { access_token: token, access_scope: access } = await tokenOf('kernel-cli')
   expect([access, await withToken(token, '/browsers')]).toEqual(['organization', 200])
   expect(program.got[0]!.searchParams.get('state')).toBe('st')
-  // Refused requests are told of by the web browser; nothing else went wrong, least of all the policy.
+  // Chromium logs the refused requests (401). There is no other error, above all none of the content security policy.
   expect(errors.filter((text) => !/401/.test(text))).toEqual([])
 })
 
@@ -116,7 +108,7 @@ test('with an identity provider, for one project, only to look', async () => {
   await title(page).toBe('Allow access?')
   expect(await page.textContent('#who')).toBe('ann@team.test')
   expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(320)
-  expect(await problems(page)).toEqual([])
+  expect(await problemsOf(page)).toEqual([])
   await page.selectOption('#project', project)
   await page.check('#looks-only')
   await page.click('button[value=allow]')

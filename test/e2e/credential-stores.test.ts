@@ -1,4 +1,5 @@
-// Password stores that other programs have made: KeePass files by keepassxc-cli, password stores by pass and gpg, exports of Bitwarden sealed by Python. What is read is what was put in; the programs that read the first two are those of the documentation.
+// Reads password stores that other programs made: KeePass files from keepassxc-cli, password stores from pass and gpg, Bitwarden exports that Python encrypted. The
+// values read are those that were stored. KeePass and pass are read by the example programs of the documentation.
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,7 +37,7 @@ const problem = (work: Promise<unknown>): Promise<string> =>
     },
   )
 
-/** The program of the documentation with this name, in the folder of credential files. */
+/** Installs the documentation's example program of this name in the folder of credential files. */
 function example(name: string): void {
   const page = readFileSync(join(PACKAGE_DIR, 'docs/credential-providers.md'), 'utf8')
   const program = page.split(`\n\`\`\`python ${name}\n`)[1]?.split('\n```\n')[0]
@@ -199,7 +200,7 @@ describe('an export of Bitwarden', () => {
   })
 })
 
-/** The command lines of programs that have `text` in them. */
+/** The command lines of running programs that contain `text`. */
 const programsWith = (text: string): string[] =>
   readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

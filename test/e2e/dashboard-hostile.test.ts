@@ -1,9 +1,10 @@
-// A session that says what it likes, everywhere where the dashboard shows it: nothing of it becomes markup, script, a link or a request.
+// A hostile session sends arbitrary text to every place where the dashboard shows it. None of the text becomes markup, a script, a link or a request.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Cloud } from '../support/cloud.ts'
-import { builtDashboard, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { problemsOf } from '../support/axe.ts'
+import { openDashboard, type Dashboard } from '../support/dashboard.ts'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
 import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
@@ -18,18 +19,15 @@ const PAYLOADS = [
 ]
 const TURNED = 'invoice\u202efdp.exe'
 
-let cloud: Cloud
-let pages: Pages
 let dashboard: Dashboard
 let page: Page
 let session: Session
-/** What the page has asked for of other origins. */
+/** The page's requests to other origins. */
 const outside: string[] = []
 
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  await builtDashboard()
-  pages = await servePages()
-  cloud = await shareCloud()
   dashboard = await openDashboard(cloud)
   page = dashboard.page
   page.on('request', (request) => {
@@ -45,14 +43,12 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await session?.[Symbol.asyncDispose]()
-  // It fails when the page has shown a dialog, violated its policy, or thrown an error.
+  // Closing fails when the page showed a dialog, violated its policy or threw an error.
   await dashboard?.[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
   expect(outside).toEqual([])
 })
 
-/** The page has no element that our own components do not make. */
+/** The page has only elements that our own components create. */
 const nothingRan = async (): Promise<void> => {
   expect(
     await page.evaluate(
@@ -113,7 +109,7 @@ test('names and content of files: they are saved, never opened', async () => {
   await page.getByRole('button', { name: '<b>folder/' }).click()
   await page.getByRole('heading', { name: 'This folder is empty' }).waitFor()
   await nothingRan()
-  // The service itself answers a navigation to it with nothing: the cookie does not count there.
+  // A navigation to the file's own address gets 401: this path does not accept the dashboard's cookie.
   const answer = await page.context().request.get(`${cloud.url}/browsers/${session.id}/fs/read_file?path=${encodeURIComponent(`${folder}/page.html`)}`)
   expect(answer.status()).toBe(401)
 })

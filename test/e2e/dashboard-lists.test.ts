@@ -1,23 +1,17 @@
-// Lists in a real browser, over a service without real sessions: paging, and the lines to copy, which are run as they are.
-import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
+// Lists in a real browser, over a service without real sessions: paging, and the commands to copy, which the test runs unchanged.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import { builtDashboard, openDashboard, type Dashboard } from '../support/dashboard.ts'
-import { startFastCloud, type FastCloud } from '../support/fast-cloud.ts'
+import { openDashboard, type Dashboard } from '../support/dashboard.ts'
+import { startFastCloud } from '../support/fast-cloud.ts'
+import { forTests } from '../support/for-tests.ts'
+import { runPasted, type Language } from '../support/pasted.ts'
 
-const PROGRAM_MS = 60_000
 const ENDED = 52
 
 const scope = new AsyncDisposableStack()
-let cloud: FastCloud
 let dashboard: Dashboard
 
+const cloud = forTests(() => startFastCloud({ COB_WARM_BROWSERS: '0' }))
 beforeAll(async () => {
-  await builtDashboard()
-  cloud = scope.use(await startFastCloud({ COB_WARM_BROWSERS: '0' }))
   dashboard = scope.use(await openDashboard(cloud))
 })
 afterAll(() => scope.disposeAsync())
@@ -25,28 +19,14 @@ afterAll(() => scope.disposeAsync())
 test('the lines of an empty list work when they are pasted, in each language', async () => {
   const { page } = dashboard
   await page.getByRole('heading', { name: 'No browser runs' }).waitFor()
-  const lines = async (language: string): Promise<string> => {
+  const lines: Partial<Record<Language, string>> = {}
+  for (const language of ['TypeScript', 'Python', 'curl'] as const) {
     await page.getByRole('tab', { name: language }).click()
-    return (await page.getByRole('region', { name: language }).textContent())!
+    lines[language] = (await page.getByRole('region', { name: language }).textContent())!
   }
-  const [typescript, python, curl] = [await lines('TypeScript'), await lines('Python'), await lines('curl')]
-  // Inside the checkout, where Node finds the SDK.
-  mkdirSync(join(PACKAGE_DIR, '.cob'), { recursive: true })
-  const folder = mkdtempSync(join(PACKAGE_DIR, '.cob/pasted-'))
-  scope.defer(() => rmSync(folder, { recursive: true }))
-  writeFileSync(join(folder, 'pasted.ts'), typescript)
-  writeFileSync(join(folder, 'pasted.py'), python)
-  const release = readFileSync(join(PACKAGE_DIR, 'test/data/python/releases.txt'), 'utf8').trim().split('\n').at(-1)!
-  const env = {
-    PATH: process.env.PATH,
-    KERNEL_API_KEY: cloud.key,
-    PYTHONPATH: join(PACKAGE_DIR, '.cob/python', release),
-    PYTHONDONTWRITEBYTECODE: '1',
-  }
-  const run = async (program: string, ...args: string[]) => (await promisify(execFile)(program, args, { env, timeout: PROGRAM_MS })).stdout
-  expect(await run(process.execPath, join(folder, 'pasted.ts'))).toMatch(/^[a-z0-9]{24} ws:/)
-  expect(await run(join(PACKAGE_DIR, '.cob/python/venv/bin/python'), join(folder, 'pasted.py'))).toMatch(/^[a-z0-9]{24} ws:/)
-  expect(await run('sh', '-c', curl)).toMatch(/"session_id":"[a-z0-9]{24}"/)
+  const pasted = (language: Language) => runPasted(language, lines[language]!, cloud.key)
+  for (const language of ['TypeScript', 'Python'] as const) expect(await pasted(language)).toMatch(/^[a-z0-9]{24} ws:/)
+  expect(await pasted('curl')).toMatch(/"session_id":"[a-z0-9]{24}"/)
   await expect.poll(() => page.getByRole('row').count()).toBe(1 + 3)
 })
 
@@ -85,7 +65,7 @@ test('a service that cannot be reached is said, with what is known meanwhile, an
   expect(await page.getByRole('table').count()).toBe(1)
   await page.unroute('**/browsers?*')
   await page.getByText('The list may be out of date').waitFor({ state: 'detached' })
-  // Only a page that asks again says so.
+  // A page promises to try again only if it polls.
   await page.route(/\/(browsers|proxies)\?/, (route) => route.abort())
   await open('sessions')
   await page.getByText('This page tries again by itself.').waitFor()

@@ -1,16 +1,16 @@
-// The pages of apps and of managed logins, in a real browser: real code that is built and run, a real login that is under way.
-import { createServer, type Server } from 'node:http'
-import { once } from 'node:events'
+// The pages of apps and of managed logins in a real browser: a real app is built and run, and a real login is under way.
+import { createServer } from 'node:http'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { problemsOf } from '../support/axe.ts'
 import { zipOf } from '../support/apps.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
-import { actionsOn, type Actions } from '../support/dashboard-actions.ts'
-import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
+import type { Actions } from '../support/dashboard-actions.ts'
+import { checkPage, openDashboard, type Dashboard } from '../support/dashboard.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
 const HOSTILE = '<img src=x onerror=alert(1)>'
 /** The first install downloads packages. */
@@ -21,33 +21,27 @@ let dashboard: Dashboard
 let page: Page
 let actions: Actions
 let files: string
-let site: Server
+let site: { port: number }
+const ended = new AsyncDisposableStack()
 
 beforeAll(async () => {
-  await builtDashboard()
-  // Runs keep a sandbox ready, which a shared service must not be left with.
-  cloud = await startCloud()
-  dashboard = await openDashboard(cloud)
-  page = dashboard.page
-  actions = actionsOn(page)
+  // Runs keep a sandbox ready; a shared service must not keep it after this file.
+  cloud = ended.use(await startCloud())
+  dashboard = ended.use(await openDashboard(cloud))
+  ;({ page, actions } = dashboard)
   files = mkdtempSync(join(tmpdir(), 'cob-pages-'))
+  ended.defer(() => rmSync(files, { recursive: true }))
   const label = HOSTILE.replaceAll('<', '&lt;')
-  site = createServer((_request, response) =>
+  const server = createServer((_request, response) =>
     response
       .setHeader('content-type', 'text/html')
       .end(
         `<title>Log in</title><form method="post"><label>${label} Email <input type="email" name="email"></label><label>Password <input type="password" name="password"></label><button>Log in</button></form>`,
       ),
-  ).listen(0, '127.0.0.1')
-  await once(site, 'listening')
+  )
+  site = ended.use(await serveSockets(server))
 })
-afterAll(async () => {
-  site.closeAllConnections()
-  site.close()
-  rmSync(files, { recursive: true, force: true })
-  await dashboard?.[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
 const SOURCE = `
   import Kernel from '@onkernel/sdk'
@@ -63,7 +57,6 @@ test(
   async () => {
     await dashboard.open('apps')
     await actions.heading('No apps', 2).waitFor()
-    await checkPage(page, 'apps-empty')
     await dashboard.open('invocations')
     await actions.heading('No invocations', 2).waitFor()
     const zip = join(files, 'app.zip')
@@ -90,10 +83,7 @@ test(
     await actions.press('Invoke shouting latest')
     await actions.dialog().getByLabel('Payload').fill('{"text": ')
     await actions.inDialog('Invoke')
-    await actions
-      .dialog()
-      .getByText(/This is not JSON/)
-      .waitFor()
+    await actions.says(/This is not JSON/)
     await actions.dialog().getByLabel('Payload').fill('{"text": "hello"}')
     await actions.inDialog('Invoke')
     await actions.heading('shouting · shout').waitFor()
@@ -108,8 +98,7 @@ test(
     await actions.inDialog('Invoke')
     await log.getByText('said slow').waitFor({ timeout: 60_000 })
     await page.getByText('It has none now.').waitFor()
-    await actions.press('Stop')
-    await actions.confirm('Stop')
+    await actions.press('Stop', 'Stop')
     await page.getByText('Failed', { exact: true }).waitFor()
     await dashboard.open('invocations?status=failed')
     await actions.row(/shouting · shout/).waitFor()
@@ -139,19 +128,15 @@ test('a build that fails says why', async () => {
 })
 
 test('managed logins are created, begun, continued on their page, and deleted; what the site says is text', async () => {
-  const { port } = site.address() as AddressInfo
+  const { port } = site
   await dashboard.open('logins')
   await actions.heading('No managed logins', 2).waitFor()
-  await checkPage(page, 'logins-empty')
   await actions.press('New managed login')
   expect(await actions.dialog().getByLabel('Keep what a person types').isChecked()).toBe(true)
   await actions.dialog().getByLabel('Domain').fill('https://host.cob.internal')
   await actions.dialog().getByLabel('Profile').fill('logged-in')
   await actions.inDialog('Create')
-  await actions
-    .dialog()
-    .getByText(/must be a host name/)
-    .waitFor()
+  await actions.says(/must be a host name/)
   expect(await problemsOf(page)).toEqual([])
   await actions.dialog().getByLabel('Domain').fill('host.cob.internal')
   await actions.dialog().getByLabel('Page of the login').fill(`http://host.cob.internal:${port}/`)
@@ -164,10 +149,11 @@ test('managed logins are created, begun, continued on their page, and deleted; w
   await actions.dialog().getByLabel('Checked every so many seconds').fill('1')
   await actions.dialog().getByText('Record logins').click()
   await actions.inDialog('Save')
-  await expect.poll(() => actions.dialog().getByLabel('Checked every so many seconds').getAttribute('aria-invalid')).toBe('true')
+  await actions.isWrong('Checked every so many seconds')
   expect(await problemsOf(page)).toEqual([])
   await actions.dialog().getByLabel('Checked every so many seconds').fill('7200')
   await actions.inDialog('Save')
+  await actions.dialog().waitFor({ state: 'detached' })
   await page.getByText('login.host.cob.internal').waitFor()
   expect(await cloud.client.auth.connections.retrieve(connection)).toMatchObject({
     allowed_domains: ['login.host.cob.internal'],
@@ -195,8 +181,7 @@ test('managed logins are created, begun, continued on their page, and deleted; w
   await actions.row(/host\.cob\.internal.*Needs a login/).waitFor()
   await checkPage(page, 'logins')
   await page.getByRole('link', { name: 'host.cob.internal' }).click()
-  await actions.press('Delete host.cob.internal')
-  await actions.confirm('Delete')
+  await actions.press('Delete host.cob.internal', 'Delete')
   await actions.heading('No managed logins', 2).waitFor()
   await cloud.client.profiles.delete('logged-in')
 })

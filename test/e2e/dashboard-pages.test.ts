@@ -1,38 +1,34 @@
-// The pages of what a project has besides sessions, in a real browser: each lists, creates, changes and deletes against a real service.
+// The pages of everything in a project besides sessions, in a real browser: each page lists, creates, changes and deletes against a real service.
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Cloud } from '../support/cloud.ts'
+import { problemsOf } from '../support/axe.ts'
 import { zipOf } from '../support/apps.ts'
-import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
-import { actionsOn, type Actions } from '../support/dashboard-actions.ts'
+import { checkPage, openDashboard, type Dashboard } from '../support/dashboard.ts'
+import type { Actions } from '../support/dashboard-actions.ts'
+import { forTests } from '../support/for-tests.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-/** Names that would run as script if any page made markup of them. Names of pools and proxies are free text. */
+/** These names would run as script if a page inserted them as markup. Names of pools and proxies are free text. */
 const HOSTILE = '<img src=x onerror=alert(1)><script>alert(2)</script>'
 
-let cloud: Cloud
 let dashboard: Dashboard
 let page: Page
 let files: string
 let actions: Actions
+const ended = new AsyncDisposableStack()
 
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  await builtDashboard()
-  cloud = await shareCloud()
-  dashboard = await openDashboard(cloud)
-  page = dashboard.page
-  actions = actionsOn(page)
+  dashboard = ended.use(await openDashboard(cloud))
+  ;({ page, actions } = dashboard)
   files = mkdtempSync(join(tmpdir(), 'cob-pages-'))
+  ended.defer(() => rmSync(files, { recursive: true }))
 })
-afterAll(async () => {
-  rmSync(files, { recursive: true, force: true })
-  await dashboard?.[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
 describe('browser pools', () => {
   test('are created, changed, lent from, flushed and deleted; the form says which field is wrong', async () => {
@@ -45,10 +41,10 @@ describe('browser pools', () => {
     expect(await problemsOf(page)).toEqual([])
     await actions.dialog().getByLabel('Browsers', { exact: true }).fill('many')
     await actions.inDialog('Create')
-    await actions.dialog().getByText('Write a number.').waitFor()
+    await actions.says('Write a number.')
     await actions.dialog().getByLabel('Browsers', { exact: true }).fill('0')
     await actions.inDialog('Create')
-    // What the service refuses stands at its field.
+    // The form shows the service's error next to its field.
     const size = actions.dialog().getByLabel('Browsers', { exact: true })
     await expect.poll(() => size.getAttribute('aria-invalid')).toBe('true')
     expect(await problemsOf(page)).toEqual([])
@@ -66,8 +62,7 @@ describe('browser pools', () => {
     await dashboard.open(`pools/${pool!.id}`)
     await actions.row(new RegExp(session)).waitFor()
     await checkPage(page, 'pool')
-    await actions.press(`Discard ${session}`)
-    await actions.confirm('Discard')
+    await actions.press(`Discard ${session}`, 'Discard')
     await actions.row(new RegExp(session)).waitFor({ state: 'detached' })
     expect((await cloud.fetch(`/browsers/${session}`)).status).toBe(404)
     await actions.press('Change')
@@ -75,15 +70,12 @@ describe('browser pools', () => {
     await actions.dialog().getByLabel('Policies of Chromium').fill('{"BookmarkBarEnabled": true}')
     await actions.dialog().getByLabel('Extensions').fill('no-such-extension')
     await actions.inDialog('Save')
-    // The dialog stays, with what was typed and what the service says of it.
-    await actions.dialog().getByText('0.name: there is no such extension.').waitFor()
+    // The dialog stays open and shows the typed text and the service's error.
+    await actions.says('0.name: there is no such extension.')
     await actions.dialog().getByLabel('Extensions').fill('')
     await actions.dialog().getByLabel('Reaches only these hosts').fill('example.com\nhttps://not.a.host/')
     await actions.inDialog('Save')
-    await actions
-      .dialog()
-      .getByText(/^allowed_hosts\.1: |^1: /)
-      .waitFor()
+    await actions.says(/^allowed_hosts\.1: |^1: /)
     await actions.dialog().getByLabel('Reaches only these hosts').fill('example.com\n*.example.org')
     await actions.dialog().getByLabel('Reaches these without a proxy').fill('10.0.0.0/8')
     await actions.inDialog('Save')
@@ -93,21 +85,19 @@ describe('browser pools', () => {
       chrome_policy: { BookmarkBarEnabled: true },
       network: { allowed_hosts: ['example.com', '*.example.org'], private_hosts: ['10.0.0.0/8'] },
     })
-    // Empty lists let it reach all again.
+    // Empty lists remove the limits on hosts.
     await actions.press('Change')
     await actions.dialog().getByLabel('Reaches only these hosts').fill('')
     await actions.dialog().getByLabel('Reaches these without a proxy').fill('')
     await actions.inDialog('Save')
     await actions.dialog().waitFor({ state: 'detached' })
     expect((await cloud.client.browserPools.retrieve(pool!.id)).browser_pool_config).not.toHaveProperty('network')
-    await actions.press('Flush')
-    await actions.confirm('Flush')
+    await actions.press('Flush', 'Flush')
     await dashboard.open('pools')
     await actions.row(/onerror/).waitFor()
     await checkPage(page, 'pools')
     await page.getByRole('link', { name: HOSTILE }).click()
-    await actions.press('Delete')
-    await actions.confirm('Delete')
+    await actions.press('Delete', 'Delete')
     await actions.heading('No pools', 2).waitFor()
   })
 })
@@ -120,10 +110,7 @@ describe('profiles', () => {
     await actions.press('New profile')
     await actions.dialog().getByLabel('Name').fill('not a name')
     await actions.inDialog('Create')
-    await actions
-      .dialog()
-      .getByText(/must have 1 to 255 letters/)
-      .waitFor()
+    await actions.says(/must have 1 to 255 letters/)
     await actions.dialog().getByLabel('Name').fill('shop')
     await actions.inDialog('Create')
     await actions.heading('shop').waitFor()
@@ -135,8 +122,7 @@ describe('profiles', () => {
     await page.reload()
     await expect.poll(() => actions.row(/Sessions load this one|ago|now/).count(), { timeout: 60_000 }).toBe(2)
     await checkPage(page, 'profile')
-    await actions.press('Restore')
-    await actions.confirm('Restore')
+    await actions.press('Restore', 'Restore')
     const versions = (await (await cloud.fetch(`/profiles/${id}/versions`)).json()) as { current: boolean }[]
     expect(versions.map(({ current }) => current)).toEqual([false, true])
     const download = page.waitForEvent('download')
@@ -152,8 +138,7 @@ describe('profiles', () => {
     await actions.dialog().getByLabel('Name').fill('store')
     await actions.inDialog('Save')
     await actions.heading('store').waitFor()
-    await actions.press('Delete store')
-    await actions.confirm('Delete')
+    await actions.press('Delete store', 'Delete')
     await actions.heading('No profiles', 2).waitFor()
   })
 })
@@ -162,14 +147,13 @@ describe('proxies', () => {
   test('are created, checked and deleted; the fields follow the type, and a refusal stands at its field', async () => {
     await dashboard.open('proxies')
     await actions.heading('No proxies', 2).waitFor()
-    await checkPage(page, 'proxies-empty')
     await actions.press('New proxy')
     await actions.dialog().getByLabel('Type').selectOption('Residential')
     await actions.dialog().getByLabel('Zip code').waitFor()
     await actions.dialog().getByLabel('Host', { exact: true }).waitFor({ state: 'detached' })
     await actions.dialog().getByLabel('City').fill('berlin')
     await actions.inDialog('Create')
-    await expect.poll(() => actions.dialog().getByLabel('Country').getAttribute('aria-invalid')).toBe('true')
+    await actions.isWrong('Country')
     await actions.dialog().getByLabel('Type').selectOption('A server of your own')
     await actions.dialog().getByLabel('Name', { exact: true }).fill(HOSTILE)
     await actions.dialog().getByLabel('Host', { exact: true }).fill('127.0.0.1')
@@ -189,8 +173,7 @@ describe('proxies', () => {
     await actions.dialog().getByLabel('Name', { exact: true }).fill('office')
     await actions.inDialog('Save')
     await actions.row(/office/).waitFor()
-    await actions.press('Delete office')
-    await actions.confirm('Delete')
+    await actions.press('Delete office', 'Delete')
     await actions.heading('No proxies', 2).waitFor()
   })
 })
@@ -199,18 +182,17 @@ describe('extensions', () => {
   test('are uploaded, downloaded and deleted', async () => {
     await dashboard.open('extensions')
     await actions.heading('No extensions', 2).waitFor()
-    await checkPage(page, 'extensions-empty')
     const zip = join(files, 'extension.zip')
     const content = { 'manifest.json': JSON.stringify({ manifest_version: 3, name: 'One', version: '1' }), 'noise.bin': randomBytes(1_000_000) }
     writeFileSync(zip, await zipOf(content))
     await actions.press('Upload')
     await actions.inDialog('Upload')
-    await actions.dialog().getByText('Choose a file.').waitFor()
+    await actions.says('Choose a file.')
     await actions.choose(/Choose a file/, zip)
-    await actions.dialog().getByText('extension.zip').waitFor()
+    await actions.says('extension.zip')
     expect(await problemsOf(page)).toEqual([])
     await actions.dialog().getByLabel('Name').fill('one')
-    // A slow line: the form says how much has been sent.
+    // On a slow connection, the form shows the progress of the upload.
     const line = await page.context().newCDPSession(page)
     await line.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 400_000 })
     await actions.inDialog('Upload')
@@ -224,8 +206,7 @@ describe('extensions', () => {
     const download = page.waitForEvent('download')
     await actions.press('Download one')
     expect(readFileSync((await (await download).path())!)).toEqual(readFileSync(zip))
-    await actions.press('Delete one')
-    await actions.confirm('Delete')
+    await actions.press('Delete one', 'Delete')
     await actions.heading('No extensions', 2).waitFor()
   })
 })

@@ -1,34 +1,29 @@
-// The playground, and lines that pages offer to copy: what they do when somebody pastes them.
+// The playground, and the code that pages offer to copy: the tests paste it and run it.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Cloud } from '../support/cloud.ts'
-import { actionsOn, type Actions } from '../support/dashboard-actions.ts'
-import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { problemsOf } from '../support/axe.ts'
+import type { Actions } from '../support/dashboard-actions.ts'
+import { checkPage, openDashboard, type Dashboard } from '../support/dashboard.ts'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
 import { runPasted, type Language } from '../support/pasted.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-let cloud: Cloud
-let pages: Pages
 let dashboard: Dashboard
 let page: Page
 let actions: Actions
 
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  await builtDashboard()
-  pages = await servePages()
-  cloud = await shareCloud()
   dashboard = await openDashboard(cloud)
-  page = dashboard.page
-  actions = actionsOn(page)
+  ;({ page, actions } = dashboard)
 })
 afterAll(async () => {
   await dashboard?.[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
 })
 
-/** The lines of the chosen language, as they are copied. */
+/** The code to copy in the chosen language. */
 async function linesOf(language: Language): Promise<string> {
   await page.getByRole('tab', { name: language, exact: true }).click()
   return (await page.getByRole('region', { name: language, exact: true }).textContent())!
@@ -42,7 +37,7 @@ describe('the playground', () => {
     await checkPage(page, 'playground-start')
     await page.getByLabel('Start page').fill('nonsense')
     await actions.press('Start')
-    await expect.poll(() => page.getByLabel('Start page').getAttribute('aria-invalid')).toBe('true')
+    await actions.isWrong('Start page')
     await page.getByLabel('Start page').fill(pages.url('first'))
     await page.getByLabel('Ends after').focus()
     await page.keyboard.press('Enter')
@@ -59,7 +54,7 @@ describe('the playground', () => {
     expect(shown).toEqual({ title: 'first', quote: `"""'\\ 2 \n é 😀` })
     await checkPage(page, 'playground')
 
-    // The same as a program, in both languages: it makes a browser of its own and ends it.
+    // The same code as a program, in both languages: it creates a browser and deletes it.
     for (const language of ['TypeScript', 'Python'] as const) {
       const printed = await runPasted(language, await linesOf(language), cloud.key)
       expect(printed, language).toContain('first')
@@ -96,7 +91,7 @@ describe('the playground', () => {
     await checkPage(page, 'playground-actions')
     for (const language of ['TypeScript', 'Python'] as const) await runPasted(language, await linesOf(language), cloud.key)
 
-    // After a reload it is the same browser. Leaving asks.
+    // A reload keeps the same browser. Leaving the page asks first.
     await page.reload()
     await view.locator('[data-state=live]').waitFor()
     await page.getByRole('link', { name: 'Pools' }).click()

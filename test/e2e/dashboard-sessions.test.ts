@@ -2,22 +2,20 @@
 import { readFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Cloud } from '../support/cloud.ts'
-import { builtDashboard, checkPage, openDashboard, problemsOf, type Dashboard } from '../support/dashboard.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { problemsOf } from '../support/axe.ts'
+import { checkPage, openDashboard, type Dashboard } from '../support/dashboard.ts'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
 import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-let cloud: Cloud
-let pages: Pages
 let dashboard: Dashboard
 let page: Page
 let session: Session
 
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  await builtDashboard()
-  pages = await servePages()
-  cloud = await shareCloud()
   dashboard = await openDashboard(cloud)
   page = dashboard.page
   session = await openSession(cloud, {
@@ -32,8 +30,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await session?.[Symbol.asyncDispose]()
   await dashboard?.[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
 })
 
 const tab = (name: string) => page.getByRole('navigation', { name: 'Of this session' }).getByRole('link', { name })
@@ -104,7 +100,7 @@ describe('one session', () => {
     await page.getByText('Your mouse and keyboard act in the browser.').waitFor()
     await frame.locator('#screen canvas').waitFor()
     expect(await copied('Copy link to control')).toBe(control)
-    // Of a link that gives control, the service makes one that does not; of the other it has nothing to take.
+    // The service turns a control link into a read-only link. A link to watch is read-only already.
     const asked = async (url: string) => (await fetch(`${url}?readOnly=true`, { redirect: 'manual' })).status
     expect([await asked(control!), await asked(watch)]).toEqual([303, 200])
   })
@@ -147,7 +143,7 @@ describe('one session', () => {
     await page.getByRole('button', { name: 'Delete table.csv' }).click()
     await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
     await page.getByRole('heading', { name: 'This folder is empty' }).waitFor()
-    // A folder of many files is shown by pages.
+    // A large folder is shown in pages.
     await cloud.client.browsers.process.exec(session.id, { command: 'sh', args: ['-c', 'mkdir /tmp/many; cd /tmp/many; seq -f many-%g.txt 250 | xargs touch'] })
     await dashboard.open(`sessions/${session.id}/files?path=/tmp/many`)
     await page.getByText('1–200 of 250').waitFor()
@@ -166,7 +162,10 @@ describe('one session', () => {
     await page.keyboard.type('echo $((6 * 7))-is-it; stty size; echo shell=$$\n')
     const screen = page.locator('.terminal-box')
     await expect.poll(() => screen.textContent()).toContain('42-is-it')
-    const pid = /shell=(\d+)/.exec((await screen.locator('.xterm-rows').textContent()) ?? '')
+    const rows = screen.locator('.xterm-rows')
+    // The command has the word itself, and no number after it.
+    await expect.poll(() => rows.textContent()).toMatch(/shell=\d/)
+    const pid = /shell=(\d+)/.exec((await rows.textContent())!)
     expect(await problemsOf(page)).toEqual([])
     await checkPage(page, 'session-terminal')
     await page.locator('.xterm-helper-textarea').focus()
@@ -192,7 +191,7 @@ describe('one session', () => {
     await cloud.client.browsers.process.exec(session.id, { command: 'sh', args: ['-c', 'echo second >> /tmp/a.log'] })
     await log.getByText('second').waitFor()
     expect(await log.getByText('first').count()).toBe(1)
-    // An open log is a use of its session: a tab that nobody sees must not keep it alive.
+    // An open log counts as use of the session, so a hidden tab must not keep the log open.
     const ended = page.waitForEvent('requestfailed', (request) => /follow=true/.test(request.url()))
     await page.evaluate(`Object.defineProperty(document, 'hidden', { value: true, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`)
     await ended
@@ -208,13 +207,12 @@ describe('one session', () => {
   test('records replays and plays them', async () => {
     await dashboard.open(`sessions/${session.id}/replays`)
     await page.getByRole('heading', { name: 'No replays' }).waitFor()
-    await checkPage(page, 'session-replays-empty')
     await page.getByRole('button', { name: 'Record the screen' }).click()
     await page.getByRole('button', { name: 'Stop recording' }).waitFor()
     await session.page.reload()
     await page.getByRole('button', { name: 'Stop recording' }).click()
     await page.getByRole('button', { name: 'Download' }).waitFor()
-    // While the film is being stored, nothing is saved; then the browser downloads it from its own address, and not from the page's memory.
+    // While the service still stores the video, nothing is downloaded. Then the browser downloads it from its own address; the page does not hold it in memory.
     let asked = 0
     const seen = Promise.withResolvers<void>()
     await page.route(/\/replays\/\w+$/, async (route) => {
@@ -274,7 +272,7 @@ describe('one session', () => {
     await page.keyboard.press('Escape')
     await page.getByRole('alertdialog').waitFor({ state: 'detached' })
     expect((await cloud.fetch(`/browsers/${id}`)).status).toBe(200)
-    // The button has the focus again a moment after the dialog has gone.
+    // The button gets the focus back a moment after the dialog has closed.
     await page.locator('button:focus', { hasText: 'End session' }).waitFor()
     await page.keyboard.press('Enter')
     await page.getByRole('alertdialog').getByRole('button', { name: 'End' }).focus()
@@ -331,7 +329,7 @@ describe('the wall', () => {
       const times = asked.filter((at) => at >= from)
       expect(times.length).toBeGreaterThan(1)
       expect(times.length).toBeLessThanOrEqual(5)
-      // As a browser does when another tab is chosen.
+      // Simulate that the person switches to another tab.
       await page.evaluate(
         `Object.defineProperty(document, 'hidden', { value: true, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
       )
@@ -341,7 +339,7 @@ describe('the wall', () => {
       expect(asked.length).toBe(before)
       await page.evaluate(`delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))`)
       await expect.poll(() => asked.length).toBeGreaterThan(before)
-      // Out of sight, a tile asks for nothing.
+      // A tile that is not visible makes no requests.
       await page.evaluate(`document.querySelector('.wall').style.marginTop = '400vh'`)
       await page.waitForTimeout(1_500)
       const unseen = asked.length

@@ -1,4 +1,4 @@
-// A service with few file descriptors, and more connections than those.
+// Opens more connections than the service has file descriptors.
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -9,9 +9,9 @@ import { openSession } from '../support/session.ts'
 
 const FILES = 200
 const CONNECTIONS = 600
-/** The service checks the database once a second. */
+/** Hold the connections longer than the service's check of the database, which it makes every second. */
 const HELD_MS = 3_000
-/** Time until the last of the connections have ended for the service, too. */
+/** The limit for the service to notice that all connections have closed. */
 const AGAIN_MS = 30_000
 
 const postmaster = (cloud: Cloud) => readFileSync(join(cloud.dataDir, 'postgres/postmaster.pid'), 'utf8').split('\n')[0]

@@ -1,33 +1,23 @@
-// Drops: what the pointer carries arrives at its target by every way to let go of it, as the pages record it. drag.test.ts tests the way there.
+// Drops: every way to release a drag delivers it to its target, as the pages record it. drag.test.ts tests the movement before.
 import type { Frame, Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
-import { servePages, type Pages } from '../support/pages.ts'
-import { openSession, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shared-cloud.ts'
+import { painted, sitDown, TAKE_MS, type Seat } from '../support/desk.ts'
+import { openSession } from '../support/session.ts'
 
-let cloud: Cloud
-let pages: Pages
-let session: Session
+let seat: Seat
+let cloud: Seat['cloud']
+let pages: Seat['pages']
+let session: Seat['session']
 let page: Page
-let computer: Cloud['client']['browsers']['computer']
+let computer: Seat['computer']
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
-  computer = cloud.client.browsers.computer
-  session = await openSession(cloud, { timeout_seconds: 600, headless: true, viewport: { width: 1280, height: 800 } })
+  seat = await sitDown({ viewport: { width: 1280, height: 800 } })
+  ;({ cloud, pages, session, computer } = seat)
   page = session.page
   await page.goto(pages.url('drops'))
 })
-afterAll(async () => {
-  await session[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
-
-/** Time for a page to record what was done. */
-const TAKE_MS = 10_000
+afterAll(() => seat[Symbol.asyncDispose]())
 
 type Place = [x: number, y: number]
 type Action = Parameters<typeof computer.batch>[1]['actions'][number]
@@ -35,7 +25,7 @@ const up = ([x, y]: Place): Action => ({ type: 'click_mouse', click_mouse: { x, 
 const down = ([x, y]: Place): Action => ({ type: 'click_mouse', click_mouse: { x, y, click_type: 'down' } })
 const batch = (...actions: Action[]) => computer.batch(session.id, { actions })
 
-/** Every way to carry something from one place to another. */
+/** Every way to drag something from one place to another. */
 const WAYS: Record<string, (from: Place, to: Place) => Promise<unknown>> = {
   'a straight drag': (from, to) => computer.dragMouse(session.id, { path: [from, to], smooth: false }),
   'a drag of one step': (from, to) => computer.dragMouse(session.id, { path: [from, to], smooth: false, steps_per_segment: 1 }),
@@ -55,7 +45,7 @@ const WAYS: Record<string, (from: Place, to: Place) => Promise<unknown>> = {
   'down and up in a batch': (from, to) => batch(down(from), up(to)),
 }
 
-/** Records in `dropped` what was dropped on elements with `data-to`, and in `log` all events of drags. */
+/** Records drops on elements with `data-to` in `dropped`, and all drag events in `log`. */
 const RECORDING = `<script>
   dropped = []; log = []
   for (const type of ['dragstart', 'dragenter', 'dragover', 'dragend', 'drop']) addEventListener(type, (event) => log.push(type + ' ' + event.target.id), true)
@@ -65,7 +55,7 @@ const RECORDING = `<script>
 </script>`
 const box = (id: string, [x, y]: Place, [width, height]: Place, more: string) =>
   `<div id=${id} ${more} style="position:absolute;left:${x}px;top:${y}px;width:${width}px;height:${height}px;background:#9df"></div>`
-/** Each test takes its card elsewhere: a second press at the same place within half a second would be a double click, which drags nothing. */
+/** Each test places its card elsewhere: a second press at the same place within half a second would be a double click, which starts no drag. */
 let shown = 0
 const onCard = (): Place => [140 + 10 * (shown % 30), 130]
 const card = () => box('card', [onCard()[0] - 40, 100], [80, 60], 'draggable=true')
@@ -73,10 +63,10 @@ const target = (at: Place, size: Place) => box('target', at, size, 'data-to')
 
 async function show(html: string, into: Page | Frame = page): Promise<void> {
   await into.setContent(`<!doctype html><style>*{margin:0}</style>${RECORDING}${html}`)
-  await into.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
+  await painted(into)
 }
 
-/** What was dropped, when a page has seen the end of the drag. */
+/** The recorded drops, after a page has seen the end of the drag. */
 async function dropped(at: Page | Frame = page, from: Page | Frame = page): Promise<unknown> {
   await until('the end of the drag', TAKE_MS, () => from.evaluate(`log.some((entry) => entry.startsWith('dragend'))`) as Promise<boolean>).catch(() => {})
   return at.evaluate('dropped')
@@ -121,7 +111,7 @@ describe.each(['a drag of one step', 'calls of down and up', 'down and up in a b
   const carry = WAYS[way]!
 
   test('is dropped on a target that moves away from under other elements while it comes', async () => {
-    // Takes its place only once something is dragged over the page.
+    // The target moves to its final place only when a drag enters the page.
     await show(
       `${card() + target([700, 100], [200, 120])}<script>addEventListener('dragenter', () => (target.style.transition = 'top 100ms', target.style.top = '500px'))</script>`,
     )
@@ -146,7 +136,7 @@ describe.each(['a drag of one step', 'calls of down and up', 'down and up in a b
   })
 
   test('is dropped within a frame of another site, whose process is another one', async () => {
-    // Between the sites of one page Chromium drags nothing.
+    // The frame itself must hold both elements: Chromium does not drag between two sites of one page.
     const url = 'http://frame.example/'
     await page.route(`${url}**`, (route) => route.fulfill({ contentType: 'text/html', body: '' }))
     await show(`<iframe src="${url}" style="position:absolute;left:100px;top:50px;width:1000px;height:700px;border:0"></iframe>`)
@@ -159,7 +149,7 @@ describe.each(['a drag of one step', 'calls of down and up', 'down and up in a b
   })
 })
 
-/** The page's only frame, when it has loaded. */
+/** The page's only frame, after it has loaded. */
 async function framed(url: string): Promise<Frame> {
   const frame = (await (await page.waitForSelector('iframe')).contentFrame())!
   await frame.waitForURL(url)

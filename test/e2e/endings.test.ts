@@ -1,4 +1,4 @@
-// Removing the files of ended sessions: other processes remove everything, and continue until nothing is left.
+// Removes the files of ended sessions. Separate processes remove them, and continue until no file remains.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { chromium } from 'playwright-core'
@@ -7,44 +7,45 @@ import { dataPaths } from '../../src/base/paths.ts'
 import { isAlive, processesUsing, signalProcess } from '../../src/base/processes.ts'
 import { until, within } from '../../src/base/wait.ts'
 import { imageOf } from '../../src/instances/local/storage.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { processesOf } from '../support/inside.ts'
 import { openSession } from '../support/session.ts'
-import { shareCloud } from '../support/shared-cloud.ts'
 
-/** Enough that removing them takes seconds. Hard links are as slow to remove as files, and faster to create. */
+/** With so many files their removal takes seconds. Hard links take as long to remove as files, but less time to create. */
 const FOLDERS = 60
-/** Time for removers at the lowest priority, on a loaded machine. */
+/** The limit for removers, which run at the lowest priority, on a loaded machine. */
 const REMOVED_MS = 60_000
 
-const trashOf = (cloud: Cloud): string[] => {
+const cloud = forTests(() => startCloud({ COB_WARM_BROWSERS: '0' }))
+
+const trashOf = (): string[] => {
   const { trash } = dataPaths(cloud.dataDir)
   return existsSync(trash) ? readdirSync(trash) : []
 }
-const emptied = (cloud: Cloud) => until('the trash to be empty', REMOVED_MS, () => trashOf(cloud).length === 0, { everyMs: 20 })
+const emptied = () => until('the trash to be empty', REMOVED_MS, () => trashOf().length === 0, { everyMs: 20 })
 
-const runInside = async (cloud: Cloud, id: string, script: string): Promise<void> => {
+const runInside = async (id: string, script: string): Promise<void> => {
   const { exit_code, stderr_b64 } = await cloud.client.browsers.process.exec(id, { command: 'perl', args: ['-e', script], timeout_sec: 60 })
   expect([exit_code, Buffer.from(stderr_b64 ?? '', 'base64').toString()]).toEqual([0, ''])
 }
 const MANY_FILES = `mkdir "many";
 for my $dir (1..${FOLDERS}) { mkdir "many/$dir"; open(F, ">", "many/$dir/0") or die $!; for (1..999) { link("many/$dir/0", "many/$dir/$_") or die $! } }`
 
-/** Fills the folder of a session. Where its disk is an image, its own files are one file to the machine; then the folder is filled from outside. */
-async function fill(cloud: Cloud, id: string): Promise<void> {
+/** Fills the folder of a session. If its disk is an image, all its files are one file for the host; then this fills the host's folder instead. */
+async function fill(id: string): Promise<void> {
   const dir = dataPaths(cloud.dataDir).instance(id)
   if (existsSync(imageOf(dir))) execFileSync('perl', ['-e', MANY_FILES], { cwd: dir })
-  else await runInside(cloud, id, `chdir "/home/kernel" or die; ${MANY_FILES}`)
+  else await runInside(id, `chdir "/home/kernel" or die; ${MANY_FILES}`)
 }
 
 test('a session with very many files is deleted immediately, another process removes its files, and a crash does not stop that', async () => {
-  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   await using other = await openSession(cloud, { timeout_seconds: 300 })
   const { session_id: id } = await cloud.client.browsers.create({ timeout_seconds: 300 })
-  await fill(cloud, id)
+  await fill(id)
   await cloud.remove(id)
-  expect(trashOf(cloud)).toEqual([expect.stringContaining(id)])
-  // Another process removes them. Stop it in the middle of that, however fast it is; then kill it and the service.
+  expect(trashOf()).toEqual([expect.stringContaining(id)])
+  // A separate process removes the files. Stop it before it finishes, then kill it and the service.
   const removers = await until('a remover', REMOVED_MS, async () => {
     const found = await processesUsing(dataPaths(cloud.dataDir).trash, 'rm')
     return found.length > 0 && found
@@ -55,13 +56,12 @@ test('a session with very many files is deleted immediately, another process rem
   expect(removers.map(({ pid }) => pid)).not.toContain(cloud.pid())
   await cloud.kill()
   for (const remover of removers) signalProcess(remover, 'SIGKILL')
-  expect(trashOf(cloud)).toEqual([expect.stringContaining(id)])
+  expect(trashOf()).toEqual([expect.stringContaining(id)])
   await cloud.start()
-  await emptied(cloud)
+  await emptied()
 })
 
 test('a deleted session is out of use when that is answered: its sockets are closed, its processes are killed; nothing is left of it soon after', async () => {
-  await using cloud = await shareCloud()
   const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const browser = await chromium.connectOverCDP(cdp_ws_url)
   const processes = processesOf(cloud, id)
@@ -84,20 +84,17 @@ test('a deleted session is out of use when that is answered: its sockets are clo
 })
 
 test('unreadable folders, names with any bytes and folders nested deeper than the longest path are removed', async () => {
-  await using cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   const { session_id: id } = await cloud.client.browsers.create()
   await runInside(
-    cloud,
     id,
     `chdir "/home/kernel" or die; mkdir "closed"; mkdir "closed/in"; open(F, ">", "closed/in/file") or die; chmod 0, "closed/in", "closed";
      mkdir "\\xff\\n\\x01-rf *"; symlink "/", "root"; for (1..2000) { mkdir "deep" or die $!; chdir "deep" or die $! }`,
   )
   await cloud.remove(id)
-  await emptied(cloud)
+  await emptied()
 })
 
 test('a session that cannot be removed is deleted for its callers, and is removed as soon as that works', async () => {
-  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const processes = processesOf(cloud, id)
   const { trash, instance } = dataPaths(cloud.dataDir)
@@ -109,7 +106,7 @@ test('a session that cannot be removed is deleted for its callers, and is remove
   expect(await cloud.query('select state, deleted_at from browsers where id = $1', [id])).toEqual([{ state: 'stopping', deleted_at: expect.any(Date) as Date }])
   expect((await fetch(cdp_ws_url.replace('ws', 'http'))).status).toBe(404)
   expect((await cloud.fetch(`/browsers/${id}`)).status).toBe(404)
-  // A second delete that waits is one more attempt, and no error.
+  // A second delete makes one more attempt, and is no error.
   await cloud.remove(id)
   rmSync(trash)
   await until('the end', REMOVED_MS, async () => (await cloud.query(`select 1 from browsers where id = $1 and state = 'deleted'`, [id])).length === 1)
@@ -117,7 +114,6 @@ test('a session that cannot be removed is deleted for its callers, and is remove
 })
 
 test('an end that a crash interrupted, and that fails again at the next start, is retried until nothing is left', async () => {
-  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   const { session_id: id } = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const { trash, instance } = dataPaths(cloud.dataDir)
   if (existsSync(trash)) rmSync(trash, { recursive: true })
@@ -127,7 +123,7 @@ test('an end that a crash interrupted, and that fails again at the next start, i
   await cloud.start()
   expect(existsSync(instance(id))).toBe(true)
   rmSync(trash)
-  // The row and the folder end in either order: the service has found a session that was lost.
+  // The row may end before or after the folder, because the service found the session as lost.
   const rows = () => cloud.query(`select 1 from browsers where id = $1 and state = 'deleted'`, [id])
   await until('the end', REMOVED_MS, async () => !existsSync(instance(id)) && (await rows()).length === 1)
 })

@@ -1,28 +1,22 @@
 // Extensions in a real Chromium: active on the next page without a restart, and again after a crash.
 import { chromium, type Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Cloud } from '../support/cloud.ts'
+import { afterAll, expect, test } from 'vitest'
 import { derOf, rsaSigner } from '../support/crx.ts'
 import { BLOCKING_MANIFEST, blockingExtension, extensionZip, MANIFEST, markingExtension, policyExtension } from '../support/extensions.ts'
+import { forTests } from '../support/for-tests.ts'
 import { chromiumOf, killChromium } from '../support/inside.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { servePages } from '../support/pages.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-/** A start of Chromium on a busy machine, and its window after that. */
+/** The limit for Chromium and its window to start on a busy machine. */
 const RESTART_MS = 60_000
-/** For a content script, and a service worker that has to start. */
+/** The limit for a content script to act, and for a service worker to start. */
 const MARK_MS = 15_000
 
-let cloud: Cloud
-let pages: Pages
-beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
-})
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 afterAll(async () => {
   for await (const { id } of cloud.client.extensions.list()) await cloud.client.extensions.delete(id)
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
 })
 
 const file = (zip: Buffer) => new File([new Uint8Array(zip)], 'extension.zip')
@@ -31,7 +25,7 @@ const connect = async (url: string) => {
   return { browser, page: browser.contexts()[0]!.pages()[0]! }
 }
 const marks = (page: Page) => page.evaluate('({ ...document.documentElement.dataset })') as Promise<Record<string, string>>
-/** Kills the session's Chromium, and connects to the next one when it runs these extensions. */
+/** Kills the session's Chromium, and connects to the next Chromium when it runs these extensions. */
 async function afterCrash({ session_id, cdp_ws_url }: { session_id: string; cdp_ws_url: string }, names: string[]) {
   await killChromium(cloud, session_id)
   const again = await connect(cdp_ws_url)
@@ -63,7 +57,7 @@ test('of a new session are active on its first page and the next ones, and again
 
   const again = await afterCrash(made, ['one', 'two'])
   await again.page.goto(pages.url('colours.html?d'))
-  // What was stored in the last seconds before a crash may be lost; that it counts at all shows that its worker runs.
+  // Chromium may lose data of the last seconds before a crash. Any page number shows that the extension's worker runs.
   await expect.poll(async () => (await marks(again.page)).oneWorker, { timeout: MARK_MS }).toMatch(/^page \d$/)
   await again.browser.close()
   await client.browsers.deleteByID(made.session_id)
@@ -113,21 +107,6 @@ test('that Chromium does not take are refused with its reason; the others of tha
   expect([created, why.includes('Chromium does not load "broken"')]).toEqual([400, true])
 })
 
-test('hold beside a policy, which restarts Chromium', async () => {
-  const { client } = cloud
-  await client.extensions.upload({ file: file(markingExtension('third')), name: 'third' })
-  const made = await client.browsers.create({
-    extensions: [{ name: 'third' }],
-    chrome_policy: { URLBlocklist: ['host.cob.internal/closed'] },
-    timeout_seconds: 300,
-  })
-  const { browser, page } = await connect(made.cdp_ws_url)
-  await page.goto(pages.url('colours.html?a'))
-  await expect.poll(() => marks(page), { timeout: MARK_MS }).toMatchObject({ third: 'marked' })
-  await browser.close()
-  await client.browsers.deleteByID(made.session_id)
-})
-
 const isBlocked = (page: Page, name: string) =>
   page.evaluate(
     (path) =>
@@ -138,7 +117,7 @@ const isBlocked = (page: Page, name: string) =>
     pages.url(`colours.html?block-${name}`),
   )
 
-/** Its worker starts with the extension; on a busy machine its listeners come after the first page. */
+/** The worker starts with the extension, but on a busy machine it may register its listeners after the first page. */
 const blocks = (page: Page, name: string) => expect.poll(() => isBlocked(page, name), { timeout: MARK_MS }).toBe(true)
 
 test('that a policy installs are on the first page and block requests, beside another one, and again after a crash; nothing restarts, and no address of the update.xml is used', async () => {
@@ -186,7 +165,7 @@ test('that a policy installs follow their session into a profile that is loaded 
   await blocks(page, 'moved')
   await browser.close()
   await client.browsers.deleteByID(made.session_id)
-  // It belongs to the session, not to the profile.
+  // The extension belongs to the session, not to the profile.
   const next = await client.browsers.create({ profile: { name: 'with-extensions' }, timeout_seconds: 300 })
   const without = await connect(next.cdp_ws_url)
   await without.page.goto(pages.url('colours.html?b'))

@@ -1,4 +1,4 @@
-// A disk that fills up, on a small file system of the test: what is refused, which session is ended, and that the service starts on it.
+// Fills a small file system that the test mounts: which calls the service refuses, which session it ends, and that it starts on the full disk.
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -50,7 +50,7 @@ describe.skipIf(!isRoot())('a full disk', () => {
   }
   const endOf = async (id: string): Promise<string | undefined> =>
     (await cloud.query<{ end_reason: string }>(`select end_reason from browsers where id = $1 and state = 'deleted'`, [id]))[0]?.end_reason
-  /** The reserve for the database is there, and no file of an ended session goes later and makes room. */
+  /** The database's reserve is complete, and no file of an ended session remains that would later free space. */
   const isSettled = () => {
     const trash = join(cloud.dataDir, 'trash')
     const ballast = join(cloud.dataDir, 'ballast')
@@ -94,7 +94,7 @@ describe.skipIf(!isRoot())('a full disk', () => {
     await until('the reserve for the database', ENDED_MS, isSettled, { everyMs: 50 })
     const kept = await create()
     for (let time = 0; time < 3; time++) {
-      // What the running service gives to its database is taken, too.
+      // Fill the disk repeatedly, because the running service frees space for its database.
       for (let look = 0; look < 20; look++) {
         fill()
         await sleep(50)

@@ -1,15 +1,14 @@
-// The HAR of a session, opened in DevTools itself: those of Debian's Chromium, whose network panel reads the file as for a person who chooses it there.
-import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+// Opens the HAR of a session in DevTools: those of Debian's Chromium, whose network panel imports the file as for a person.
+import { createServer } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { invitePerson, SEEN_MS, type Person } from '../support/person.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { watchedSession } from '../support/telemetry.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
-/** Chromium's own DevTools, which need no page to look at. */
+/** Chromium's own DevTools, without a page to inspect. */
 const DEVTOOLS = 'devtools://devtools/bundled/devtools_app.html?panel=network'
 
 const PAGE = `<!doctype html><title>shop</title><link rel="icon" href="data:,"><script>
@@ -23,35 +22,31 @@ const PAGE = `<!doctype html><title>shop</title><link rel="icon" href="data:,"><
   all()
 </script>`
 
-let cloud: Cloud
 let person: Person
-let site: Server
+let site: string
+const ended = new AsyncDisposableStack()
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  cloud = await shareCloud()
-  person = await invitePerson()
-  site = createServer((request, response) => {
+  person = ended.use(await invitePerson())
+  const server = createServer((request, response) => {
     const { pathname } = new URL(request.url!, 'http://site')
     if (pathname === '/old') response.writeHead(302, { location: '/new' }).end()
     else if (pathname === '/order') response.setHeader('content-type', 'application/json').end('{"order":"taken"}')
     else if (pathname === '/missing') response.writeHead(404).end('none')
     else if (pathname === '/cut') request.socket.destroy()
     else response.setHeader('content-type', 'text/html').end(PAGE)
-  }).listen(0, '127.0.0.1')
-  await once(site, 'listening')
+  })
+  const { port } = ended.use(await serveSockets(server))
+  site = `http://host.cob.internal:${port}`
 })
-afterAll(async () => {
-  site.closeAllConnections()
-  site.close()
-  await person[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
 test('DevTools show every request of the session with its status, the redirect, and the bodies', async () => {
   await using watched = await watchedSession(cloud, ['network'], { headless: true })
   const { session, received } = watched
-  await session.page.goto(`http://host.cob.internal:${(site.address() as AddressInfo).port}/shop`)
+  await session.page.goto(`${site}/shop`)
   await received.next('network_loading_failed', ({ data }) => String(data.url).endsWith('/cut'))
-  // A response is told of when its body has been fetched, which may be after a later request has failed.
+  // The event of a response comes when its body has been read, which may be after a later request has failed.
   const har = await until('all requests in the archive', SEEN_MS, async () => {
     const answer = await cloud.fetch(`/browsers/${session.id}/har`)
     const text = await answer.text()
@@ -71,7 +66,7 @@ test('DevTools show every request of the session with its status, the redirect, 
   const shown = async () => (await rows.allTextContents()).map((row) => row.replaceAll(/\s+/g, ' '))
   await until('the requests', SEEN_MS, async () => (await shown()).length >= 6, { everyMs: 50 })
   const all = await shown()
-  // DevTools read no error of a file, not even of their own: a request that failed has no status there.
+  // DevTools ignore errors in a HAR file, even in their own, so a failed request shows no status.
   for (const row of [/^shop.*200/, /^old.*302/, /^new.*200/, /^order\?item=7.*200/, /^missing.*404/, /^cut.*Finished/])
     expect(all).toContainEqual(expect.stringMatching(row))
   expect(JSON.parse(har)).toMatchObject({

@@ -1,12 +1,11 @@
-// The hosted login page in the browser of a person. The service's calls are played (test/support/logins.ts), by the schemas of the contract.
+// The hosted login page in a real browser. A fake service answers its calls (test/support/logins.ts), checked against the contract's schemas.
 import { createServer } from 'node:http'
-import axe from 'axe-core'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
 import type { Choice, Field } from '../../src/control/logins/auth-connections/contract.ts'
 import { hostedPath } from '../../src/control/logins/auth-connections/hosted-page.ts'
-import { driveAsComponent } from '../support/component.ts'
+import { problemsOf, tooWide } from '../support/axe.ts'
 import { CONNECTION_ID, playLogin, type Played, type PlayedLogin } from '../support/logins.ts'
 import { servePages } from '../support/pages.ts'
 import { invitePerson, SEEN_MS, type Person } from '../support/person.ts'
@@ -48,7 +47,7 @@ const ENDED: Played = { flow_status: 'SUCCESS', flow_step: 'COMPLETED' }
 
 let person: Person
 let login: PlayedLogin
-/** A site that the person is led back to. */
+/** The site that the page returns the person to. */
 let back: AsyncDisposable & { url: string }
 
 beforeAll(async () => {
@@ -75,7 +74,7 @@ const open = async (query: Record<string, string> = {}, options: BrowserContextO
   await page.goto(login.hosted(query))
   return page
 }
-/** Opens the page and agrees. */
+/** Opens the page and accepts. */
 const enter = async (query: Record<string, string> = {}, options: BrowserContextOptions = {}): Promise<Page> => {
   const page = await open(query, options)
   await page.getByRole('button', { name: 'Continue' }).click()
@@ -93,7 +92,7 @@ const arrivesAt = async (page: Page, url: string) => {
 describe('a person', () => {
   test('logs in by keyboard alone, is told each step, and is led back', async () => {
     const page = await open({ success_url: `${back.url}/done?kept=1` })
-    /** The heading that the focus is on, from which the next Tab goes on. */
+    /** The focused heading; the next Tab continues from it. */
     const step = async (name: string) => {
       await heading(page, name)
       expect(await page.evaluate('document.activeElement.textContent')).toBe(name)
@@ -212,7 +211,7 @@ describe('a person', () => {
     await page.getByRole('button', { name: 'Use a password' }).click()
     await until('the answer', SEEN_MS, () => login.answers.length === 1)
     expect(await page.locator('iframe').count()).toBe(0)
-    // An address that is no live view of this service is not opened.
+    // The page opens no frame for an address that is not a live view of this service.
     for (const url of [`${back.url}/browser/../evil`, 'javascript:parent.document.title=1', `${login.url}/docs`]) {
       login.play(outside({ interaction_id: url, live_view_url: url, external_action_message: url }))
       await page.getByText(url).waitFor()
@@ -252,7 +251,7 @@ describe('the link', () => {
     await page.getByLabel('Email address').waitFor()
     await page.reload()
     await page.getByLabel('Email address').waitFor()
-    // The whole link again, in the same tab.
+    // Open the full link again, in the same tab.
     await page.goto(login.hosted())
     await page.getByLabel('Email address').waitFor()
     login.play(ENDED)
@@ -366,21 +365,15 @@ describe('the page', () => {
     submitting: { state: { flow_step: 'SUBMITTING' }, heading: 'Logging in…' },
     error: { state: { flow_status: 'FAILED', flow_step: 'COMPLETED', error_code: 'bot_detected' }, heading: 'The site has blocked the login' },
   }
-  /** What axe finds, and whether the page is wider than the screen. */
-  async function findings(page: Page): Promise<string[]> {
-    const { violations } = (await page.evaluate('axe.run()')) as { violations: { id: string; nodes: { html: string }[] }[] }
-    const width = (await page.evaluate('document.documentElement.scrollWidth - innerWidth')) as number
-    return [...violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`), ...(width > 0 ? [`${width} pixels too wide`] : [])]
-  }
+  const findings = async (page: Page) => [...(await problemsOf(page)), await tooWide(page)]
 
   test.each<[string, BrowserContextOptions]>([
     ['on a small phone, dark', { ...PHONE, colorScheme: 'dark', reducedMotion: 'reduce' }],
     ['on a desk, light', { colorScheme: 'light' }],
   ])('has no finding of axe in any step, %s', async (_name, options) => {
     const page = await open({}, options)
-    const found: Record<string, string[]> = {}
+    const found: Record<string, (string | number)[]> = {}
     await page.getByRole('button', { name: 'Continue' }).waitFor()
-    await page.evaluate(axe.source)
     found.consent = await findings(page)
     await page.getByRole('button', { name: 'Continue' }).click()
     for (const [name, { state, heading: text }] of Object.entries(steps)) {
@@ -391,7 +384,7 @@ describe('the page', () => {
         expect(await page.evaluate("document.getAnimations().filter(({ playState }) => playState === 'running').length")).toBe(0)
       found[name] = await findings(page)
     }
-    expect(found).toEqual(Object.fromEntries(Object.keys(found).map((name) => [name, []])))
+    expect(found).toEqual(Object.fromEntries(Object.keys(found).map((name) => [name, [0]])))
     expect(Object.keys(found)).toHaveLength(9)
   })
 
@@ -411,20 +404,19 @@ describe('the page', () => {
       }),
     )
     await page.getByRole('list', { name: 'Accounts' }).waitFor()
-    await page.evaluate(axe.source)
     const shown = (await page.evaluate('document.body.innerText')) as string
     expect(shown).toContain('<script>')
     expect(shown).not.toMatch(/[\u202A-\u202E\u2066-\u2069]/)
     expect(shown).not.toMatch(/W{401}|\p{M}{5}/u)
     expect([await findings(page), await page.evaluate('typeof hacked'), await page.locator('main img, main script').count(), errors]).toEqual([
-      [],
+      [0],
       'undefined',
       0,
       [],
     ])
     login.play({ flow_status: 'FAILED', flow_step: 'COMPLETED', error_code: '__proto__', error_message: evil })
     await heading(page, 'The login has failed')
-    expect(await findings(page)).toEqual([])
+    expect(await findings(page)).toEqual([0])
   })
 
   test('asks only this service, and its policy blocks nothing of its own', async () => {
@@ -441,26 +433,13 @@ describe('the page', () => {
   })
 })
 
-test('the requests of the official React component, from a page of another origin, drive a login to success', async () => {
-  const page = await person.newPage()
-  await page.goto(back.url)
-  const asked = { discovered_fields: [{ name: 'user', label: 'User', selector: '#u', type: 'text' as const, required: true }] }
-  login.play(asks('i1', asked))
-  login.onAnswer = ({ fields }) => login.play(fields ? asks('i2', { mfa_options: [{ type: 'totp', label: 'App', target: null, description: null }] }) : ENDED)
-  const { flowStatus, asked: requests } = await driveAsComponent(page, { url: login.url, connectionId: CONNECTION_ID, code: login.code }, (state) =>
-    state.mfa_options ? { mfa_option_id: state.mfa_options[0]!.type } : { fields: { [state.discovered_fields![0]!.name]: 'ada' } },
-  )
-  expect([flowStatus, requests]).toEqual(['SUCCESS', ['POST /exchange', 'GET ', 'POST /submit', 'GET ', 'POST /submit', 'GET ']])
-  expect(login.bodies).toEqual([{ fields: { user: 'ada' } }, { fields: {}, mfa_option_id: 'totp' }])
-})
-
 test('the screen in the page is the live view: what is clicked there is clicked in the browser of the login', async () => {
   await using pages = await servePages()
   await using cloud = await shareCloud()
   await using session = await openSession(cloud, { timeout_seconds: 600, headless: true, viewport: { width: 1024, height: 768 } })
   await session.page.goto(pages.url('watched.html'))
   const page = await person.newPage()
-  // The page and the live view of the service, the login of the test.
+  // The service serves the page and the live view; the fake service answers the calls of the login.
   await page.route('**/auth/connections/**', async (route) => {
     const { pathname } = new URL(route.request().url())
     return route.fulfill({ response: await route.fetch({ url: login.url + pathname }) })

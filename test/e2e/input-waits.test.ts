@@ -1,23 +1,22 @@
-// What painted.ts takes for a navigation of a page, with a real Chromium: input waits after each one, and otherwise not.
+// When painted.ts sees a navigation in a real Chromium: input waits after each navigation, and otherwise not.
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { connectCdp, type CdpConnection } from '../../src/agent/chromium/cdp-socket.ts'
 import { watchPaints } from '../../src/agent/chromium/painted.ts'
 import { silentLog } from '../../src/base/log.ts'
 import type { Cloud } from '../support/cloud.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
 const forever = new AbortController().signal
 
-let cloud: Cloud
-let pages: Pages
 let made: Awaited<ReturnType<Cloud['client']['browsers']['create']>>
 let cdp: CdpConnection
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
-  // With tabs: to keep a window in full screen, the agent may attach to the page at any time.
+  // Not in kiosk mode: there the agent may attach to the page at any time, to keep the window in full screen.
   made = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const { port, pathname, search } = new URL(made.cdp_ws_url)
   cdp = await connectCdp(Number(port), pathname + search)
@@ -25,8 +24,6 @@ beforeAll(async () => {
 afterAll(async () => {
   cdp.close()
   await cloud.client.browsers.deleteByID(made.session_id)
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
 })
 
 test('ten clicks on a page that was just opened wait for it at most once', async () => {
@@ -36,25 +33,25 @@ test('ten clicks on a page that was just opened wait for it at most once', async
     await using page = await cdp.session(targetId)
     await page.send('Page.navigate', { url: pages.url('recorder.html') })
   }
-  // No other client is attached to the page, so each wait of the agent's is seen as such a change.
+  // No other client attaches to the page, so each attachment is one wait of the agent.
   let waits = 0
   let attached = false
   const end = cdp.on('Target.targetInfoChanged', ({ targetInfo }) => {
     if (targetInfo.targetId !== targetId) return
-    // The page may get its title meanwhile, which changes nothing here.
+    // A change of the title also raises this event, so count only changes of `attached`.
     if (targetInfo.attached && !attached) waits++
     ;({ attached } = targetInfo)
   })
   onTestFinished(end)
   await cdp.send('Target.setDiscoverTargets', { discover: true })
   for (let i = 0; i < 10; i++) await cloud.client.browsers.computer.clickMouse(made.session_id, { x: 200 + 20 * i, y: 300 })
-  // Its answer comes after all events so far.
+  // The answer comes after all earlier events.
   await cdp.send('Target.getTargets', {})
   expect(waits).toBeLessThanOrEqual(1)
 })
 
 test('Chromium tells of each navigation, also of one to the same address or within the document, and input then waits once', async () => {
-  // Input that comes later than some seconds after a navigation does not wait.
+  // Input does not wait when the last navigation is some seconds old, so freeze the clock.
   vi.useFakeTimers({ toFake: ['performance'] })
   onTestFinished(() => void vi.useRealTimers())
   let asked = 0
@@ -91,7 +88,7 @@ test('Chromium tells of each navigation, also of one to the same address or with
     await navigate()
     await expect.poll(() => events, { message: name }).toBeGreaterThan(before)
     expect(await waits(), name).toBe(1)
-    // Another client that attaches and detaches changes nothing.
+    // Another client that attaches and detaches is no navigation.
     const other = await page.context().newCDPSession(page)
     await other.detach()
     expect(await waits(), name).toBe(0)

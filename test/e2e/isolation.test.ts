@@ -1,4 +1,4 @@
-// What a session must not reach, tried from a page and from a process inside it.
+// A page and a process inside a session try to reach what a session must not reach.
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -17,7 +17,7 @@ let first: Session
 let second: Session
 let listener: Server
 let port: number
-/** Connections to a server on all addresses of this machine. */
+/** The number of connections to a server that listens on all addresses of this machine. */
 let reached = 0
 
 beforeAll(async () => {
@@ -156,9 +156,9 @@ test("agent and Chromium run unprivileged without capabilities, and Chromium's o
   if (process.getuid!() === 0 && !areContainers) expect(/^Uid:\s+(\d+)/m.exec(other.status)![1]).not.toBe(/^Uid:\s+(\d+)/m.exec(found[0]!.status)![1])
 })
 
-/** The inodes of the sockets of some processes. */
+/** The inodes of the sockets of these processes. */
 function socketsOf(isMeant: (command: string, pid: number) => boolean): Set<string> {
-  // Processes end, and descriptors are closed meanwhile.
+  // Processes and descriptors may end during the look.
   const read = (look: () => string[]): string[] => {
     try {
       return look()
@@ -173,7 +173,7 @@ function socketsOf(isMeant: (command: string, pid: number) => boolean): Set<stri
   return new Set(files.flatMap((file) => /^socket:\[(\d+)\]$/.exec(file)?.[1] ?? []))
 }
 
-/** A Chrome as a developer has it, whose debugging port is open on this machine. */
+/** Simulates a developer's Chrome with an open debugging port on this machine. */
 async function foreignChrome(): Promise<Disposable & { port: number }> {
   const answer = JSON.stringify([{ webSocketDebuggerUrl: 'ws://127.0.0.1/devtools/page/1', url: 'https://example.org/' }])
   const program = `require('http').createServer((_, r) => r.end(${JSON.stringify(answer)})).listen(0, '127.0.0.1', function () { console.log(this.address().port) })`
@@ -182,7 +182,7 @@ async function foreignChrome(): Promise<Disposable & { port: number }> {
   return { port: Number(said.toString()), [Symbol.dispose]: () => void child.kill('SIGKILL') }
 }
 
-/** The sockets that listen on this machine, with their ports. */
+/** The listening TCP sockets of this machine, with their ports. */
 const listening = () =>
   ['tcp', 'tcp6']
     .flatMap((file) => readFileSync(`/proc/net/${file}`, 'utf8').split('\n').slice(1))
@@ -196,7 +196,7 @@ test("no debugging port of Cob's browsers is open on this machine, whatever else
   for (const { page } of [first, second]) await page.goto(`data:text/html,<title>${mark}</title>`)
   const ofTests = socketsOf((command) => command.includes('vitest'))
   expect(ofTests.size).toBeGreaterThan(0)
-  // Servers of other tests count who asks them.
+  // Skip the servers of other tests, which count their requests.
   const asked = listening().filter(({ inode }) => !ofTests.has(inode))
   const answers = await Promise.all(
     asked.map(({ port: open }) =>

@@ -1,63 +1,35 @@
-// Keys and text through the published SDK: what the page records of every key, and the resulting text in its fields.
+// Keys and text through the published SDK: the events that the page records for each key, and the resulting text in its fields.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { of, openInFront, painted, recordUpToF8, sitDown, TAKE_MS, type Seat } from '../support/desk.ts'
 import { seeded } from '../support/seeded.ts'
-import { openSession, recorded, type Recorded, type Session } from '../support/session.ts'
-import { shareCloud } from '../support/shared-cloud.ts'
+import { openSession, recorded, type Recorded } from '../support/session.ts'
 
-/** Time for a page to react to input. */
-const TAKE_MS = 10_000
-
-let cloud: Cloud
-let pages: Pages
-let computer: Cloud['client']['browsers']['computer']
-let session: Session
+let seat: Seat
+let cloud: Seat['cloud']
+let pages: Seat['pages']
+let computer: Seat['computer']
+let session: Seat['session']
 let id: string
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
-  computer = cloud.client.browsers.computer
-  session = await openSession(cloud, { timeout_seconds: 600, headless: true })
-  id = session.id
+  seat = await sitDown()
+  ;({ cloud, pages, computer, session, id } = seat)
   await open()
 })
-afterAll(async () => {
-  await session[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
+afterAll(() => seat[Symbol.asyncDispose]())
 
-/** Opens the page in front and waits until it has been painted, because Chromium gives it no input before that. */
-async function open(): Promise<void> {
-  await session.page.goto(pages.url('writing.html'))
-  await session.page.bringToFront()
-  await painted()
-}
-const painted = () => session.page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
+const open = () => openInFront(session.page, pages.url('writing.html'))
 
 type Field = 'text' | 'tabs' | 'password' | 'rich' | 'deaf' | 'keys'
 type Text = { text: string; delay?: number; smooth?: boolean; typo_chance?: number }
 
 const content = (field: Field): Promise<string> => session.page.evaluate(`content('${field}')`)
 const begin = (field: Field): Promise<void> => session.page.evaluate(`begin('${field}')`)
-const of = (record: Recorded[], ...types: string[]): Recorded[] => record.filter(({ type }) => types.includes(type))
-
-/** The record up to a final key press. */
-function ended(): Promise<Recorded[]> {
-  return until('the end of the record', TAKE_MS, async () => {
-    const record = await recorded(session.page)
-    const end = record.findIndex(({ type, key }) => type === 'keydown' && key === 'F8')
-    return end >= 0 && record.slice(0, end)
-  })
-}
-/** Uses the keyboard in an empty field; resolves with the page's whole record. */
+const ended = () => recordUpToF8(computer, id, session.page)
+/** Uses the keyboard in an empty field; resolves with all events that the page recorded. */
 async function seen(field: Field, work: () => Promise<unknown>): Promise<Recorded[]> {
   await begin(field)
-  await work()
-  await computer.pressKey(id, { keys: ['F8'] })
-  return ended()
+  return recordUpToF8(computer, id, session.page, work)
 }
 const press = (keys: string[], more: object = {}, field: Field = 'keys') => seen(field, () => computer.pressKey(id, { keys, ...more }))
 /** Types into an empty field; resolves with its text and the page's record. `smooth` is newer than the SDK. */
@@ -108,7 +80,7 @@ describe('press_key', () => {
   })
 
   test('F1 to F12 press the function keys', async () => {
-    // F8 ends records; F11 toggles the browser's full screen.
+    // Skip F8, which ends a recording, and F11, which toggles the browser's full screen.
     const names = Array.from({ length: 12 }, (_, index) => `F${index + 1}`).filter((name) => !['F8', 'F11'].includes(name))
     const downs = written(await press(names))
     expect(downs.map(({ key, code }) => [key, code])).toEqual(names.map((name) => [name, name]))
@@ -142,18 +114,25 @@ describe('press_key', () => {
     ])
     expect(record[2]).toMatchObject({ key: 'K', ctrl: true, shift: true, alt: false, meta: false })
     expect((await press(['alt+Up']))[1]).toMatchObject({ key: 'ArrowUp', alt: true, ctrl: false })
-    // Menus print the letter as a capital; it does not mean Shift.
+    // Menus print the letter as a capital, but it does not mean Shift.
     expect((await press(['ctrl+K']))[1]).toMatchObject({ key: 'k', ctrl: true, shift: false })
     expect(written(await press(['ctrl++'])).at(-1)).toMatchObject({ key: '+', ctrl: true })
   })
 
-  test('taps several keys one after the other', async () => {
-    expect((await press(['x', 'y'])).map(({ type, key }) => [type, key])).toEqual([
-      ['keydown', 'x'],
-      ['keyup', 'x'],
-      ['keydown', 'y'],
-      ['keyup', 'y'],
-    ])
+  test.each([
+    [['x', 'y'], {}, 'x+ x- y+ y-'],
+    [['shift+A'], {}, 'Shift+ A+ A- Shift-'],
+    [['ctrl+ctrl'], {}, 'Control+ Control-'],
+    // A combination does not release a key that the caller also holds.
+    [['ctrl+a', 'b'], { hold_keys: ['ctrl'] }, 'Control+ a+ a- b+ b- Control-'],
+  ])('%j with %o are pressed and released as %s', async (keys, more, story) => {
+    expect((await press(keys, more)).map(({ type, key }) => `${key}${type === 'keydown' ? '+' : '-'}`).join(' ')).toBe(story)
+  })
+
+  test('any number of characters that have no key of their own arrive; held together they have to fit', async () => {
+    const names = Array.from({ length: 200 }, (_, index) => String.fromCodePoint(0x4e00 + index))
+    expect(written(await press(names)).map(({ key }) => key)).toEqual(names)
+    await expect(computer.pressKey(id, { keys: names, duration: 10 })).rejects.toMatchObject({ status: 400, message: expect.stringContaining('keys') })
   })
 
   test('with duration holds all keys together that long, and the key repeats', async () => {
@@ -280,7 +259,7 @@ describe('type_text', () => {
     const deviation = Math.sqrt(sum(times.map((time) => (time - mean) ** 2)) / times.length)
     expect(mean).toBeGreaterThan(25)
     expect(deviation / mean).toBeGreaterThan(0.2)
-    // A person holds each key for a while; programs do not.
+    // A person holds each key for a moment; programs do not.
     const held = of(record, 'keyup').filter(({ key }) => key !== 'Shift')
     expect(sum(held.map(({ at }) => at)) - sum(written(record).map(({ at }) => at))).toBeGreaterThan(held.length * 5)
   })
@@ -322,7 +301,7 @@ describe('type_text', () => {
   })
 
   test('leaves the keymap of other keys unchanged', async () => {
-    // A single character is the name of its key, except the plus of combinations.
+    // Each character is the name of its key, except `+`, which joins combinations.
     const names = Array.from(ASCII.trim()).filter((character) => character !== '+')
     const pairs = async () => written(await press(names)).map(({ key, code, location }) => [key, code, location])
     const before = await pairs()
@@ -395,8 +374,7 @@ describe('type_text', () => {
     await until('some keys', TAKE_MS, async () => of(await recorded(session.page), 'keydown').length >= 3)
     leave.abort()
     expect(await left).toBe('left')
-    // The next caller's turn comes after it has ended.
-    await computer.pressKey(id, { keys: ['F8'] })
+    // The next caller's turn starts after the cancelled call has ended.
     const record = await ended()
     const count = (type: string) => of(record, type).filter(({ repeat }) => !repeat).length
     expect(count('keyup')).toBe(count('keydown'))
@@ -415,7 +393,7 @@ test.each([
   session = await openSession(cloud, { timeout_seconds: 300, headless, start_url: pages.url('writing.html') })
   try {
     await session.page.waitForURL(pages.url('writing.html'))
-    await painted()
+    await painted(session.page)
     await begin('text')
     await computer.typeText(session.id, { text: 'abc' })
     await until('the text', TAKE_MS, async () => (await content('text')) === 'abc')

@@ -1,44 +1,28 @@
-// Chromium as published clients know it from their own launches: what they wait for comes, in ordinary sessions and with stealth. The flags: test/launches.test.ts.
-import { once } from 'node:events'
+// Published clients expect Chromium to behave as when they start it themselves. It does, in ordinary sessions and with stealth. test/launches.test.ts tests the flags.
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import puppeteer from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
 import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
-let cloud: Cloud
-let pages: Pages
-beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
-})
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 
-/** What code run in the session returns. @throws what it threw */
+/** The result of code that runs in the session. @throws what the code threw */
 async function execute(session: Session, code: string): Promise<unknown> {
   const done = await cloud.client.browsers.playwright.execute(session.id, { code, timeout_sec: 20 })
   if (!done.success) throw new Error(done.error)
   return done.result
 }
 
-/** A server of this machine's loopback, and its address for sessions. */
+/** A server on this machine's loopback, and its address for sessions. */
 async function serve(answer: RequestListener): Promise<AsyncDisposable & { url: string }> {
-  const server = createServer(answer).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return {
-    url: `http://host.cob.internal:${(server.address() as AddressInfo).port}/`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  }
+  const server = await serveSockets(createServer(answer))
+  return { ...server, url: `http://host.cob.internal:${server.port}/` }
 }
 
 describe.each([
@@ -82,7 +66,7 @@ describe.each([
     await fs.writeFile(session.id, site, { path: '/tmp/site.cjs' })
     const { process_id } = await process.spawn(session.id, { command: 'node', args: ['/tmp/site.cjs'] })
     await until('the site', 10_000, async () => (await process.exec(session.id, { command: 'curl', args: ['-s', 'http://localhost:8123/'] })).exit_code === 0)
-    // Not by a client: while one is attached to a page, Chromium prerenders nothing for it.
+    // Open the page by mouse and keyboard: Chromium prerenders nothing for a page that has a client attached.
     await session.browser.close()
     await computer.batch(session.id, {
       actions: [
@@ -127,7 +111,7 @@ describe('a session', () => {
     })
     await expect(session.page.goto(site.url)).rejects.toThrow('ERR_EMPTY_RESPONSE')
     const before = requests
-    // Chromium would load it again after a second, then after six.
+    // By default, Chromium reloads an error page after one second, then after six.
     await sleep(2_000)
     expect(requests).toBe(before)
   })

@@ -1,4 +1,4 @@
-// What one session may use: disk, files, folders in memory, log, processes, CPU. The limits are small, so no test fills the machine.
+// The limits of one session: disk, files, folders in memory, log, processes, CPU. They are small here, so no test fills the machine.
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -34,7 +34,7 @@ async function sh(id: string, line: string): Promise<{ code: number; out: string
   const { exit_code, stdout_b64, stderr_b64 } = await cloud.client.browsers.process.exec(id, { command: 'bash', args: ['-c', line], timeout_sec: 100 })
   return { code: exit_code!, out: [stdout_b64, stderr_b64].map((text) => Buffer.from(text ?? '', 'base64').toString()).join('') }
 }
-/** Files go while they are counted. That is an error for du, which prints the sum all the same. */
+/** Files may be deleted while du counts. du then reports an error, but still prints the sum. */
 const used = async (): Promise<number> =>
   Number((await promisify(execFile)('sh', ['-c', 'du -sx --block-size=1 "$0"; true', cloud.dataDir])).stdout.split('\t')[0])
 const endOf = async (id: string): Promise<string | undefined> =>
@@ -71,7 +71,7 @@ describe('the disk of a session', () => {
     await sh(hog.id, 'dd if=/dev/zero of=/home/kernel/big bs=1M count=100 status=none')
     expect([existsSync(image), await loops()]).toEqual([true, expect.stringContaining(image)])
     await hog[Symbol.asyncDispose]()
-    // The kernel lets the loop device go with the last process; the folder goes after that, by way of the trash, behind the answer to DELETE.
+    // The kernel releases the loop device with the last process. The service then moves the folder to the trash and removes it after it has answered the DELETE.
     const trash = join(cloud.dataDir, 'trash')
     const inTrash = () => existsSync(trash) && readdirSync(trash).some((name) => name.includes(hog.id))
     const left = async () => [(await loops()).includes(hog.id), existsSync(image), inTrash()]
@@ -81,7 +81,7 @@ describe('the disk of a session', () => {
 
 test('every in-memory folder of a session is limited in bytes and files', async () => {
   await using made = await session()
-  // All writable places that are not on the disk.
+  // All writable places outside the session's disk.
   const { out } = await sh(
     made.id,
     `awk '$3 == "tmpfs" && $4 !~ /^ro/ { print $2 }' /proc/mounts | sort -u | while read -r dir; do [ -w "$dir" ] && stat -f -c "$dir %b %S %c" "$dir"; done`,
@@ -105,7 +105,7 @@ test('every in-memory folder of a session is limited in bytes and files', async 
   )
 })
 
-/** Where the kernel counts swap: cgroup 1. (cgroup 2 has memory.swap.max.) */
+/** Where the kernel accounts swap in cgroup v1. (cgroup v2 has memory.swap.max.) */
 const MEMSW = '/sys/fs/cgroup/memory'
 test.skipIf(!isRoot() || !existsSync(join(MEMSW, 'memory.memsw.limit_in_bytes')))('a session gets no swap beyond its memory', async () => {
   await using made = await session()
@@ -127,7 +127,7 @@ test("output that programs of a session write to the agent's own output does not
 test('a fork bomb is limited to the processes of its own session', async () => {
   await using bomb = await session()
   await using other = await session()
-  // Its children stay until it has ended, however long the machine needs for all of them.
+  // The children stay until their parent has ended, however long the machine needs to start them all.
   const forks = `pipe R, W; for (1..${2 * PIDS}) { $pid = fork; if (!defined $pid) { $why = "$_ $!\\n"; sleep 4; die $why } if (!$pid) { close W; <R>; exit } }`
   const bang = sh(bomb.id, `ulimit -u; perl -e '${forks}'`)
   expect((await sh(other.id, 'for i in $(seq 50); do sleep 1 & done; wait; echo all')).out).toBe('all\n')
@@ -137,7 +137,7 @@ test('a fork bomb is limited to the processes of its own session', async () => {
 })
 
 describe.skipIf(!findLimits('test').sharesCpu)('CPU time', () => {
-  /** Counts in `threads` processes for `seconds`, all on one CPU, so that it does not matter how many there are; returns the sum. */
+  /** Counts in `threads` processes for `seconds` and returns the sum. All run on one CPU, so the number of CPUs does not matter. */
   const count = (threads: number, seconds: number) =>
     `taskset -cp 0 $$ >/dev/null; for i in $(seq ${threads}); do perl -e '$SIG{ALRM} = sub { print "$n\\n"; exit }; alarm ${seconds}; $n++ while 1' & done | awk '{ n += $1 } END { printf "%d", n }'`
 
@@ -145,7 +145,7 @@ describe.skipIf(!findLimits('test').sharesCpu)('CPU time', () => {
     await using hog = await session()
     await using other = await session()
     const [many, one] = await Promise.all([sh(hog.id, count(8, 3)), sh(other.id, count(1, 3))])
-    // With CPU shares per process instead of per session it would be an eighth.
+    // If each process had its own CPU share, and not each session, the ratio would be one eighth.
     expect(Number(one.out) / Number(many.out)).toBeGreaterThan(0.3)
   })
 

@@ -1,5 +1,4 @@
-// The live view's list of events in the browser of a person. The events are told to the session's agent, as if they had been noticed.
-import axe from 'axe-core'
+// The live view's list of events in a real browser. The test sends events to the session's agent as if the agent had observed them.
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { telemetryFeed, type EventType } from '../../src/agent/telemetry/contract.ts'
@@ -7,8 +6,9 @@ import { sleep, until } from '../../src/base/wait.ts'
 import { call } from '../../src/http/client.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import { endpointOf } from '../support/agents.ts'
-import type { Cloud } from '../support/cloud.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { problemsOf } from '../support/axe.ts'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
 import { invitePerson, SEEN_MS, sees, type Person } from '../support/person.ts'
 import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
@@ -16,21 +16,20 @@ import { shareCloud } from '../support/shared-cloud.ts'
 const SECRET = 'kanarienvogel'
 const PHONE: BrowserContextOptions = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }
 const WHITE = [255, 255, 255]
-/** What the page keeps. */
+/** The number of events that the page keeps. */
 const KEPT = 5_000
-/** Calls to the agent at once. */
+/** Concurrent calls to the agent. */
 const AT_ONCE = 50
 
-let cloud: Cloud
-let pages: Pages
 let person: Person
 let session: Session
 let agent: Endpoint
 
+const own = new AsyncDisposableStack()
+const cloud = forTests(() => shareCloud())
+const pages = forTests(() => servePages())
 beforeAll(async () => {
-  cloud = await shareCloud()
-  pages = await servePages()
-  person = await invitePerson()
+  person = own.use(await invitePerson())
   const on = { enabled: true }
   const options = {
     headless: true,
@@ -38,16 +37,11 @@ beforeAll(async () => {
     viewport: { width: 1024, height: 768 },
     telemetry: { browser: { console: on, network: on, page: on } },
   }
-  session = await openSession(cloud, options)
+  session = own.use(await openSession(cloud, options))
   await session.page.goto(pages.url('watched.html'))
   agent = await endpointOf(cloud, session.id)
 })
-afterAll(async () => {
-  await person[Symbol.asyncDispose]()
-  await session[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => own.disposeAsync())
 afterEach(() => person.leave())
 
 const tell = (type: EventType, data: Record<string, unknown>) =>
@@ -55,12 +49,6 @@ const tell = (type: EventType, data: Record<string, unknown>) =>
 const view = () => session.made.browser_live_view_url!
 const toggle = (page: Page) => page.getByRole('button', { name: 'Events', exact: true })
 const line = (page: Page, text: string) => page.locator('.ev-line', { hasText: text })
-
-async function accessible(page: Page): Promise<void> {
-  await page.evaluate(axe.source)
-  const { violations } = (await page.evaluate('axe.run()')) as { violations: { id: string; nodes: { html: string }[] }[] }
-  expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)).toEqual([])
-}
 
 test('the list is closed until it is asked for, goes on with the session, and costs nothing any more when it is closed', async () => {
   await tell('console_log', { text: 'told before' })
@@ -78,7 +66,7 @@ test('the list is closed until it is asked for, goes on with the session, and co
   await line(page, `200 GET a.test/?token=${SECRET}`).click()
   const details = page.getByRole('region', { name: 'Details of an event' })
   await details.locator('pre', { hasText: SECRET }).waitFor()
-  // First the details, then the list.
+  // The first Escape closes the details, the second the list.
   await page.keyboard.press('Escape')
   expect([await details.isHidden(), await page.locator('#events').isHidden()]).toEqual([true, false])
   await page.keyboard.press('Escape')
@@ -143,10 +131,10 @@ test('the live view with its list passes the accessibility check: beside the pic
     const page = await person.look(url, options)
     await toggle(page).click()
     await line(page, 'a failure').last().waitFor()
-    await accessible(page)
+    expect(await problemsOf(page)).toEqual([])
     await line(page, 'a failure').last().click()
     await page.locator('.ev-content dl').waitFor()
-    await accessible(page)
+    expect(await problemsOf(page)).toEqual([])
   }
 })
 
@@ -155,13 +143,13 @@ test('of thousands of events the newest are kept, and few lines are in the docum
   await toggle(page).click()
   for (let sent = 0; sent < KEPT + 500; sent += AT_ONCE)
     await Promise.all(Array.from({ length: AT_ONCE }, (_, index) => tell('console_log', { text: `line ${sent + index}` })))
-  // In one second an agent takes 4,000 at most.
+  // An agent accepts at most 4,000 events per second.
   await sleep(1_000)
   await tell('console_log', { text: 'the last line' })
   await line(page, 'the last line').waitFor()
   const count = Number(/^\d+/.exec((await page.locator('.ev-status').textContent())!)![0])
   expect([count > KEPT / 2, count <= KEPT, (await page.locator('.ev-row').count()) < 60]).toEqual([true, true, true])
-  // It answers while they come.
+  // The search works while events arrive.
   await page.getByRole('searchbox').fill('the last')
   await until('the search', SEEN_MS, async () => (await page.locator('.ev-text').allTextContents()).join() === 'the last line', { everyMs: 20 })
 })

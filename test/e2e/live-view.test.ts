@@ -1,48 +1,44 @@
-// The live view in a real browser of a person; the test observes the watched session by CDP.
-import axe from 'axe-core'
+// The live view in a real browser. The test observes the watched session over CDP.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { chromium, type BrowserContextOptions, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { sleep, until } from '../../src/base/wait.ts'
-import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { problemsOf } from '../support/axe.ts'
+import { startCloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { processesOf } from '../support/inside.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { servePages } from '../support/pages.ts'
 import { invitePerson, live, SEEN_MS, sees, spot, type Person } from '../support/person.ts'
 import { openSession, where, type Session } from '../support/session.ts'
 import { tlsInFrontOf } from '../support/tls.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
 const VIEWPORT = { width: 1024, height: 768 }
-/** Changes of the viewport in a row. */
-const CHANGES = 50
+/** How many times in a row the viewport changes. */
+const CHANGES = 20
+const SIZES = [{ width: 390, height: 640 }, { width: 1600, height: 1000 }, { width: 800, height: 600 }, VIEWPORT]
 const WHITE = [255, 255, 255]
 const RED = [208, 32, 32]
 
-let cloud: OwnCloud
-let pages: Pages
 let person: Person
 let session: Session
 const open = () => openSession(cloud, { timeout_seconds: 600, headless: true, viewport: VIEWPORT })
 
+const scope = new AsyncDisposableStack()
+const pages = forTests(() => servePages())
+const cloud = forTests(() => startCloud({ COB_LOG_LEVEL: 'debug' }))
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await startCloud({ COB_LOG_LEVEL: 'debug' })
-  person = await invitePerson()
-  session = await open()
+  person = scope.use(await invitePerson())
+  session = scope.use(await open())
 })
-afterAll(async () => {
-  await person[Symbol.asyncDispose]()
-  await session[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
+afterAll(() => scope.disposeAsync())
 beforeEach(async () => {
   await session.page.goto(pages.url('watched.html'))
 })
 afterEach(async () => {
-  // A screenshot takes its turn after all earlier input. Without it an Escape of this test could stop the next test's navigation.
+  // A screenshot waits for all earlier input. Without this, an Escape of this test could stop the next test's navigation.
   await cloud.client.browsers.computer.captureScreenshot(session.id)
   await person.leave()
 })
@@ -54,7 +50,6 @@ const clickOn = async (page: Page, selector: string) => {
   const { x, y } = await where(session.page, selector)
   await page.mouse.click(...(await spot(page, x, y)))
 }
-/** Reads the size of the picture. */
 const sizeOf = (page: Page) => () => page.evaluate("(({ width, height } = {}) => `${width},${height}`)(document.querySelector('#screen canvas') ?? undefined)")
 const field = (): Promise<string> => session.page.inputValue('#field')
 const fieldBecomes = async (text: string) => {
@@ -186,7 +181,7 @@ describe('a read-only live view', () => {
     await clickOn(page, '#paint')
     await page.keyboard.type('abc')
     await page.mouse.wheel(0, 100)
-    // When another viewer's later click has arrived, all earlier input would have arrived too.
+    // All earlier input has arrived before another viewer's later click.
     const other = await look()
     await clickOn(other, '#paint')
     await sees(page, RED)
@@ -222,7 +217,7 @@ describe('a read-only live view', () => {
     expect(await session.page.evaluate('[painted, innerWidth]')).toEqual([0, VIEWPORT.width])
     expect((await heard()).filter(({ key }) => key !== undefined).map(({ key }) => key)).toEqual(['z', 'z'])
     expect((await cloud.client.browsers.computer.readClipboard(session.id)).text).toBe('untouched too')
-    // It also does not receive what others copy.
+    // The viewer also does not receive what others copy.
     expect(received.join()).not.toMatch(/untouched|clipboard/)
     socket.terminate()
   })
@@ -247,7 +242,7 @@ describe('the connection of the live view', () => {
     await cloud.start()
     await live(page)
     expect(await page.locator('#last').isHidden()).toBe(true)
-    // The session survived; the test's own connection to it did not.
+    // The session continues, but the test's own CDP connection has closed.
     const browser = await chromium.connectOverCDP(session.made.cdp_ws_url)
     session.browser = browser
     session.page = browser.contexts()[0]!.pages()[0]!
@@ -266,23 +261,6 @@ describe('the connection of the live view', () => {
     expect(await page.getByText('The owner of this session has ended it.').isVisible()).toBe(true)
   })
 
-  test('survives a change of the viewport', async () => {
-    const page = await look()
-    const size = sizeOf(page)
-    for (const [width, height] of [
-      [800, 600],
-      [1600, 1000],
-      [390, 844],
-      [1024, 768],
-    ] as const) {
-      await cloud.client.browsers.update(session.id, { viewport: { width, height } })
-      await until('the new size', SEEN_MS, async () => (await size()) === `${width},${height}`, { everyMs: 20 })
-    }
-    await clickOn(page, '#paint')
-    await sees(page, RED)
-    expect(await page.getAttribute('body', 'data-state')).toBe('live')
-  })
-
   test('does not break while the page draws and the viewport changes many times', { timeout: CHANGES * SEEN_MS }, async () => {
     await session.page.evaluate(`(() => {
       let turn = 0
@@ -295,21 +273,24 @@ describe('the connection of the live view', () => {
     )
     const size = sizeOf(page)
     for (let count = 0; count < CHANGES; count++) {
-      const [width, height] = count % 2 === 0 ? [390, 640] : [1024, 768]
+      const { width, height } = SIZES[count % SIZES.length]!
       await cloud.client.browsers.update(session.id, { viewport: { width, height } })
       await until('the new size', SEEN_MS, async () => (await size()) === `${width},${height}`, { everyMs: 20 })
     }
     expect(await page.evaluate('window.broke')).toBeUndefined()
+    await session.page.reload()
+    await clickOn(page, '#paint')
+    await sees(page, RED)
   })
 
   test('counts as use of the session, which times out only when nobody watches', { timeout: 60_000 }, async () => {
     const short = await cloud.client.browsers.create({ timeout_seconds: 10 })
     const page = await look(short.browser_live_view_url)
     const goBack = () => cloud.query(`update browsers set last_active_at = now() - interval '1 hour' where id = $1`, [short.session_id])
-    // Longer than two looks for idle sessions.
+    // Longer than two checks for idle sessions.
     const LOOKS_MS = 2_200
     await page.waitForTimeout(LOOKS_MS)
-    // Not by more than its timeout: a look may be just between noting uses and ending what is idle.
+    // Set the clock back by less than the timeout: a check may be between recording uses and ending idle sessions.
     await cloud.query(`update browsers set last_active_at = now() - interval '9 seconds' where id = $1`, [short.session_id])
     await page.waitForTimeout(LOOKS_MS)
     expect(await page.getAttribute('body', 'data-state')).toBe('live')
@@ -366,47 +347,33 @@ test('the live view works behind a proxy with TLS', async () => {
 })
 
 test('the live view works in the frame of another site', async () => {
-  const site = createServer((_request, response) =>
-    response
-      .setHeader('content-type', 'text/html')
-      .end(`<iframe src="${viewOf(session)}" width="1000" height="800" allow="clipboard-read; clipboard-write"></iframe>`),
-  ).listen(0, '127.0.0.1')
-  await once(site, 'listening')
-  try {
-    const page = await person.newPage()
-    await page.goto(`http://localhost:${(site.address() as AddressInfo).port}/`)
-    const frame = page.frameLocator('iframe')
-    await frame.locator('[data-state=live]').waitFor()
-    const canvas = frame.locator('#screen canvas')
-    await until('a picture', SEEN_MS, async () => ((await canvas.boundingBox())?.width ?? 0) > 100)
-    const [box, { x, y }] = [(await canvas.boundingBox())!, await where(session.page, '#paint')]
-    await page.mouse.click(box.x + (x * box.width) / VIEWPORT.width, box.y + (y * box.width) / VIEWPORT.width)
-    await until('the click', SEEN_MS, async () => (await session.page.evaluate('painted')) === 1)
-  } finally {
-    site.closeAllConnections()
-    site.close()
-  }
+  const frameOfIt = `<iframe src="${viewOf(session)}" width="1000" height="800" allow="clipboard-read; clipboard-write"></iframe>`
+  await using site = await serveSockets(createServer((_request, response) => response.setHeader('content-type', 'text/html').end(frameOfIt)))
+  const page = await person.newPage()
+  await page.goto(`http://localhost:${site.port}/`)
+  const frame = page.frameLocator('iframe')
+  await frame.locator('[data-state=live]').waitFor()
+  const canvas = frame.locator('#screen canvas')
+  await until('a picture', SEEN_MS, async () => ((await canvas.boundingBox())?.width ?? 0) > 100)
+  const [box, { x, y }] = [(await canvas.boundingBox())!, await where(session.page, '#paint')]
+  await page.mouse.click(box.x + (x * box.width) / VIEWPORT.width, box.y + (y * box.width) / VIEWPORT.width)
+  await until('the click', SEEN_MS, async () => (await session.page.evaluate('painted')) === 1)
 })
 
 test('the live view passes the accessibility check: live, with its panel, read-only, on a phone, ended', async () => {
-  const problems = async (page: Page) => {
-    await page.evaluate(axe.source)
-    const { violations } = (await page.evaluate('axe.run()')) as { violations: { id: string; nodes: { html: string }[] }[] }
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
-  }
   const made = await cloud.client.browsers.create({ headless: true, name: 'looked at' })
   const view = made.browser_live_view_url!
   const page = await look(view)
-  expect(await problems(page)).toEqual([])
+  expect(await problemsOf(page)).toEqual([])
   await page.getByRole('button', { name: 'Clipboard' }).click()
-  expect(await problems(page)).toEqual([])
-  expect(await problems(await look(`${view}?readOnly=true`))).toEqual([])
-  expect(await problems(await look(view, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }))).toEqual([])
+  expect(await problemsOf(page)).toEqual([])
+  expect(await problemsOf(await look(`${view}?readOnly=true`))).toEqual([])
+  expect(await problemsOf(await look(view, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }))).toEqual([])
   await cloud.client.browsers.deleteByID(made.session_id)
   await page.getByRole('heading', { name: 'This session has ended' }).waitFor()
-  expect(await problems(page)).toEqual([])
+  expect(await problemsOf(page)).toEqual([])
   await page.reload()
-  expect(await problems(page)).toEqual([])
+  expect(await problemsOf(page)).toEqual([])
 })
 
 test('the live view can be used with the keyboard alone: out of the session with Ctrl+Alt+Shift, along the toolbar, and back', async () => {

@@ -1,4 +1,4 @@
-// The local driver: the promises of every driver, and those that only sandboxed processes can show. Works as root and as other users.
+// The local driver: the promises of every driver, and those that only sandboxed processes can show. Works as root and as another user.
 import { adoptAll } from '../../src/instances/driver.ts'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, rmdirSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,15 +13,15 @@ import type { Driver } from '../../src/instances/driver.ts'
 import { driverSuite, spec } from '../../src/instances/driver.suite.ts'
 import { localDriver } from '../../src/instances/local/local.ts'
 
-/** Time for a driver to notice that a sandbox was killed. */
+/** The limit for a driver to notice that a sandbox was killed. */
 const EXIT_MS = 10_000
-/** Files of ended sandboxes are removed at the lowest priority. */
+/** The limit for the removal of an ended sandbox's files, which has the lowest priority. */
 const REMOVED_MS = 60_000
 
 const scopes = new Set<string>()
 const drivers: Driver[] = []
 
-// The name of the data directory is as unique as a service's host id.
+// The data directory's name is unique, as a service's host id is.
 const makeDriver = (paths: DataPaths): Driver => make(paths, {})
 function make(paths: DataPaths, env: NodeJS.ProcessEnv): Driver {
   const scope = basename(paths.root)
@@ -31,7 +31,7 @@ function make(paths: DataPaths, env: NodeJS.ProcessEnv): Driver {
   return driver
 }
 
-/** cgroups that a driver made here has left. */
+/** cgroups that the drivers of this file have left behind. */
 const groupsLeft = (): string[] =>
   [...scopes].flatMap((scope) =>
     groupDirs(scope).flatMap((dir) =>
@@ -106,7 +106,7 @@ describe('an instance of the local driver', () => {
     // The pid now belongs to another process, with another start time. Listing must not signal that process.
     writeFileSync(join(paths.instance('stale'), 'instance.json'), JSON.stringify({ processes: [{ pid: process.pid, ticks: '1' }] }))
     writeFileSync(join(paths.instance('half'), 'instance.json'), JSON.stringify({ processes: [] }))
-    // A young one that does not yet name its service may be in the making, by another replica.
+    // A new directory without a service's name may be an instance that another replica is creating.
     mkdirSync(paths.instance('young'))
     const old = new Date(Date.now() - 2 * 60_000)
     utimesSync(paths.instance('empty'), old, old)

@@ -1,23 +1,19 @@
-// What a person at the live view of a login can do with its browser: use the site, and not read what is in its fields.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+// What a person can do in the live view of a login: use the site, but not read the values in its fields.
+import { expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { askAgent } from '../support/inside.ts'
 import { shown } from '../support/managed-auth.ts'
 import { ownSite } from '../support/own-site.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
 const STEP_MS = 60_000
-/** Developer tools that open are there by then. */
+/** Developer tools that can open are open after this time. */
 const TOOLS_MS = 1500
 
-let cloud: Cloud
-beforeAll(async () => {
-  cloud = await shareCloud()
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = forTests(() => shareCloud())
 
-/** By the agent's own keyboard, which is also that of the live view. */
+/** The test types through the agent's keyboard, which the live view uses too. */
 test('a person at the live view of a login reads no field by scripts in the address bar, the source of the page or developer tools', async () => {
   await using site = await ownSite(cloud, 'two-step')
   await cloud.client.auth.connections.login(site.id)
@@ -28,10 +24,10 @@ test('a person at the live view of a login reads no field by scripts in the addr
   const enter = async (address: string) => {
     await press('ctrl+l')
     await askAgent(cloud, id!, '/computer/type', { text: address })
-    // Without what Chromium completes of its history.
+    // Delete removes the text that Chromium completes from its history.
     await press('Delete', 'Return')
   }
-  /** The addresses and titles of its pages, and the addresses of developer tools. */
+  /** The addresses and titles of the browser's pages, and the addresses of developer tools. */
   const seen = async () => {
     const code = `const cdp = await page.context().browser().newBrowserCDPSession()
       const { targetInfos } = await cdp.send('Target.getTargets', { filter: [{}] })
@@ -49,13 +45,13 @@ test('a person at the live view of a login reads no field by scripts in the addr
   const isThere = (what: string, is: (one: { url: string; title: string }) => boolean) =>
     until(what, STEP_MS, async () => (await seen()).pages.some(is), { everyMs: 200 })
 
-  // The address bar takes what is typed: another page of the site.
+  // The address bar accepts typed text, here another page of the site.
   await enter(`${url}?again`)
   await isThere('a page from the address bar', (one) => one.url.endsWith('?again'))
   await enter('javascript:void(document.title="run by a viewer")')
   await sleep(TOOLS_MS)
   expect((await seen()).pages.map(({ title }) => title)).not.toContain('run by a viewer')
-  // The site's own scripts, also in its links, run as before.
+  // The site's own scripts still run, also in its links.
   await askAgent(cloud, id!, '/playwright/execute', {
     code: `await page.evaluate(() => {
       const link = document.createElement('a')
@@ -75,11 +71,11 @@ test('a person at the live view of a login reads no field by scripts in the addr
   for (const keys of ['F12', 'ctrl+shift+i', 'ctrl+shift+j', 'ctrl+shift+c', 'ctrl+u']) {
     await press(keys)
     await sleep(TOOLS_MS)
-    // Chromium says that it is not allowed.
+    // Chromium shows that the action is not allowed; close that message.
     await press('Escape')
   }
   const { pages, tools } = await seen()
   expect([tools, pages.filter((one) => /^(devtools|view-source|chrome|file):/.test(one.url))]).toEqual([[], []])
-  // The login is still able to read its page.
+  // The login can still read its page.
   expect(await asked()).toMatchObject({ flow_status: 'IN_PROGRESS' })
 })

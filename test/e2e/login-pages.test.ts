@@ -1,4 +1,4 @@
-// The agent's side of logins, over a real Chromium: reading pages as login forms, typing into them, and that values go nowhere else.
+// The agent's part of a login, in a real Chromium: it reads pages as login forms, types into them, and sends values nowhere else.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Action, PageModel } from '../../src/agent/login/contract.ts'
 import { until } from '../../src/base/wait.ts'
@@ -23,7 +23,7 @@ let id: string
 let login: ReturnType<typeof loginsOf>
 let received: TelemetryEvents
 beforeAll(async () => {
-  // The calls go past the service, which would take the session for one that nothing uses.
+  // The test calls the agent directly. The service does not see these calls, so it would put the session in standby.
   cloud = await shareCloud({ COB_STANDBY_AFTER_SECONDS: '0' })
   site = await serveLogins(pages)
   const options = {
@@ -34,7 +34,7 @@ beforeAll(async () => {
   id = (await cloud.client.browsers.create(options as object)).session_id
   received = await readTelemetry(cloud, id)
   login = loginsOf(await endpointOf(cloud, id))
-  // The same machine by its address is another site, so its frames have a process of their own.
+  // The machine's IP address is another site than its name, so frames from it run in their own process.
   foreign = /^[\d.]+/.exec((await runInside(cloud, id, `getent ahostsv4 ${OWN}`)).output)![0]
 }, 90_000)
 afterAll(async () => {
@@ -44,14 +44,13 @@ afterAll(async () => {
   await cloud[Symbol.asyncDispose]()
 })
 
-/** Opens a page of the site and reads it. */
 async function opened(name: string, host?: string): Promise<PageModel> {
   expect(await login.open(site.url(name, host))).toEqual({ error: null })
   return login.read()
 }
 const fill = (model: PageModel, name: string, value = SECRET): Action => ({ kind: 'fill', ref: controlIn(model, name).ref, value })
 const click = (model: PageModel, name: string): Action => ({ kind: 'click', ref: controlIn(model, name).ref })
-/** The bodies that were posted to a path. */
+/** The bodies of POST requests to a path. */
 const posted = (path: string): Promise<string> =>
   until(`a request for ${path}`, SEEN_MS, () => site.log.find((one) => one.path.startsWith(`/${path}`))?.body, { everyMs: 20 })
 
@@ -72,7 +71,7 @@ test('a plain form is read with its labels, filled, sent, and what follows is wa
   )
   page('plain-next', '<title>Inside</title><h1>Hello</h1>')
   const model = await opened('plain')
-  expect(model).toMatchObject({ title: 'Sign in', host: OWN, status: 200, error: null, http_auth: false, headings: ['Welcome'], is_popup: false })
+  expect(model).toMatchObject({ title: 'Sign in', host: OWN, status: 200, error: null, http_auth: false, headings: ['Welcome'] })
   expect(model.alerts).toEqual([{ text: 'Wrong before', by: 'class', control: null }])
   const labels = model.controls.map(({ name, label, label_from }) => [name, label, label_from])
   expect(labels).toEqual([
@@ -98,7 +97,7 @@ test('a plain form is read with its labels, filled, sent, and what follows is wa
     click(model, 'go'),
   ]
   expect(await login.act(actions)).toEqual({ done: 5, problem: null, host: null })
-  expect(await login.settle()).toEqual({ by: 'navigated', is_quiet: true })
+  expect(await login.settle()).toEqual({ by: 'navigated' })
   expect(Object.fromEntries(new URLSearchParams(await posted('plain-next')))).toEqual({
     user: 'jane@example.test',
     pass: SECRET,
@@ -109,7 +108,7 @@ test('a plain form is read with its labels, filled, sent, and what follows is wa
     csrf: 'token',
   })
   expect(await login.read()).toMatchObject({ title: 'Inside', controls: [] })
-  // What was read before is not acted on any more.
+  // The agent refuses to act on an old reading of the page.
   expect(await login.act([fill(model, 'user')])).toMatchObject({ done: 0, problem: 'gone' })
 })
 
@@ -169,11 +168,11 @@ test('fields in frames of this and of another site, in srcdoc frames and in shad
   for (const name of names) expect(controlIn(model, name), name).toMatchObject({ visible: true })
   expect(controlIn(model, 'closed').label).toBe('In closed')
   for (const name of names) expect(await login.act([fill(model, name, `to ${name} 1`)], [OWN, foreign]), name).toEqual({ done: 1, problem: null, host: null })
-  // The page hears of the last field by a message, a moment after the field has its value.
+  // The page learns of the last field by a message, a moment after the field has its value.
   const filled = Object.fromEntries(names.map((name) => [name, `to ${name} 1`]))
   await expect.poll(async () => JSON.parse((await login.read()).title) as unknown).toEqual(filled)
   const { title } = await login.read()
-  // Neither the frame's own host counts alone, nor that of the page; a frame without a host gets nothing.
+  // Both the frame's host and the page's host must be allowed. A frame without a host gets nothing.
   const again = await login.read()
   expect(await login.act([fill(again, 'far')], [OWN])).toEqual({ done: 0, problem: 'host', host: foreign })
   expect(await login.act([fill(again, 'far')], [foreign])).toEqual({ done: 0, problem: 'host', host: OWN })
@@ -247,10 +246,10 @@ test('a page that takes the focus away, moves the field or goes elsewhere gets n
     page(`hostile-${name}`, beside(script) as Made)
     const model = await opened(`hostile-${name}`)
     const { problem, done } = await login.act([fill(model, 'victim')])
-    // It is in the field of the allowed page, or nowhere.
+    // The value is in the field of the allowed page, or nowhere.
     expect([name, done === 1 || problem !== null]).toEqual([name, true])
   }
-  // A page that goes to another host between the read and the typing.
+  // A page that navigates to another host between the read and the fill.
   const goes = Promise.withResolvers<void>()
   page('when', (request, response) => void goes.promise.then(() => response.end()))
   page('leaves', beside(`const image = new Image(); image.onerror = () => { location = '${site.url('thief', foreign)}' }; image.src = '/when'`) as Made)
@@ -312,10 +311,10 @@ test('a popup of the page is read while it is there, then its opener again', asy
   expect(await login.act([click(model, 'sso')])).toMatchObject({ done: 1 })
   expect(await login.settle()).toMatchObject({ by: 'popup' })
   const popup = await login.read()
-  expect(popup).toMatchObject({ title: 'Popup', is_popup: true })
+  expect(popup).toMatchObject({ title: 'Popup' })
   expect(await login.act([fill(popup, 'user', 'in the popup'), click(popup, 'done')])).toMatchObject({ done: 2 })
   expect(await login.settle()).toMatchObject({ by: 'closed' })
-  expect(await login.read()).toMatchObject({ title: 'in the popup', is_popup: false })
+  expect(await login.read()).toMatchObject({ title: 'in the popup' })
 })
 
 test('a message of the same page, a form that vanishes and nothing at all are told apart', async () => {
@@ -329,13 +328,13 @@ test('a message of the same page, a form that vanishes and nothing at all are to
   page('slow', (request, response) => void setTimeout(() => response.end(), 900))
   const model = await opened('spa')
   await login.act([fill(model, 'user', 'someone')])
-  expect(await login.settle(700)).toEqual({ by: 'nothing', is_quiet: false })
+  expect(await login.settle(700)).toEqual({ by: 'nothing' })
   await login.act([click(model, 'wrong')])
-  expect(await login.settle()).toEqual({ by: 'changed', is_quiet: true })
+  expect(await login.settle()).toEqual({ by: 'changed' })
   const again = await login.read()
   expect(again.alerts).toEqual([{ text: 'That was wrong', by: 'class', control: null }])
   await login.act([click(again, 'right')])
-  expect(await login.settle()).toEqual({ by: 'changed', is_quiet: true })
+  expect(await login.settle()).toEqual({ by: 'changed' })
   expect(await login.read()).toMatchObject({ controls: [], body: expect.stringContaining('Done') })
 })
 
@@ -349,9 +348,9 @@ test('a button of a page without fields that is switched on is something new', a
   )
   const on = (model: PageModel) => ['out', 'menu'].map((name) => controlIn(model, name).enabled)
   expect(on(await opened('late'))).toEqual([false, false])
-  expect(await login.settle()).toEqual({ by: 'changed', is_quiet: true })
+  expect(await login.settle()).toEqual({ by: 'changed' })
   expect(on(await login.read())).toEqual([true, false])
-  expect(await login.settle()).toEqual({ by: 'changed', is_quiet: true })
+  expect(await login.settle()).toEqual({ by: 'changed' })
   expect(on(await login.read())).toEqual([true, true])
 })
 
@@ -395,7 +394,7 @@ test('requests that want a password by HTTP, printing and permissions open no wi
   const model = await opened('asking')
   expect(model).toMatchObject({ http_auth: false, status: 200 })
   expect(await login.act([click(model, 'go')])).toMatchObject({ done: 1 })
-  // The dialog of a script is what a page has to say, also when nothing else on it changes.
+  // A JavaScript dialog counts as a change, even when nothing else on the page changes.
   expect(await login.settle()).toMatchObject({ by: 'changed' })
   await until('the answers', SEEN_MS, async () => (await login.read()).title !== '-')
   expect(await login.read()).toMatchObject({
@@ -448,19 +447,13 @@ test('a page of any size is read within limits, and one that hangs ends nothing 
   expect(await opened('fine')).toMatchObject({ title: 'Fine' })
 })
 
-test('marks tell of cookies without their values and of storage; what was typed is masked in pictures until the end', async () => {
+test('marks tell of cookies without their values; what was typed is masked in pictures until the end', async () => {
   page('marks', (request, response) =>
-    response
-      .writeHead(200, { 'set-cookie': ['sid=abcdefgh; HttpOnly', `lang=en; Max-Age=900`], 'content-type': 'text/html' })
-      .end('<script>localStorage.a = 1</script>'),
+    response.writeHead(200, { 'set-cookie': ['sid=abcdefgh; HttpOnly', `lang=en; Max-Age=900`], 'content-type': 'text/html' }).end(),
   )
   await opened('marks')
   const marks = await login.marks([OWN])
-  expect(marks.stored).toEqual([OWN])
-  expect(marks.cookies.map(({ name, is_session, http_only }) => [name, is_session, http_only]).toSorted()).toEqual([
-    ['lang', false, false],
-    ['sid', true, true],
-  ])
+  expect(marks.cookies.map(({ name }) => name).toSorted()).toEqual(['lang', 'sid'])
   expect(JSON.stringify(marks)).not.toContain('abcdefgh')
   expect(await login.marks(['other.test'])).toMatchObject({ cookies: [] })
   const picture = async () =>
@@ -478,17 +471,17 @@ test('marks tell of cookies without their values and of storage; what was typed 
     return now.equals(before) && !now.equals(empty)
   }
   await until('discs', SEEN_MS, isStill, { everyMs: 100 })
-  // The picture is one of discs: the letters have other widths and forms.
+  // The picture shows equal discs: the letters W and i have other widths and forms.
   await login.act([fill(model, 'user', 'WWWWWWWW')])
   await login.settle(300)
   await until('the same discs', SEEN_MS, async () => (await picture()).equals(first))
-  // Another tab, masked as well; at the end it is the only one, and shows what is in it.
+  // The agent masks another tab too. When the login ends, this tab is the only one, and it shows its text.
   await login.open(site.url('masked'), true)
   await login.act([fill(await login.read(), 'user', 'WWWWWWWW')])
   await until('discs in another tab', SEEN_MS, async () => (await picture()).equals(first))
   await login.end()
   await until('the letters', SEEN_MS, async () => !(await picture()).equals(first))
   expect((await cloud.client.browsers.playwright.execute(id, { code: 'return context.pages().length' })).result).toBe(1)
-  // A login that begins again reads the page that the browser has.
-  expect(await login.read()).toMatchObject({ is_popup: false })
+  // A login that starts again can read a page. If the browser's tab was closed, it opens its own.
+  expect(await login.read()).toMatchObject({ error: null })
 })

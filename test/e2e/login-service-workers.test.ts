@@ -1,13 +1,13 @@
-// A service worker that an earlier session has left in the profile answers no page of a login: its owner could be anybody who had the browser then.
+// A service worker that an earlier session left in the profile does not answer for pages of a login: any earlier user of the profile may have installed it.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import { endpointOf } from '../support/agents.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { runInside } from '../support/inside.ts'
 import { controlIn, loginsOf } from '../support/login-pages.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-/** Inside the session: browsers trust these as they trust HTTPS. They are two sites. */
+/** Addresses inside the session. They are two sites, and browsers trust both as they trust HTTPS. */
 const PORT = 8124
 const [OWN, OTHER] = ['localhost', '127.0.0.1']
 const at = (path: string, host = OWN) => `http://${host}:${PORT}${path}`
@@ -29,11 +29,10 @@ require('node:http').createServer((request, response) => {
 }).listen(${PORT}, '127.0.0.1')
 `
 
-let cloud: Cloud
 let id: string
 let login: ReturnType<typeof loginsOf>
+const cloud = forTests(() => shareCloud({ COB_STANDBY_AFTER_SECONDS: '0' }))
 beforeAll(async () => {
-  cloud = await shareCloud({ COB_STANDBY_AFTER_SECONDS: '0' })
   id = (await cloud.client.browsers.create({ timeout_seconds: 300 })).session_id
   await cloud.client.browsers.process.spawn(id, { command: '/opt/node/node', args: ['-e', SITE] })
   await until('the site', 10_000, async () => (await runInside(cloud, id, `exec 3<>/dev/tcp/127.0.0.1/${PORT}`)).code === 0, { everyMs: 20 })
@@ -45,7 +44,6 @@ beforeAll(async () => {
 }, 90_000)
 afterAll(async () => {
   await cloud.client.browsers.deleteByID(id)
-  await cloud[Symbol.asyncDispose]()
 })
 
 async function run(code: string): Promise<unknown> {
@@ -58,7 +56,7 @@ const labels = async () => (await login.read()).controls.map(({ label }) => labe
 
 test('the login page, one in a frame and one in a popup come from the site; afterwards the worker answers as before', async () => {
   expect([await titleNow(OTHER), await titleNow()]).toEqual(['forged', 'forged'])
-  // As in a popup that was there before the login got hold of it: it is loaded again.
+  // The login reloads a page that was open before it started, for example a popup.
   expect(await login.read()).toMatchObject({ title: 'genuine', host: OWN })
   for (const host of [OWN, OTHER] as string[]) {
     expect(await login.open(at('/login', host))).toEqual({ error: null })
@@ -71,7 +69,7 @@ test('the login page, one in a frame and one in a popup come from the site; afte
   const opener = await login.read()
   expect(await login.act([{ kind: 'click', ref: controlIn(opener, 'go').ref }], [OWN])).toMatchObject({ done: 1 })
   expect(await login.settle()).toMatchObject({ by: 'popup' })
-  expect(await login.read()).toMatchObject({ title: 'genuine', is_popup: true, host: OTHER })
+  expect(await login.read()).toMatchObject({ title: 'genuine', host: OTHER })
   await login.end()
   expect(await titleNow()).toBe('forged')
 })

@@ -1,28 +1,22 @@
-// One login as its clients see it, with the real service and real Chromium: the SDKs, the official React component, and a person at the hosted page.
-import { execFile } from 'node:child_process'
+// One login as its clients see it, with the real service and real Chromium. The clients are the SDKs, the official React component, and a person at the hosted page.
 import { createServer } from 'node:http'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import type { Cloud } from '../support/cloud.ts'
 import { driveAsComponent } from '../support/component.ts'
+import { forTests } from '../support/for-tests.ts'
 import { driveHostedPage } from '../support/hosted-page.ts'
 import { shown } from '../support/managed-auth.ts'
 import { ownSite } from '../support/own-site.ts'
 import { invitePerson, type Person } from '../support/person.ts'
+import { runPython } from '../support/python.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { serveSockets } from '../support/upstreams.ts'
 
-const PROGRAM_MS = 100_000
-
 const ended = new AsyncDisposableStack()
-let cloud: Cloud
 let person: Person
-/** A site of an integrator. */
+/** The origin of an integrator's site. */
 let origin: string
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  cloud = ended.use(await shareCloud())
   person = ended.use(await invitePerson())
   const { port } = ended.use(
     await serveSockets(createServer((_request, response) => response.setHeader('content-type', 'text/html').end('<title>back</title>'))),
@@ -53,20 +47,7 @@ describe.concurrent('a login is driven to its success', () => {
 
   test.each(['0.84.0', '0.131.0'])('by the Python SDK %s, which does the same', async (release) => {
     await using site = await ownSite(cloud, 'two-step')
-    await promisify(execFile)(
-      join(PACKAGE_DIR, '.cob/python/venv/bin/python'),
-      [join(PACKAGE_DIR, 'test/data/python/logins.py'), site.id, JSON.stringify(site.page.user)],
-      {
-        env: {
-          PATH: process.env.PATH,
-          PYTHONPATH: join(PACKAGE_DIR, '.cob/python', release),
-          PYTHONDONTWRITEBYTECODE: '1',
-          KERNEL_API_KEY: cloud.key,
-          KERNEL_BASE_URL: cloud.url,
-        },
-        timeout: PROGRAM_MS,
-      },
-    )
+    await runPython(cloud, release, ['logins.py', site.id, JSON.stringify(site.page.user)])
   })
 
   test('by the requests of the official React component, from a page of another origin', async () => {

@@ -1,4 +1,5 @@
-// Where secrets of a login may not be: random ones are stored and typed, and looked for in every answer, the log, the database, and all files. What is closed to whom.
+// Secrets of a login must not leak. The test stores and types random secrets, and looks for them in every answer, the log, the database and all files. It also checks
+// which calls are refused during a login.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
@@ -11,23 +12,22 @@ import { newKey } from '../../src/control/access/keys.ts'
 import { SETTABLE_CATEGORIES } from '../../src/agent/telemetry/contract.ts'
 import { startLoginNet } from '../logins/net.ts'
 import { canaries, startCanarySite, type CanaryHost, type CanarySite } from '../support/canary-site.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { askAgent, runInside } from '../support/inside.ts'
 import { checkNow, driven, shown, timeline } from '../support/managed-auth.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-/** A step of a login, on a busy machine. */
+/** The limit of one step of a login, on a busy machine. */
 const STEP_MS = 60_000
 
 const EVERYTHING = { enabled: true, browser: Object.fromEntries(SETTABLE_CATEGORIES.map((name) => [name, { enabled: true }])) }
 
 const user = canaries()
 const own = new AsyncDisposableStack()
-let cloud: Cloud
 let site: CanarySite
 let proxy: string
+const cloud = forTests(() => shareCloud({ COB_LOG_LEVEL: 'trace' }))
 beforeAll(async () => {
-  cloud = own.use(await shareCloud({ COB_LOG_LEVEL: 'trace' }))
   site = own.use(await startCanarySite(user))
   const net = own.use(await startLoginNet([site]))
   proxy = (await cloud.client.proxies.create({ type: 'custom', protocol: 'http', config: { host: 'host.cob.internal', port: net.port } })).id!
@@ -35,7 +35,7 @@ beforeAll(async () => {
 })
 afterAll(() => own.disposeAsync())
 
-/** All that the API has answered. */
+/** The bodies of all API answers. */
 const answers: string[] = []
 async function ask(path: string, init: RequestInit & { key?: string } = {}): Promise<{ status: number; body: string }> {
   const { key = cloud.key, ...rest } = init
@@ -75,7 +75,7 @@ const asked = (id: string) =>
 const ended = (id: string) =>
   until('the end of a login', STEP_MS, async () => ((now) => (now.flow_status === 'IN_PROGRESS' ? undefined : now))(await shown(cloud, id)))
 
-/** The secrets, as they may be written somewhere. */
+/** The encodings in which a secret might be written. */
 const FORMS = Object.entries(user).flatMap(([name, value]) =>
   [
     Buffer.from(value),
@@ -95,14 +95,14 @@ function filesBelow(dir: string): string[] {
     return entry.isDirectory() ? filesBelow(path) : entry.isFile() ? [path] : []
   })
 }
-/** The disk of an instance is one file of holes, ten gigabytes long: it is searched from inside. */
+/** Skip larger files: an instance's disk is one sparse file of ten gigabytes, which the test searches from inside. */
 const LARGE = 1_000_000_000
-/** In all files below a folder. Files that vanish meanwhile had their turn before or have it later. */
+/** Searches all files below a folder. A file that vanishes during the search is skipped: other searches cover it. */
 const inFiles = (dir: string): string[] =>
   filesBelow(dir).flatMap((path) => {
     try {
       const { size, mode } = lstatSync(path)
-      // A copy of the dynamic loader that nobody but root may read (local/loader.ts), and whose content is the system's.
+      // Only root can read these copies of the dynamic loader (local/loader.ts); their content is the system's.
       const isClosed = (mode & 0o444) === 0 && basename(path).startsWith('node-loader-')
       if (size > LARGE || isClosed) return []
       return found(path.slice(cloud.dataDir.length), readFileSync(path))
@@ -118,21 +118,21 @@ async function inDatabase(): Promise<string[]> {
   return rows.flatMap(({ name, rows: all }) => found(`table ${name}`, all.map(({ row }) => row).join('\n')))
 }
 
-/** That nothing has been told, logged or stored so far. */
+/** Checks that no answer, log, table or file has a secret so far. */
 async function assertNowhere(): Promise<void> {
   expect(answers.flatMap((body, at) => found(`answer ${at}: ${body.slice(0, 80)}`, Buffer.from(body, 'latin1')))).toEqual([])
   expect(found('the log', cloud.log())).toEqual([])
   expect(await inDatabase()).toEqual([])
   expect(inFiles(cloud.dataDir)).toEqual([])
 }
-/** In the profile, as a caller gets it: Chromium's own history of a tab, which is a part of it, has what was typed into fields, unless they say otherwise. */
+/** Searches the profile that a caller downloads. It contains Chromium's tab history, which has the text typed into fields unless a field opts out. */
 async function inProfile(name: string): Promise<string[]> {
   const archive = await fetch(`${cloud.url}/profiles/${name}/download?format=tar`, { headers: { authorization: `Bearer ${cloud.key}` } })
   expect(archive.status).toBe(200)
   return found('the profile', Buffer.from(await archive.arrayBuffer()))
 }
 
-/** The widths of what is written in a field, letter by letter: columns of ink between columns without any. Fields of the site are yellow. */
+/** The width of each letter in a field: columns with ink between columns without. The site's fields are yellow. */
 function inked(png: Buffer): number[] {
   const [width, height] = [png.readUInt32BE(16), png.readUInt32BE(20)]
   const raw = execFileSync('ffmpeg', ['-v', 'error', '-i', '-', '-f', 'rawvideo', '-pix_fmt', 'rgb24', '-'], { input: png, maxBuffer: width * height * 4 })
@@ -168,7 +168,7 @@ test('nothing that is stored or typed for a login can be read anywhere, while it
     const id = question.browser_session_id!
     const letGo = site.hold()
     expect((await post(`/auth/connections/${it.id}/submit`, { fields: { password: user.password } })).status).toBe(202)
-    // The form has been sent, and its page waits, filled.
+    // The form has been sent, and its page stays filled in while it waits.
     await until('the form at the site', STEP_MS, () => site.tries('totp') === 1, { everyMs: 50 })
     const letters = inked(await askAgent(cloud, id, '/computer/screenshot', {}))
     const whileFilled = inFiles(join(cloud.dataDir, 'instances', id))
@@ -180,7 +180,7 @@ test('nothing that is stored or typed for a login can be read anywhere, while it
         .join(' ')} /home /tmp /var /run /dev/shm 2>&1`,
     )
     letGo()
-    // Discs, all alike: letters of the name are of different widths.
+    // The picture shows equal discs; letters of the name would have different widths.
     expect(letters).toHaveLength(user.username.length)
     expect(Math.max(...letters) - Math.min(...letters)).toBeLessThanOrEqual(2)
     expect(whileFilled).toEqual([])
@@ -226,7 +226,7 @@ test('a site that repeats names, and sends them with passwords in addresses, has
     expect((await post(`/auth/connections/${it.id}/submit`, { fields: { username: user.username, password: user.password } })).status).toBe(202)
     const end = await ended(it.id)
     expect(end).toMatchObject({ flow_status: 'SUCCESS', post_login_url: `http://${site.hostOf('get')}/login` })
-    // Its address with the password was asked for once: a check opens the other one.
+    // The address that contains the password was requested once. A check opens the other address.
     const withPassword = () => site.requests.filter(({ path }) => new URL(path, 'http://x').searchParams.get('password') === user.password).length
     expect(withPassword()).toBe(1)
     expect(await checkNow(cloud, it.id)).toMatchObject({ status: 'AUTHENTICATED' })
@@ -328,7 +328,7 @@ test('other projects see nothing of a login, its token opens three routes, and i
     socket.terminate()
     expect([new URL(url).pathname, refused]).toEqual([new URL(url).pathname, expect.stringContaining('409')])
   }
-  // Whoever may begin a login may end it. Before a password was sent, the login would go on in another browser.
+  // A caller who may start a login may end it. The password was sent first, because otherwise the login would continue in another browser.
   const first = (await shown(cloud, it.id)).interaction_id
   expect((await post(`${connected}/submit`, { fields: { username: user.username, password: 'wrong' } })).status).toBe(202)
   await until('another question', STEP_MS, async () => ((now) => now.flow_step === 'AWAITING_INPUT' && now.interaction_id !== first)(await shown(cloud, it.id)))
@@ -345,7 +345,7 @@ test.each(['lured', 'fleeing'] as const)('a page that leads to thieves (%s) has 
   {
     await using it = await connection(host, { credential: { name: credential } })
     await login(it.id)
-    // One that cannot be used asks its user, or ends: either way nothing was typed.
+    // If the login cannot use the page, it asks its user or ends. In both cases nothing was typed.
     const end = await until('the end of a login, or a question', STEP_MS, async () => {
       const now = await shown(cloud, it.id)
       return now.flow_status === 'IN_PROGRESS' && now.flow_step !== 'AWAITING_INPUT' ? undefined : now
@@ -353,7 +353,7 @@ test.each(['lured', 'fleeing'] as const)('a page that leads to thieves (%s) has 
     if (host === 'lured') expect(end).toMatchObject({ flow_status: 'FAILED', error_code: 'domain_not_allowed' })
     expect(end.flow_status).not.toBe('SUCCESS')
     expect(site.requests.some(({ host: asked }) => asked.endsWith('evil.test'))).toBe(true)
-    // A key without a value, Shift, may have come there.
+    // The page may have received a key without a character, such as Shift.
     const stolen = site.stolen().slice(before)
     expect(stolen.filter((what) => !/^(Shift|Enter|Unidentified)?$/.test(what))).toEqual([])
     expect(site.tries(host)).toBe(0)

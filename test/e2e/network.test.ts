@@ -1,4 +1,4 @@
-// A sandbox's network is complete before anything in the sandbox starts, and does not change after that. Pages in it find each other.
+// A sandbox's network is complete before any process starts in it, and does not change afterwards. Pages in it can connect to each other.
 import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,7 +17,7 @@ import { shareCloud } from '../support/shared-cloud.ts'
 
 const run = promisify(execFile)
 
-/** Duplicate address detection takes 2 s, and router advertisements come within 1 s. */
+/** Longer than duplicate address detection (2 s) and router advertisements (within 1 s). */
 const WATCHED_SECONDS = 4
 
 let etc: string
@@ -54,13 +54,16 @@ test('the first navigation of a browser that was not warm succeeds, and its netw
     await using session = await openSession(cloud, { timeout_seconds: 60, headless: true })
     const changes = runInside(cloud, session.id, 'timeout 3 ip -oneline monitor link address route; true')
     for (const page of ['first', 'second', 'third']) await session.page.goto(pages.url(page))
-    // Running sessions close what addresses the machine gains. Another test gives it some of these networks, which no machine has (host-addresses.test.ts).
+    // When the machine gains an address, running sessions block it. host-addresses.test.ts adds addresses of these networks, so ignore them.
     const own = (await changes).output.split('\n').filter((line) => line !== '' && !/ 198\.18\.| 2001:db8:/.test(line))
     expect(own).toEqual([])
   }
 })
 
-/** One side of a connection: `offer` and `answer` are descriptions with all their candidates. What the other side sends is `globalThis.heard`. */
+/** Each side looks up the other one's name, and tries again after a lost packet: seconds on a busy machine. */
+const CONNECTED_MS = 30_000
+
+/** One WebRTC peer. `offer` and `answer` are session descriptions with all ICE candidates. `globalThis.heard` has what the other peer sent. */
 const PEER = `
 const peer = new RTCPeerConnection()
 const complete = () => new Promise((done) => {
@@ -98,7 +101,7 @@ test.each([{}, { stealth: true }])('two pages of a session connect by WebRTC, an
   const offer: { sdp: string } = await one.evaluate('offer()')
   const answer: { sdp: string } = await two.evaluate(`answer(${JSON.stringify(offer)})`)
   await one.evaluate(`take(${JSON.stringify(answer)})`)
-  for (const page of [one, two]) await expect.poll(() => page.evaluate('globalThis.heard'), { timeout: 10_000 }).toBe('hello')
+  for (const page of [one, two]) await expect.poll(() => page.evaluate('globalThis.heard'), { timeout: CONNECTED_MS }).toBe('hello')
   for (const { sdp } of [offer, answer]) {
     const hosts = Array.from(sdp.matchAll(/^a=candidate:(?:\S+ ){4}(\S+)/gm), ([, host]) => host!)
     expect(hosts.length).toBeGreaterThan(0)

@@ -1,15 +1,15 @@
-// Sessions whose agents are reached by TCP only, as on another machine: what belongs to the control plane stays out of them.
+// Sessions whose agents are reached only by TCP, as on another machine. Secrets of the control plane stay out of the sessions.
 import { createHash } from 'node:crypto'
 import { readFileSync, readdirSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import { deployed } from '../support/apps.ts'
-import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { startCloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { openSession, type Session } from '../support/session.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
 const HEARD_MS = 30_000
 interface Agent {
@@ -19,18 +19,15 @@ interface Agent {
   credential: string
 }
 
-let cloud: OwnCloud
 let session: Session
+const ended = new AsyncDisposableStack()
+const cloud = forTests(() => startCloud({ COB_DRIVER: 'local-tls' }))
 beforeAll(async () => {
-  cloud = await startCloud({ COB_DRIVER: 'local-tls' })
-  session = await openSession(cloud, { headless: true })
+  session = ended.use(await openSession(cloud, { headless: true }))
 })
-afterAll(async () => {
-  await session[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
-/** Looks at all that it can read, for values with the given hashes: it gets no secret itself, only hashes of what it must not find. */
+/** Searches everything that it can read for values with the given hashes. It gets only hashes, so that it does not find the secret in itself. */
 const SEARCH = `
 import hashlib, os, re, sys
 wanted = set(sys.argv[1:])
@@ -97,7 +94,7 @@ test('programs of the session find neither the credential nor the private key: i
   }
   const said = await look()
   expect(said).toMatch(/^seen \d{2,}\n$/)
-  // The search finds it where it is: otherwise it proves nothing.
+  // The search finds the secret where the test put it; otherwise its other results would prove nothing.
   await cloud.client.browsers.fs.writeFile(session.id, Buffer.from(agent().credential), { path: '/home/kernel/leaked' })
   expect(await look()).toContain('FOUND /home/kernel/leaked')
   await cloud.client.browsers.fs.deleteFile(session.id, { path: '/home/kernel/leaked' })
@@ -115,7 +112,7 @@ test('code of an app finds them as little in its sandbox', async () => {
     })`
   const packages = JSON.stringify({ type: 'module', dependencies: { '@onkernel/sdk': '0.84.0' } })
   await deployed(cloud, { files: { 'index.ts': source, 'package.json': packages } })
-  // The sandbox of the next run is made ahead, so what it must not find is known before it looks.
+  // The sandbox of the next run is prepared in advance, so the test knows its secret before the search.
   const sandboxes = () => {
     const root = join(cloud.dataDir, 'runs')
     return new Map(
@@ -123,7 +120,7 @@ test('code of an app finds them as little in its sandbox', async () => {
         try {
           return [[id, (JSON.parse(readFileSync(join(root, id, 'instance.json'), 'utf8')) as { agent: Agent }).agent] as const]
         } catch {
-          return [] // it is being made, or has just been removed
+          return [] // it is being created, or has just been removed
         }
       }),
     )
@@ -135,7 +132,7 @@ test('code of an app finds them as little in its sandbox', async () => {
     const payload = JSON.stringify({ script: SEARCH, hashes: [...known.values()].map(hashOf), ...(leaks && { leak: first!.credential }) })
     const { id, output } = await cloud.client.invocations.create({ app_name: 'searching', action_name: 'search', version: 'latest', payload })
     const [run] = await cloud.query<{ runner_id: string }>('select runner_id from invocations where id = $1', [id])
-    // The first ones that are seen may be those of the build, and of unpacking.
+    // The first sandboxes may belong to the build and to unpacking.
     return known.has(run!.runner_id) ? (JSON.parse(output!) as { said: string }).said : undefined
   }
   const searched = async (leaks: boolean) => {
@@ -163,25 +160,21 @@ test('no command line on the host shows them', () => {
 
 test('the credential does not pass through the agent: not to a site that a request goes to', async () => {
   const heard: IncomingMessage[] = []
-  const site = createServer((request, response) => {
-    heard.push(request)
-    response.end('ok')
-  }).listen(0, '127.0.0.1')
-  await once(site, 'listening')
-  try {
-    const { port } = site.address() as AddressInfo
-    await cloud.client.browsers.curl(session.id, { url: `http://host.cob.internal:${port}/`, headers: { 'x-mine': '1' } })
-    const raw = await cloud.fetch(`/browsers/${session.id}/curl/raw?url=${encodeURIComponent(`http://host.cob.internal:${port}/raw`)}`, {
-      headers: { 'x-mine': '2' },
-    })
-    expect(raw.status).toBe(200)
-    await until('both requests', HEARD_MS, () => heard.length === 2)
-    for (const { rawHeaders } of heard) expect(rawHeaders.join('\n')).not.toMatch(/cob-agent|credential/i)
-    expect(heard.map(({ headers }) => headers['x-mine'])).toEqual(['1', '2'])
-    expect(heard.flatMap(({ rawHeaders }) => rawHeaders).join('\n')).not.toContain(agent().credential)
-  } finally {
-    site.close()
-  }
+  await using site = await serveSockets(
+    createServer((request, response) => {
+      heard.push(request)
+      response.end('ok')
+    }),
+  )
+  await cloud.client.browsers.curl(session.id, { url: `http://host.cob.internal:${site.port}/`, headers: { 'x-mine': '1' } })
+  const raw = await cloud.fetch(`/browsers/${session.id}/curl/raw?url=${encodeURIComponent(`http://host.cob.internal:${site.port}/raw`)}`, {
+    headers: { 'x-mine': '2' },
+  })
+  expect(raw.status).toBe(200)
+  await until('both requests', HEARD_MS, () => heard.length === 2)
+  for (const { rawHeaders } of heard) expect(rawHeaders.join('\n')).not.toMatch(/cob-agent|credential/i)
+  expect(heard.map(({ headers }) => headers['x-mine'])).toEqual(['1', '2'])
+  expect(heard.flatMap(({ rawHeaders }) => rawHeaders).join('\n')).not.toContain(agent().credential)
 })
 
 test('sessions outlive a killed service, and are reached again with the same keys', async () => {

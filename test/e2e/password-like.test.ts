@@ -1,8 +1,8 @@
-// Which fields count as password-like, judged in a real page by the script that runs in every page of a session whose input is captured.
+// Which fields count as password-like, tested in a real page with the script that runs in every page of a session that captures input.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { inPage } from '../../src/agent/telemetry/capture/world.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
@@ -10,25 +10,22 @@ const sourceOf = (...names: string[]): string => names.map(inPage).join('')
 const SCRIPT = sourceOf('tell', 'password-like')
 const ALL = sourceOf('tell', 'password-like', 'passwords', 'interaction')
 
-let cloud: Cloud
 let session: Session
 let page: Page
+const ended = new AsyncDisposableStack()
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  cloud = await shareCloud()
-  session = await openSession(cloud)
+  session = ended.use(await openSession(cloud))
   page = session.page
 })
-afterAll(async () => {
-  await session[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
-/** Whether keys for the element `#it` are secret, after `change` of the page. */
+/** Whether keys for the element `#it` are secret after `change` has run in the page. */
 async function isSecret(html: string, change = ''): Promise<boolean> {
   await page.goto('about:blank')
   await page.setContent(html)
   await page.evaluate(SCRIPT)
-  // Observers hear of a change after the script that has made it.
+  // Mutation observers run after the script that made the change.
   await page.evaluate(`(async () => { ${change}; await 0 })()`)
   return (await page.evaluate(`BINDINGParts.passwordLike.isSecretTarget(document.querySelector('#it'))`)) as boolean
 }
@@ -65,7 +62,7 @@ describe('password-like', () => {
     '<style>.dots { -webkit-text-security: circle }</style><textarea id="it" class="dots"></textarea>',
     '<div id="it" contenteditable aria-label="Password"></div>',
     '<textarea id="it" name="recovery_code"></textarea>',
-    // A page cannot hide a field by the names of others.
+    // A page cannot hide a field by form elements whose names shadow DOM methods.
     '<form><input name="getAttribute"><input name="parentNode"><input id="it" type="password"></form>',
   ])('%s', async (html) => expect(await isSecret(html)).toBe(true))
 
@@ -119,7 +116,7 @@ test('a body has keys of its own', async () => {
   expect(await page.evaluate(`BINDINGParts.passwordLike.isSecretTarget(document.body)`)).toBe(false)
 })
 
-/** What the scripts of a page tell the agent. */
+/** Runs all scripts in a page, and returns what they tell the agent. */
 async function telling(html: string): Promise<{ values: () => Promise<string[]>; clicks: () => Promise<{ tag: string; text?: string; selector?: string }[]> }> {
   await page.goto('about:blank')
   await page.setContent(html)

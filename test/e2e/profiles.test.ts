@@ -1,24 +1,24 @@
-// Profiles at the level of the agent's own calls: what a site has stored in one session is there in another, whose Chromium runs on.
+// Profiles, tested with the agent's own calls: what a site stored in one session is present in another session, whose Chromium keeps running.
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { chromium, type Browser as Connection, type Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { STORED_AFTER_MS, USER_DATA_DIR } from '../../src/agent/chromium/flags.ts'
 import { BYTES_HEADER, profile, WHOLE_HEADER } from '../../src/agent/profile/contract.ts'
 import { session as agent } from '../../src/agent/session/contract.ts'
 import { until } from '../../src/base/wait.ts'
 import { call, CallFailed, openStream } from '../../src/http/client.ts'
 import { endpointOf } from '../support/agents.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { chromiumOf, killChromium, runInside } from '../support/inside.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-/** A start of Chromium on a busy machine, and its window after that. */
+/** The limit for Chromium and its window to start on a busy machine. */
 const RESTART_MS = 60_000
 const LIMIT = 1024 ** 3
-/** Inside each session: browsers trust this origin as they trust HTTPS. */
+/** The origin of a site inside each session. Browsers trust it as they trust HTTPS. */
 const ORIGIN = 'http://localhost:8123'
 
 const SITE = `
@@ -85,15 +85,14 @@ interface Session {
   cdp_ws_url: string
 }
 
-let cloud: Cloud
 let saved: Buffer
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  cloud = await shareCloud()
   await using session = await open()
   const connection = await connect(session)
   const page = await pageAt(connection, '/stored')
   await page.evaluate(STORE)
-  // As a person does it. A permission that CDP sets is not kept by Chromium.
+  // Set the permission in Chromium's settings, as a person does: Chromium does not store a permission that CDP sets.
   await page.goto('chrome://settings/content/location')
   await page.evaluate(`chrome.send('setCategoryPermissionForPattern', ['${ORIGIN}', '', 'location', 'allow', false])`)
   await page.goto(`${ORIGIN}/tab`)
@@ -103,9 +102,7 @@ beforeAll(async () => {
   expect(bytes).toBeGreaterThan(archive.length)
   saved = archive
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** A session with the site inside. */
 async function open(options: object = {}): Promise<Session & AsyncDisposable> {
   const made = await cloud.client.browsers.create({ timeout_seconds: 300, ...options })
   await cloud.client.browsers.process.spawn(made.session_id, { command: '/opt/node/node', args: ['-e', SITE] })
@@ -150,7 +147,7 @@ const urlsOf = (connection: Connection): string[] =>
     .map((page) => page.url())
     .toSorted()
 
-/** Reads back what the site has stored, in a page of the default context. */
+/** Reads what the site has stored, in a page of the default context. */
 async function recall(connection: Connection): Promise<unknown> {
   const page = await connection.contexts()[0]!.newPage()
   await page.goto(`${ORIGIN}/recalled`)
@@ -166,7 +163,7 @@ test('a profile is loaded into a running browser: for clients that were connecte
   expect(chromiumOf(cloud, session.session_id)).toBe(pid)
   const after = await connect(session)
   expect(urlsOf(after)).toEqual(['about:blank'])
-  // A load answers before its window has drawn.
+  // A load answers before its window has been drawn.
   await expect.poll(() => after.contexts()[0]!.pages()[0]!.evaluate('[outerWidth, outerHeight]'), { timeout: RESTART_MS }).toEqual([1920, 1080])
   expect(await recall(after)).toEqual(STORED)
   expect(await recall(before)).toEqual(STORED)
@@ -192,11 +189,21 @@ test('its tabs are opened if they are wanted, and loaded, and not beside a start
   await expect.poll(() => urlsOf(start), { timeout: RESTART_MS }).toEqual([`${ORIGIN}/start`])
 })
 
+test('a client that connects while the start page and its service worker start is answered', async () => {
+  // Without the wait for the start page, about one of seven connections got no answer on a busy machine.
+  for (let round = 0; round < 8; round++) {
+    await using session = await open()
+    await load(session, saved, { startUrl: `${ORIGIN}/start` })
+    const connection = await connect(session)
+    await expect.poll(() => urlsOf(connection), { timeout: RESTART_MS }).toEqual([`${ORIGIN}/start`])
+  }
+})
+
 test('after a crash of Chromium the session has the loaded profile, with the tabs of then', async () => {
   await using session = await open()
   await load(session, saved)
   await pageAt(await connect(session), '/crashed')
-  // Chromium writes which tabs are open some seconds later.
+  // Chromium writes its list of open tabs a few seconds later.
   await until(
     'the tab to be written',
     30_000,
@@ -209,13 +216,6 @@ test('after a crash of Chromium the session has the loaded profile, with the tab
   const again = await connect(session)
   await expect.poll(() => urlsOf(again), { timeout: RESTART_MS }).toContain(`${ORIGIN}/crashed`)
   expect(await recall(again)).toEqual(STORED)
-})
-
-test('a session can load one profile', async () => {
-  await using session = await open()
-  await load(session, saved)
-  expect(await failure(load(session, saved))).toMatchObject({ status: 409, reason: 'this session has a profile already, or is just getting one' })
-  expect(await recall(await connect(session))).toEqual(STORED)
 })
 
 test('an archive that is damaged, too large or too new leaves the session as it was, and the next one can be loaded', async () => {
@@ -257,7 +257,7 @@ test('full screen and later downloads are as before the profile', async () => {
   const page = (await connect(session)).contexts()[0]!.pages()[0]!
   await expect.poll(() => page.evaluate('[innerWidth, innerHeight]'), { timeout: RESTART_MS }).toEqual([width, height])
   await page.goto(`${ORIGIN}/downloads`)
-  // Playwright redirects downloads to a folder of its own. The session copies them.
+  // Playwright sends downloads to its own folder. The session copies them.
   const download = page.waitForEvent('download')
   await page.evaluate("Object.assign(document.createElement('a'), { href: 'data:text/plain,hello', download: 'hello.txt' }).click()")
   await download
@@ -273,10 +273,10 @@ test('a profile is saved when Chromium was killed just before, and after a crash
   await using session = await open()
   await load(session, saved, { tabs: true })
   await killChromium(cloud, session.session_id)
-  // Not by Playwright: a connection that begins while Chromium restores several tabs may wait for one of them for ever.
+  // Ask the agent, not Playwright: a Playwright connection that starts while Chromium restores several tabs may wait for one of them without end.
   const urls = async () => (await call(await agentOf(session), agent.devTools, {}, { signal })).targets.map(({ url }) => url)
   await expect.poll(urls, { timeout: RESTART_MS }).toContain(`${ORIGIN}/tab`)
-  // Some seconds after its start Chromium marks the profile as crashed, until it closes it.
+  // A few seconds after its start Chromium marks the profile as crashed, and removes the mark when it closes the profile.
   const isMarked = async () =>
     (await runInside(cloud, session.session_id, `grep -q '"exit_type":"Crashed"' '/home/kernel/user-data/Profile 1/Preferences'`)).code === 0
   await until('the mark of a crash', 60_000, isMarked, { everyMs: 200 })
@@ -324,7 +324,7 @@ test('cookies that Chromium has not written when it closes are in the saved prof
   await page.evaluate(STORE)
   await page.evaluate("document.cookie = 'strict=3; max-age=99999; path=/deep; samesite=strict'")
   const folder = '/home/kernel/user-data/Default'
-  // Chromium goes on with the file that has no name any more.
+  // Replace the file: Chromium then writes its cookies into the old file, which has no name any more.
   expect((await runInside(cloud, session.session_id, `cp ${folder}/Cookies ${folder}/copy && mv ${folder}/copy ${folder}/Cookies`)).code).toBe(0)
   const { archive, whole } = await save(session)
   expect(whole).toBe('true')

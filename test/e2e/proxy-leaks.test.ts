@@ -1,4 +1,5 @@
-// Nothing of a session's browser leaves its network but through its proxy: packets are read where they would leave. And switches of proxies under load.
+// With a proxy, a session's browser sends nothing past it. The tests read the packets at the point where they would leave the session's network. They also switch proxies
+// under load.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer as createHttp, request, type IncomingMessage, type RequestListener, type Server as HttpServer } from 'node:http'
@@ -17,26 +18,26 @@ import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { httpProxy, makeCertificates, serveSockets, type TestProxy } from '../support/upstreams.ts'
 
-/** The servers listen on all addresses. Sessions reach them directly at the first one of loopback; each proxy connects to another. */
+/** The servers listen on all addresses, so the address of a request shows its path: without a proxy it is this one, and each proxy connects to another. */
 const DIRECT = '127.0.0.1'
 const names = (address: string) => ({ [HOST_ALIAS]: address })
 
-/** For what a page tries to arrive, on a busy machine. */
+/** The limit for requests of a page to arrive, on a busy machine. */
 const ARRIVED_MS = 20_000
-/** For what comes a moment later than all that should. */
+/** How long to wait for unexpected requests after all expected ones have arrived. */
 const LATE_MS = 500
 
 let cloud: Cloud
 let plain: { port: number }
 let secure: { port: number }
 let stun: number
-/** Requests and connections by the way they came: `/path`, or `udp`. */
+/** What arrived directly and through a proxy: `/path`, or `udp`. */
 const came: { direct: string[]; proxied: string[] } = { direct: [], proxied: [] }
-/** What the servers answer without end to those who came directly. */
+/** Direct connections on which the servers send without end. */
 const open = new Set<object>()
-/** Also told of each request: its path, and the address at which it came. */
+/** Called for each request, with its path and the local address at which it arrived. */
 let hear = (_path: string, _address: string): void => {}
-/** The address of {@link HOST_ALIAS} inside. */
+/** The address of {@link HOST_ALIAS} inside the session. */
 let gateway: string
 const ended = new AsyncDisposableStack()
 
@@ -57,7 +58,7 @@ const answer: RequestListener = (incoming, reply) => {
     .writeHead(200, { ...headers, 'content-type': 'text/html' })
     .end(`<!doctype html>${head}<link rel=preconnect href=http://${HOST_ALIAS}:${secure.port}><p>page`)
 }
-/** Opens WebSockets that say something all the time. */
+/** Accepts WebSockets, and sends messages on them all the time. */
 function withSockets(server: HttpServer): HttpServer {
   new WebSocketServer({ server }).on('connection', (socket, { url = '', socket: { localAddress } }) => {
     came[localAddress === DIRECT ? 'direct' : 'proxied'].push(url)
@@ -72,7 +73,7 @@ function withSockets(server: HttpServer): HttpServer {
 beforeAll(async () => {
   plain = ended.use(await serveSockets(withSockets(createHttp(answer)), '0.0.0.0'))
   secure = ended.use(await serveSockets(withSockets(createHttps(await makeCertificates(), answer)), '0.0.0.0'))
-  // QUIC goes to the same port as HTTPS.
+  // QUIC uses the same port number as HTTPS.
   for (const port of [secure.port, 0]) {
     const socket = createSocket('udp4', () => came.direct.push('udp'))
     socket.bind(port, '0.0.0.0')
@@ -91,7 +92,7 @@ afterAll(async () => {
 const proxyOf = async ({ port }: TestProxy): Promise<string> =>
   (await cloud.client.proxies.create({ type: 'custom', protocol: 'http', config: { host: DIRECT, port } })).id!
 
-/** Has its service worker fetch what a page tells it. */
+/** An extension whose service worker fetches the addresses that a page sends it. */
 const FETCHER = extensionZip(
   {
     'worker.js': `chrome.runtime.onMessage.addListener((url, sender, answer) => { fetch(url).then(() => answer('done'), () => answer('failed')); return true })`,
@@ -107,7 +108,7 @@ const FETCHER = extensionZip(
   },
 )
 
-/** A session with the extension, a page, and a page by TLS. Both were opened without a proxy. */
+/** A session with the extension, a page over HTTP and a page over TLS. Both pages were opened without a proxy. */
 async function openPages(): Promise<Session & { byTls: Page }> {
   const session = await openSession(cloud, { timeout_seconds: 300 })
   gateway = (await runInside(cloud, session.id, `getent ahostsv4 ${HOST_ALIAS}`)).output.split(' ')[0]!
@@ -120,7 +121,7 @@ async function openPages(): Promise<Session & { byTls: Page }> {
   return { ...session, byTls }
 }
 
-/** What a page tries: functions as text, of what is declared in pages only. */
+/** Functions that run in pages. They are text, because they use names that exist only there. */
 const BY_HTTP = `({ http, stun }) => {
   fetch('http://' + http + '/fetch').catch(() => {})
   navigator.sendBeacon('http://' + http + '/beacon')
@@ -143,7 +144,7 @@ const BY_TLS = `({ https }) => {
   quic.closed.catch(() => {})
 }`
 
-/** Has the pages try all that browsers do; each path begins with `name`. Failures are no matter. Resolves a moment after `arrived`. */
+/** Makes the pages use every kind of request; each path begins with `name`. Failed requests are ignored. Resolves a moment after `arrived`. */
 async function tryEverything({ page, byTls, browser }: Awaited<ReturnType<typeof openPages>>, name: string, arrived: () => Promise<unknown>): Promise<void> {
   const where = { http: `${HOST_ALIAS}:${plain.port}/${name}`, https: `${HOST_ALIAS}:${secure.port}/${name}`, stun: `${gateway}:${stun}` }
   const another = await browser.contexts()[0]!.newPage()
@@ -155,7 +156,7 @@ async function tryEverything({ page, byTls, browser }: Awaited<ReturnType<typeof
   await another.close()
 }
 
-/** What is tried by TCP. (A favicon is asked for once for each page.) */
+/** The paths that are requested over TCP. (Chromium requests the favicon once per page.) */
 const TRIED = ['page', 'page/icon', 'page/prefetch', 'fetch', 'beacon', 'socket', 'events', 'extension', 'download', 'fetch-tls', 'socket-tls']
 const all = (name: string) => expect.arrayContaining(TRIED.map((path) => `/${name}/${path}`))
 
@@ -189,7 +190,7 @@ test('without a proxy everything that is tried arrives directly, by TCP, UDP and
   }
 })
 
-/** A program of the session that sends to the test's UDP server, and says what came of it; and one that connects by TCP. */
+/** Programs of the session: one sends to the test's UDP server and prints the result, the other connects by TCP. */
 const SEND = () =>
   `python3 -c "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.connect(('${gateway}', ${stun})); s.send(b'x'); s.send(b'x'); print('sent')"`
 const FETCH = () => `python3 -c "import urllib.request; print(urllib.request.urlopen('http://${gateway}:${plain.port}/program').status)"`
@@ -199,7 +200,7 @@ test('what is open when a proxy is set ends with that: connections of the browse
   const id = await proxyOf(proxy)
   await using session = await openPages()
   const inside = async (line: string) => (await runInside(cloud, session.id, line)).output.trim()
-  // Twenty at once: six have a connection, and the others wait for one.
+  // Of twenty requests, six have a connection, and the others wait for one.
   await session.page.evaluate(`void (() => { for (let n = 0; n < 20; n++) fetch('/open/endless').catch(() => {}) })()`)
   await session.page.evaluate(`void new WebSocket('ws://${HOST_ALIAS}:${plain.port}/open/socket')`)
   await session.page.evaluate(`(async () => {
@@ -210,7 +211,7 @@ test('what is open when a proxy is set ends with that: connections of the browse
     await other.setRemoteDescription(peer.localDescription)
     await other.setLocalDescription()
     await peer.setRemoteDescription(other.localDescription)
-    // Each is asked all the time whether it answers.
+    // The peer connection checks each candidate all the time.
     await peer.addIceCandidate({ candidate: 'candidate:1 1 udp 2113937151 ${gateway} ${stun} typ host', sdpMLineIndex: 0 })
   })()`)
   came.direct.length = 0
@@ -235,7 +236,7 @@ test('what is open when a proxy is set ends with that: connections of the browse
   expect(await inside('ip rule; ip -6 rule')).not.toContain('udp')
 })
 
-/** Asks the plain server by what listens on a port: a proxy, or the server itself. */
+/** Requests the plain server through the port: it belongs to a proxy, or to the server itself. */
 async function ask(port: number): Promise<void> {
   const [reply] = (await once(request({ port, path: `http://${HOST_ALIAS}:${plain.port}/drain`, agent: false }).end(), 'response')) as [IncomingMessage]
   await once(reply.resume(), 'end')
@@ -252,7 +253,7 @@ test('fifty switches under load: no request begun after one goes another way, an
   await using session = await openSession(cloud, { timeout_seconds: 300 })
   const context = session.browser.contexts()[0]!
   const pages = [session.page, await context.newPage(), await context.newPage()]
-  // Each of the six begins the next request soon after the last; without a pause they would take all of two cores.
+  // Each of the six loops sends its next request soon after the last. Without the pause they would use two full cores.
   const fetchAll = `for (let n = 0; n < 2; n++) (async () => { for (;;) { await fetch('/at/' + (globalThis.turn ?? 0), { cache: 'no-store' }).then((a) => a.text()).catch(() => {}); await new Promise((r) => setTimeout(r, 20)) } })()`
   for (const page of pages) await page.goto(`http://${HOST_ALIAS}:${plain.port}/load`)
   for (const page of pages) await page.evaluate(`void (() => { ${fetchAll} })()`)
@@ -265,7 +266,7 @@ test('fifty switches under load: no request begun after one goes another way, an
     requests++
     if (at !== address && (begun === turn || isDrained)) wrong.push(`turn ${turn} by ${address}: request of turn ${begun} by ${at}`)
   }
-  // What was sent before a switch may lie in buffers of this process: requests of our own, the same ways, come after it.
+  // Requests that were sent before a switch may still be in this process's buffers. These requests take the same path and arrive after them.
   const drain = async () => {
     for (let n = 0; n < 3; n++) await Promise.all([first.port, second.port, plain.port].map(ask))
   }
@@ -286,6 +287,6 @@ test('fifty switches under load: no request begun after one goes another way, an
   console.info(`50 switches under ${requests} requests: half within ${sorted[25]!.toFixed(0)} ms, all within ${sorted[49]!.toFixed(0)} ms`)
   expect(wrong).toEqual([])
   expect(requests).toBeGreaterThan(200)
-  // Chromium would wait five seconds if a file of its policies looked new (chromium/policies.ts).
+  // If Chromium saw a policy file as new, it would wait five seconds (chromium/policies.ts).
   expect(sorted[25]).toBeLessThan(3_000)
 })

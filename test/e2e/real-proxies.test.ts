@@ -1,4 +1,4 @@
-// Sessions through proxies that people run: squid, tinyproxy, microsocks (SOCKS5) and proxy-chain, each with a password.
+// Sessions through proxy servers that people run: squid, tinyproxy, microsocks (SOCKS5) and proxy-chain, each with a password.
 import { createServer as createHttp, type RequestListener } from 'node:http'
 import { createServer as createHttps } from 'node:https'
 import { networkInterfaces } from 'node:os'
@@ -11,7 +11,7 @@ import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { makeCertificates, serveSockets } from '../support/upstreams.ts'
 
-/** An address of this machine: proxies reach it, and a session does not without one. */
+/** An address of this machine that proxies can reach, and that a session without a proxy cannot. */
 const HOST = Object.values(networkInterfaces())
   .flatMap((addresses) => addresses ?? [])
   .find(({ family, internal }) => family === 'IPv4' && !internal)?.address
@@ -55,7 +55,7 @@ const echo = (url: string) =>
     url,
   )
 
-/** Has the session use a server with this login. */
+/** Lets the session use a proxy with this login. */
 async function use(name: keyof typeof REAL_PROXIES, port: number, login: typeof LOGIN): Promise<string> {
   const protocol = (name === 'microsocks' ? 'socks5' : 'http') as 'http'
   const { id } = await cloud.client.proxies.create({ type: 'custom', protocol, config: { host: '127.0.0.1', port, ...login } })
@@ -86,10 +86,10 @@ test.each(Object.entries(REAL_PROXIES).map(([name, start]) => [name as keyof typ
       ({ answer }) => `${answer.status()} ${answer.headers()['x-kernel-proxy-error']}`,
       (error: Error) => /net::\w+/.exec(error.message)![0],
     )
-    // Its 401 could be the site's own, so the page has it as it is.
+    // tinyproxy answers 401, which could come from the site, so Cob passes it to the page unchanged.
     expect(refused).toBe(name === 'tinyproxy' ? 'net::ERR_INVALID_AUTH_CREDENTIALS' : '502 credentials')
     await expect(tryToLoad(page, `https://${HOST}:${secure.port}/b`)).rejects.toThrow('ERR_TUNNEL_CONNECTION_FAILED')
-    // The check asks for a connection elsewhere. The proxy refuses before it makes one.
+    // The check asks the proxy for a connection elsewhere. The proxy refuses the password before it connects.
     expect(await cloud.client.proxies.check(wrong)).toMatchObject({
       status: 'unavailable',
       status_reason: 'the proxy does not accept the user name and the password',

@@ -1,23 +1,20 @@
-// Replays of real browsers, in what does not depend on when a picture is made: length, size, the player.
+// Replays of real browsers, the part that does not depend on the time of a frame: length, size, the player.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
 import { colours, near } from '../support/films.ts'
+import { forTests } from '../support/for-tests.ts'
 import { amount } from '../support/long.ts'
 import { CLOCK_COLOURS, CORNER, SMALL, testReplays, type TestReplays } from '../support/replays.ts'
 import { openSession } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-let cloud: Cloud
 let replays: TestReplays
+const ended = new AsyncDisposableStack()
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  cloud = await shareCloud()
-  replays = await testReplays(cloud)
+  replays = ended.use(await testReplays(cloud))
 })
-afterAll(async () => {
-  await replays[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
 describe('a replay recording', () => {
   test('of a still page is small, and as long as the time between start and stop', async () => {
@@ -25,7 +22,7 @@ describe('a replay recording', () => {
     const called = performance.now()
     const replay = await replays.start(session)
     const started = performance.now()
-    await sleep(amount(10_000, 120_000))
+    await sleep(amount(5_000, 120_000))
     const asked = performance.now()
     await replays.stop(session, replay)
     const stopped = performance.now()
@@ -39,7 +36,7 @@ describe('a replay recording', () => {
   test('continues after a change of the viewport, in its first size', async () => {
     await using session = await replays.clockSession()
     const replay = await replays.start(session, { framerate: 20 })
-    /** The time in the film, in seconds. */
+    /** The present time in the video, in seconds. */
     const now = () => (Date.now() - Date.parse(replay.started_at!)) / 1000
     await sleep(1_500)
     const change = now()
@@ -54,7 +51,7 @@ describe('a replay recording', () => {
     const { file, seconds, streams } = await replays.film(session, replay)
     expect(streams[0]).toMatchObject({ width: 1000, height: 600 })
     expect(seconds).toBeGreaterThan(end - 0.1)
-    // The narrow screen is in the middle, between two bars.
+    // The narrow screen is in the middle of the video, between two black bars.
     const rate = 4
     const [bar, inside] = [await colours(file, rate, CORNER), await colours(file, rate, { x: 500, y: 560 })]
     const isClock = (colour: number[]) => CLOCK_COLOURS.some((one) => near(colour, one))
@@ -94,7 +91,7 @@ describe('the replay player', () => {
     const answer = await fetch(replay.replay_view_url!)
     expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'")
     expect(answer.headers.get('referrer-policy')).toBe('no-referrer')
-    // Debian's Chromium plays H.264; the session itself opens the page.
+    // Debian's Chromium plays H.264, so the session itself opens the player.
     const { page } = session
     const inside = replay.replay_view_url!.replace('127.0.0.1', 'host.cob.internal')
     const problems: string[] = []

@@ -1,13 +1,13 @@
-// The player's list of events in the browser of a person: in step with the video, for a phone, a keyboard and a screen reader, and unmoved by what hostile pages say.
-import axe from 'axe-core'
+// The player's list of events in a real browser: in step with the video, on a phone, by keyboard and by screen reader. Text of hostile pages does no harm.
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { telemetryFeed } from '../../src/agent/telemetry/contract.ts'
 import { sleep, until } from '../../src/base/wait.ts'
 import { call } from '../../src/http/client.ts'
 import { endpointOf } from '../support/agents.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { problemsOf } from '../support/axe.ts'
 import { colours, near } from '../support/films.ts'
+import { forTests } from '../support/for-tests.ts'
 import { keepEvents, type Received } from '../support/kept-events.ts'
 import { invitePerson, type Person } from '../support/person.ts'
 import { CORNER, SMALL, testReplays, type TestReplays } from '../support/replays.ts'
@@ -17,17 +17,16 @@ import { shareCloud } from '../support/shared-cloud.ts'
 const SEEN_MS = 10_000
 const SECRET = 'kanarienvogel'
 const PHONE: BrowserContextOptions = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }
-/** A frame of a recording with the usual rate, in milliseconds. */
+/** The duration of one frame at the default frame rate, in milliseconds. */
 const FRAME_MS = 100
-/** What the page loads before it asks. */
+/** The number of events that the page loads before it shows a button for more. */
 const AT_ONCE = 20_000
 
-let cloud: Cloud
 let replays: TestReplays
 let person: Person
-/** Links to one replay, in full, and as they are when nobody has asked. */
+/** Links to one replay: one with full events, and one with the default, brief events. */
 let view: { full: string; brief: string }
-/** Where the video begins, in microseconds on the clock of the session. */
+/** The start of the video, in microseconds on the session's clock. */
 let began: number
 let sessionId: string
 
@@ -45,10 +44,11 @@ const link = async (replayId: string, events: string): Promise<string> => {
   return all.find((one) => one.replay_id === replayId)!.replay_view_url
 }
 
+const ended = new AsyncDisposableStack()
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  cloud = await shareCloud()
-  replays = await testReplays(cloud)
-  person = await invitePerson()
+  replays = ended.use(await testReplays(cloud))
+  person = ended.use(await invitePerson())
   await using session = await replays.clockSession(SMALL)
   sessionId = session.id
   const replay = await replays.start(session)
@@ -57,7 +57,7 @@ beforeAll(async () => {
   await replays.film(session, replay)
   const [row] = await cloud.query<{ clock: number }>('select clock_started_at::float8 as clock from replays where id = $1', [replay.replay_id])
   began = row!.clock
-  // Both were read in the same moment, from two clocks of one machine.
+  // Both times were read at the same moment, from two clocks of one machine.
   expect(Math.abs(began / 1000 - Date.parse(replay.started_at!))).toBeLessThan(FRAME_MS)
   const at = (seconds: number) => Math.round(began + seconds * 1e6)
   const received: Received[] = [
@@ -83,14 +83,10 @@ beforeAll(async () => {
   await keepEvents(cloud, sessionId, received)
   view = { full: await link(replay.replay_id, 'full'), brief: replay.replay_view_url! }
 })
-afterAll(async () => {
-  await person[Symbol.asyncDispose]()
-  await replays[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 afterEach(() => person.leave())
 
-/** Opens a replay, and collects what goes wrong in its page. */
+/** Opens a replay, and collects the errors of its page. */
 async function open(url: string, options: BrowserContextOptions = {}): Promise<{ page: Page; problems: string[] }> {
   const page = await person.newPage({ viewport: { width: 1280, height: 800 }, ...options })
   const problems: string[] = []
@@ -109,12 +105,6 @@ const isAt = (page: Page, seconds: number) =>
   until(`${seconds} s`, SEEN_MS, async () => Math.abs((await time(page)) - seconds) < FRAME_MS / 1000, { everyMs: 20 })
 const present = (page: Page) => page.locator('.ev-row[aria-current] .ev-text').textContent()
 const texts = (page: Page) => page.locator('.ev-text').allTextContents()
-async function accessible(page: Page): Promise<void> {
-  await page.evaluate(axe.source)
-  const { violations } = (await page.evaluate('axe.run()')) as { violations: { id: string; nodes: { html: string }[] }[] }
-  expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)).toEqual([])
-}
-
 describe('the list beside the video', () => {
   test('goes to the moment of an event by a click, and shows which event is the present one wherever the video is', async () => {
     const { page, problems } = await open(view.full)
@@ -140,7 +130,7 @@ describe('the list beside the video', () => {
     await until('the search', SEEN_MS, async () => (await texts(page)).length === 1, { everyMs: 20 })
     expect([await texts(page), await page.locator('.ev-status').textContent()]).toEqual([['Click Add to cart'], `1 of ${7 + HOSTILE.length + 2} events`])
     expect(await page.locator('.marks path').count()).toBe(1)
-    // Letters in the search are no commands to the player.
+    // Letters in the search field must not control the player.
     await page.getByRole('searchbox').fill('')
     await page.keyboard.type('kfe')
     expect(
@@ -236,15 +226,15 @@ test('the list can be used with the keyboard alone', async () => {
 
 test('the player with its list passes the accessibility check: as it opens, with details, with filters, on a phone, in brief', async () => {
   const { page } = await open(view.full)
-  await accessible(page)
+  expect(await problemsOf(page)).toEqual([])
   await line(page, 'Add to cart').click()
   await page.locator('.ev-open').nth(2).click()
   await page.locator('.ev-kind[data-kind=input]').click()
-  await accessible(page)
+  expect(await problemsOf(page)).toEqual([])
   for (const url of [view.full, view.brief]) {
     const { page: phone } = await open(url, PHONE)
     await phone.locator('.ev-open').nth(1).tap()
-    await accessible(phone)
+    expect(await problemsOf(phone)).toEqual([])
   }
 })
 
@@ -274,7 +264,7 @@ test('an event is at the moment of the video that shows what it has done, by the
     await until('the moment', SEEN_MS, async () => !(await page.evaluate<boolean>('document.querySelector("video").seeking')), { everyMs: 20 })
     late.push(change - (await time(page)))
   }
-  // A busy machine paints later. Nothing is painted before it was told.
+  // A busy machine paints later. No paint comes before its event.
   expect(Math.min(...late)).toBeGreaterThan(-FRAME_MS / 2000)
   expect(Math.min(...late)).toBeLessThan(FRAME_MS / 1000)
 })

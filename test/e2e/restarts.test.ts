@@ -1,25 +1,17 @@
-// A session whose Chromium is killed: it starts again, and every setting of the session holds as before.
+// Kills the Chromium of a session: it starts again, and every setting of the session still applies.
 import { chromium } from 'playwright-core'
 import sharp from 'sharp'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Cloud } from '../support/cloud.ts'
+import { expect, test } from 'vitest'
+import { forTests } from '../support/for-tests.ts'
 import { killChromium } from '../support/inside.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { servePages } from '../support/pages.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-/** A start of Chromium on a busy machine, and its window after that. */
+/** The limit for Chromium and its window to start on a busy machine. */
 const RESTART_MS = 60_000
 
-let cloud: Cloud
-let pages: Pages
-beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
-})
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 
 /** Kills the session's Chromium, and connects to the next one. */
 async function killed({ session_id, cdp_ws_url }: { session_id: string; cdp_ws_url: string }) {
@@ -27,7 +19,7 @@ async function killed({ session_id, cdp_ws_url }: { session_id: string; cdp_ws_u
   return chromium.connectOverCDP(cdp_ws_url)
 }
 
-/** The sizes of each page, its window and its screen. Pages that Chromium restores behind the one in front keep others until somebody looks at them. */
+/** The sizes of each page, its window and its screen. A page that Chromium restores in a background tab has other sizes until it is shown. */
 const sizes = (browser: Awaited<ReturnType<typeof killed>>): Promise<number[][]> =>
   Promise.all(
     browser
@@ -58,7 +50,7 @@ test('with a viewport that it got later', async () => {
   const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
   await cloud.client.browsers.update(made.session_id, { viewport: { width: 900, height: 650 } })
   const browser = await killed(made)
-  // Above the page are the tabs and the address bar.
+  // The tabs and the address bar are above the page.
   const below = expect.toSatisfy((height: number) => height > 0 && height < 650) as number
   await expect.poll(() => sizes(browser), { timeout: RESTART_MS }).toContainEqual([900, below, 900, 650, 900, 650])
   expect((await cloud.client.browsers.retrieve(made.session_id)).viewport).toMatchObject({ width: 900, height: 650 })

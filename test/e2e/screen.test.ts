@@ -1,25 +1,18 @@
 // The screen: what a screenshot shows, of which region, for which kind of session; and how a warm browser is set up for a session.
 import sharp from 'sharp'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { startCloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
 import { openSession } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-/** Time for a page to be on the screen. */
+/** The limit for a page to appear on the screen. */
 const SHOWN_MS = 10_000
 
-let cloud: Cloud
-let pages: Pages
-beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
-})
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 
 const shot = async (id: string, region?: { x: number; y: number; width: number; height: number }): Promise<Buffer> =>
   Buffer.from(await (await cloud.client.browsers.computer.captureScreenshot(id, region ? { region } : {})).arrayBuffer())
@@ -74,7 +67,7 @@ describe.each([
   })
 })
 
-test('a screenshot of a new full-screen session has no notice over the page', async () => {
+test('a new full-screen session has no notice over the page; a changed viewport changes screen, window and page; one larger than the display is refused', async () => {
   await using session = await openSession(cloud, { headless: true })
   await session.page.goto('data:text/html,<body style="background:%2300ff00">')
   const pixels = async () =>
@@ -90,12 +83,8 @@ test('a screenshot of a new full-screen session has no notice over the page', as
   })
   let foreign = 0
   for (let at = 0; at < data.length; at += 3) if (data[at] !== 0 || data[at + 1] !== 255 || data[at + 2] !== 0) foreign++
-  // The mouse pointer is somewhere in the picture.
+  // The mouse pointer covers some pixels of the picture.
   expect(foreign).toBeLessThan(600)
-})
-
-test('a changed viewport changes screen, window and page; one larger than the display is refused', async () => {
-  await using session = await openSession(cloud, { headless: true })
   for (const [width, height] of [
     [800, 600],
     [1921, 1079],
@@ -132,69 +121,8 @@ test('start_url is open soon after the create, and a page that cannot be opened 
   await using session = await openSession(cloud, { start_url: pages.url('started') })
   await session.page.waitForURL(pages.url('started'), { timeout: 10_000 })
   await using other = await openSession(cloud, { start_url: 'http://nothing.invalid/' })
-  // It may still be navigating to the error page.
+  // The page may still be navigating to the error page.
   await expect.poll(() => other.page.evaluate('1').catch(() => 'navigating')).toBe(1)
-})
-
-test('a managed policy applies from the first page on', async () => {
-  await using session = await openSession(cloud, { chrome_policy: { URLBlocklist: ['host.cob.internal'] }, timeout_seconds: 120 })
-  await expect(session.page.goto(pages.url('closed'))).rejects.toThrow('ERR_BLOCKED_BY_ADMINISTRATOR')
-})
-
-describe('a screenshot request', () => {
-  let id: string
-  beforeAll(async () => {
-    id = (await cloud.client.browsers.create({ timeout_seconds: 300 })).session_id
-  })
-  afterAll(() => cloud.client.browsers.deleteByID(id))
-  const post = (body: string | undefined, type = 'application/json') =>
-    cloud.fetch(`/browsers/${id}/computer/screenshot`, { method: 'POST', ...(body !== undefined && { body, headers: { 'content-type': type } }) })
-
-  test('with no body, an empty one and {} returns the whole screen', async () => {
-    for (const body of [undefined, '', '{}']) {
-      const answer = await post(body)
-      expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'image/png'])
-      await answer.arrayBuffer()
-    }
-  })
-
-  test.each([
-    ['format', { format: 'jpeg' }],
-    ['region.x', { region: { x: 1920, y: 0, width: 1, height: 1 } }],
-    ['region.width', { region: { x: 1900, y: 0, width: 21, height: 1 } }],
-    ['region.height', { region: { x: 0, y: 0, width: 1, height: 1081 } }],
-    ['region.width', { region: { x: 0, y: 0, width: 0, height: 5 } }],
-    ['region.height', { region: { x: 0, y: 0, width: 5, height: -5 } }],
-    ['region.x', { region: { x: 0.5, y: 0, width: 5, height: 5 } }],
-    ['region.y', { region: { x: 0, width: 5, height: 5 } }],
-    ['region.scale', { region: { x: 0, y: 0, width: 5, height: 5, scale: 2 } }],
-  ])('with an error is refused, and the message names %s', async (field, body) => {
-    const answer = await post(JSON.stringify(body))
-    expect(answer.status).toBe(400)
-    expect(await answer.json()).toMatchObject({
-      code: 'bad_request',
-      details: expect.arrayContaining([{ code: 'invalid_input', message: expect.stringContaining(`${field}`) }]),
-    })
-  })
-
-  test.each([
-    ['content-type', '{}', 'text/plain'],
-    ['body', '{"region":', 'application/json'],
-    ['expected object', '[]', 'application/json'],
-  ])('with a body that is not a JSON object is refused: %s', async (words, body, type) => {
-    const answer = await post(body, type)
-    expect(answer.status).toBe(400)
-    expect(await answer.json()).toMatchObject({ code: 'bad_request', details: [{ code: 'invalid_input', message: expect.stringContaining(words) }] })
-  })
-
-  test('with a body over the limit answers 413', async () => {
-    expect((await post('x'.repeat(1024 * 1024 + 1))).status).toBe(413)
-  })
-
-  test('of an unknown session answers 404', async () => {
-    const answer = await cloud.fetch('/browsers/nobody/computer/screenshot', { method: 'POST' })
-    expect([answer.status, ((await answer.json()) as { code: string }).code]).toEqual([404, 'not_found'])
-  })
 })
 
 test('headless and kiosk sessions are kept ready when they are asked for, with a page that fills the screen already', async () => {

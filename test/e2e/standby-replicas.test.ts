@@ -1,26 +1,19 @@
-// Sessions that sleep, with two services (replicas): the one that watches a session puts it to sleep, the other one wakes it.
+// Standby with two replicas of the service: the one that watches a session puts it to sleep, and the other one wakes it.
 import { once } from 'node:events'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { sleep } from '../../src/base/wait.ts'
-import { newKey } from '../../src/control/access/keys.ts'
-import { processesNow } from '../support/leaks.ts'
-import { endReplicas, replicaProcess, share, type ReplicaProcess, type Shared } from '../support/replicas.ts'
+import { replicaProcesses } from '../support/replica-processes.ts'
 import { asleep, isAsleep } from '../support/standby.ts'
 
-/** Longer than it takes until a session sleeps that no replica uses. */
+/** Longer than an unused session takes to go to sleep. */
 const LONG_MS = 6_000
 
-const before = processesNow()
-const key = newKey()
-let shared: Shared
-let replicas: [ReplicaProcess, ReplicaProcess]
-beforeAll(async () => {
-  shared = await share({ COB_WARM_BROWSERS: '0', COB_STANDBY_AFTER_SECONDS: '1', COB_STANDBY_CONNECTED_AFTER_SECONDS: '1' })
-  replicas = [await replicaProcess(shared, key), await replicaProcess(shared, key)]
-  await Promise.all(replicas.map((replica) => replica.start()))
-}, 120_000)
-afterAll(async () => expect(await endReplicas(shared, replicas, key, before)).toEqual([]), 120_000)
+const { shared, replicas } = replicaProcesses(2, {
+  COB_WARM_BROWSERS: '0',
+  COB_STANDBY_AFTER_SECONDS: '1',
+  COB_STANDBY_CONNECTED_AFTER_SECONDS: '1',
+})
 
 test('a session sleeps when no replica uses it, and is woken by a call and by a message through the one that does not watch it', async () => {
   const [first, second] = replicas
@@ -36,7 +29,7 @@ test('a session sleeps when no replica uses it, and is woken by a call and by a 
   socket.send(JSON.stringify({ id: 1, method: 'Browser.getVersion' }))
   expect(JSON.parse(String((await answer)[0] as Buffer))).toMatchObject({ id: 1, result: {} })
   socket.terminate()
-  // A use at the other replica that lasts keeps it awake.
+  // A long call at the other replica keeps the session awake.
   await asleep(place, id)
   const slow = second.send('POST', `/browsers/${id}/playwright/execute`, { code: `await new Promise((done) => setTimeout(done, ${LONG_MS}))`, timeout_sec: 60 })
   await sleep(1_000)
@@ -46,7 +39,7 @@ test('a session sleeps when no replica uses it, and is woken by a call and by a 
     await sleep(20)
   }
   expect(await (await slow).json()).toMatchObject({ success: true })
-  // Its watcher knows that it has been woken by the other one, and puts it to sleep again.
+  // The watching replica notices that the other one woke the session, and puts it to sleep again.
   await asleep(place, id)
   expect((await first.fetch(`/browsers/${id}`, { method: 'DELETE' })).status).toBe(204)
 })

@@ -1,31 +1,28 @@
-// Sessions that sleep when nothing uses them, with a real Chromium: what stands still, what wakes them, what keeps them awake, and how they end.
+// Sessions that sleep when nothing uses them, with a real Chromium: what is stopped, what wakes them, what keeps them awake, and how they end.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import puppeteer from 'puppeteer-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { childrenOf, isAlive, nameProcess, readProcessFile } from '../../src/base/processes.ts'
 import { sleep, until } from '../../src/base/wait.ts'
 import { session as agentSession } from '../../src/agent/session/contract.ts'
 import { call } from '../../src/http/client.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud, type Cloud, type OwnCloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { agentOf, chromiumOf, processesOf } from '../support/inside.ts'
 import { openSession } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { asleep, cpuTicks, isAsleep, stoppable } from '../support/standby.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
 const SOON = { COB_STANDBY_AFTER_SECONDS: '1', COB_STANDBY_CONNECTED_AFTER_SECONDS: '1' }
-/** Longer than it takes until an unused session sleeps. */
+/** Longer than an unused session takes to go to sleep. */
 const LONG_MS = 3_000
 const END_MS = 20_000
 
-let cloud: Cloud
-beforeAll(async () => {
-  cloud = await shareCloud(SOON)
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = forTests(() => shareCloud(SOON))
 
 const create = async (options: Parameters<Cloud['client']['browsers']['create']>[0] = {}, of = cloud) =>
   (await of.client.browsers.create({ timeout_seconds: 300, ...options })).session_id
@@ -34,7 +31,10 @@ const ended = (id: string, of = cloud) =>
     everyMs: 50,
   })
 
-/** The longest pause in a page's own record of its timer, in milliseconds. The command that asks may be handled before the timer that is due. */
+/**
+ * The longest pause between ticks of the page's timer, in milliseconds. It includes the time since the last tick, because Chromium may handle this command before a
+ * tick that is due.
+ */
 const LONGEST_PAUSE = 'Math.max(...[...times.slice(1), performance.now()].map((at, i) => at - times[i]))'
 
 test('a session that nothing uses stands still without CPU time, keeps its silent connections, and goes on with the next command', async () => {
@@ -48,13 +48,13 @@ test('a session that nothing uses stands still without CPU time, keeps its silen
   expect(pids.length).toBeGreaterThan(5)
   const before = cpuTicks(pids)
   await sleep(1_000)
-  // Its agent stays awake.
+  // The agent stays awake.
   const agent = { socketPath: join(cloud.dataDir, 'instances', id, 'agent.sock') }
   expect(await call(agent, agentSession.sessionActivity, {}, { signal: AbortSignal.timeout(END_MS) })).toEqual({ running: [] })
   expect(cpuTicks(pids)).toEqual(before)
   expect(await page.evaluate(LONGEST_PAUSE)).toBeGreaterThan(900)
   expect(isAsleep(cloud, id)).toBe(false)
-  // Its timer runs as before.
+  // The page's timer continues.
   const count = (await page.evaluate('times.length')) as number
   await until('its timer', END_MS, async () => ((await page.evaluate('times.length')) as number) > count + 5)
   await asleep(cloud, id)
@@ -111,7 +111,7 @@ test.concurrent('sessions that sleep are deleted, and time out, as others, and n
   expect(processes.filter(({ pid, ticks }) => isAlive({ pid, ticks })).map(({ command }) => command)).toEqual([])
 })
 
-test('the profile of a session that sleeps is saved at its end', async () => {
+test.concurrent('the profile of a session that sleeps is saved at its end', async () => {
   const profile = await cloud.client.profiles.create({ name: 'of-a-sleeper' })
   const first = await cloud.client.browsers.create({ timeout_seconds: 300, profile: { id: profile.id, save_changes: true } })
   const browser = await puppeteer.connect({ browserWSEndpoint: first.cdp_ws_url, defaultViewport: null })
@@ -127,15 +127,13 @@ test('the profile of a session that sleeps is saved at its end', async () => {
 test.concurrent("a page's WebSocket stays open while it sleeps: messages wait, and come when it wakes", async () => {
   const server = createServer()
   const sockets = new WebSocketServer({ server })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  await using served = await serveSockets(server)
   const joined = once(sockets, 'connection') as Promise<[WebSocket]>
   {
     await using session = await openSession(cloud)
     const { page, id } = session
     await page.goto('data:text/html,<p>x</p>')
-    await page.evaluate(`got = []; socket = new WebSocket('ws://host.cob.internal:${port}'); socket.onmessage = (event) => got.push(event.data); 0`)
+    await page.evaluate(`got = []; socket = new WebSocket('ws://host.cob.internal:${served.port}'); socket.onmessage = (event) => got.push(event.data); 0`)
     const [socket] = await joined
     await asleep(cloud, id)
     let ponged = false
@@ -148,11 +146,9 @@ test.concurrent("a page's WebSocket stays open while it sleeps: messages wait, a
     await until('the answer of the ping', END_MS, () => ponged)
     expect(await page.evaluate('[got[0], socket.readyState]')).toEqual(['while it sleeps', 1])
   }
-  for (const client of sockets.clients) client.terminate()
-  server.close()
 })
 
-test('a Chromium that is killed while it sleeps is back when the session is used', async () => {
+test.concurrent('a Chromium that is killed while it sleeps is back when the session is used', async () => {
   const id = await create()
   await asleep(cloud, id)
   const before = chromiumOf(cloud, id)
@@ -162,7 +158,7 @@ test('a Chromium that is killed while it sleeps is back when the session is used
   await cloud.remove(id)
 })
 
-test('an agent that is killed while its session sleeps ends the session, and nothing of it is left', async () => {
+test.concurrent('an agent that is killed while its session sleeps ends the session, and nothing of it is left', async () => {
   const id = await create()
   await asleep(cloud, id)
   const processes = processesOf(cloud, id)
@@ -171,35 +167,42 @@ test('an agent that is killed while its session sleeps ends the session, and not
   expect(processes.filter(({ pid, ticks }) => isAlive({ pid, ticks })).map(({ command }) => command)).toEqual([])
 })
 
-test('killing the service wakes what sleeps; its next start adopts it, and it sleeps again', async () => {
-  await using own = await startCloud({ ...SOON, COB_WARM_BROWSERS: '0' })
-  const { session_id: id, cdp_ws_url } = await own.client.browsers.create({ timeout_seconds: 300 })
-  await asleep(own, id)
-  const chromium = nameProcess(chromiumOf(own, id))!
-  await own.kill()
-  // What nobody watches can end by itself only when it is awake.
-  await until('the session to wake', END_MS, () => !isAsleep(own, id))
-  await own.start()
-  const browser = await puppeteer.connect({ browserWSEndpoint: cdp_ws_url, defaultViewport: null })
-  expect(await (await browser.pages())[0]!.evaluate('1 + 1')).toBe(2)
-  await browser.disconnect()
-  expect(isAlive(chromium)).toBe(true)
-  await asleep(own, id)
-})
+describe('a service that is killed', () => {
+  let own: OwnCloud
+  beforeAll(async () => {
+    own = await startCloud({ ...SOON, COB_WARM_BROWSERS: '0' })
+  })
+  afterAll(() => own[Symbol.asyncDispose]())
 
-test('a start of the service wakes what sleeps since another one, and ends what cannot go on', async () => {
-  await using own = await startCloud({ ...SOON, COB_WARM_BROWSERS: '0' })
-  const [kept, lost] = await Promise.all([create({}, own), create({}, own)])
-  await asleep(own, kept)
-  await asleep(own, lost)
-  // With cgroups of version 1 a program beside the service would wake them.
-  for (const pid of childrenOf(own.pid())) if (readProcessFile(pid, 'cmdline')?.includes('freezer.state')) process.kill(pid, 'SIGKILL')
-  const processes = processesOf(own, lost)
-  await own.kill()
-  process.kill(agentOf(own, lost), 'SIGKILL')
-  expect(isAsleep(own, kept)).toBe(true)
-  await own.start()
-  expect(await own.client.browsers.playwright.execute(kept, { code: 'return 1 + 1' })).toMatchObject({ success: true, result: 2 })
-  await ended(lost, own)
-  expect(processes.filter(({ pid, ticks }) => isAlive({ pid, ticks })).map(({ command }) => command)).toEqual([])
+  test('killing the service wakes what sleeps; its next start adopts it, and it sleeps again', async () => {
+    const { session_id: id, cdp_ws_url } = await own.client.browsers.create({ timeout_seconds: 300 })
+    await asleep(own, id)
+    const chromium = nameProcess(chromiumOf(own, id))!
+    await own.kill()
+    // Without a service, a session can end itself only when it is awake.
+    await until('the session to wake', END_MS, () => !isAsleep(own, id))
+    await own.start()
+    const browser = await puppeteer.connect({ browserWSEndpoint: cdp_ws_url, defaultViewport: null })
+    expect(await (await browser.pages())[0]!.evaluate('1 + 1')).toBe(2)
+    await browser.disconnect()
+    expect(isAlive(chromium)).toBe(true)
+    await asleep(own, id)
+    await own.remove(id)
+  })
+
+  test('a start of the service wakes what sleeps since another one, and ends what cannot go on', async () => {
+    const [kept, lost] = await Promise.all([create({}, own), create({}, own)])
+    await asleep(own, kept)
+    await asleep(own, lost)
+    // On cgroup v1 a helper process of the service would wake the sessions, so kill it.
+    for (const pid of childrenOf(own.pid())) if (readProcessFile(pid, 'cmdline')?.includes('freezer.state')) process.kill(pid, 'SIGKILL')
+    const processes = processesOf(own, lost)
+    await own.kill()
+    process.kill(agentOf(own, lost), 'SIGKILL')
+    expect(isAsleep(own, kept)).toBe(true)
+    await own.start()
+    expect(await own.client.browsers.playwright.execute(kept, { code: 'return 1 + 1' })).toMatchObject({ success: true, result: 2 })
+    await ended(lost, own)
+    expect(processes.filter(({ pid, ticks }) => isAlive({ pid, ticks })).map(({ command }) => command)).toEqual([])
+  })
 })

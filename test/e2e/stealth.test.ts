@@ -1,4 +1,4 @@
-// What detectors of automated browsers find in sessions: nothing that they do not find in a browser that a person has started on the same machine.
+// Detectors of automated browsers find no more in a session than in a browser that a person started on the same machine.
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { mkdtempDisposable } from 'node:fs/promises'
@@ -11,28 +11,25 @@ import { session } from '../../src/agent/session/contract.ts'
 import { until } from '../../src/base/wait.ts'
 import { call } from '../../src/http/client.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
-import type { Cloud } from '../support/cloud.ts'
 import { bringDetectors, findingsByHand, serveDetectors, type Detectors, type Findings } from '../support/detectors.ts'
+import { forTests } from '../support/for-tests.ts'
 import { killChromium } from '../support/inside.ts'
 import { mmdb } from '../support/mmdb.ts'
 import { openSession } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { capturing } from '../support/telemetry.ts'
 
-let cloud: Cloud
 let detectors: Detectors
 let byHand: Findings
+const ended = new AsyncDisposableStack()
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  cloud = await shareCloud()
-  detectors = await serveDetectors()
+  detectors = ended.use(await serveDetectors())
   byHand = await findingsByHand(detectors)
 })
-afterAll(async () => {
-  await detectors[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
-/** What may differ: without a window manager a window is a pixel smaller than its screen; a machine without a sound card has no speakers. */
+/** Findings that may differ: without a window manager a window is one pixel smaller than its screen, and a machine without a sound card has no speakers. */
 const MAY_DIFFER = new Set([
   'window',
   'botd sees windowSize',
@@ -42,7 +39,7 @@ const MAY_DIFFER = new Set([
   'fpscanner sees device.multimediaDevices.speakers',
 ])
 
-/** The findings that are not those of the browser that was started by hand: what they are there, and here. */
+/** The findings that differ from those of a browser that a person started: for each, that browser's value and the session's value. */
 const differing = (found: Findings) =>
   Object.fromEntries(
     [...new Set([...Object.keys(byHand), ...Object.keys(found)])]
@@ -50,7 +47,7 @@ const differing = (found: Findings) =>
       .map((name) => [name, [byHand[name], found[name]]]),
   )
 
-/** A session that reaches the detectors, for `work`. */
+/** Runs `work` with a session that can reach the detectors. */
 async function inSession(stealth: boolean, work: (id: string, cdpUrl: string) => Promise<Findings>, options = {}): Promise<Findings> {
   const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ stealth, ...options })
   try {
@@ -70,7 +67,7 @@ async function openByHand(id: string): Promise<Findings> {
   return next
 }
 
-/** A client of a session's first page that does nothing by itself. */
+/** A CDP client of a session's first page. It sends only the commands that the test asks for. */
 async function plainClient(cdpUrl: string): Promise<{ send(method: string, params?: object): Promise<unknown>; close(): void }> {
   const line = new WebSocket(cdpUrl)
   await once(line, 'open')
@@ -122,7 +119,7 @@ interface Recorded {
   coalesced?: number
 }
 
-/** What a page sees of computer controls: the calls that a program has made in its world, and the events. */
+/** What a page notices of computer controls: the calls of programs in the page's world, and the input events. */
 async function input(stealth: boolean): Promise<{ calls: string[]; events: Recorded[] }> {
   const found = await inSession(stealth, async (id) => {
     const { computer } = cloud.client.browsers
@@ -131,7 +128,7 @@ async function input(stealth: boolean): Promise<{ calls: string[]; events: Recor
     await computer.typeText(id, { text: `${detectors.url}?input\n` })
     await opened
     const next = detectors.next()
-    // At once, while the agent waits for the first frames of the page; and with a shortcut, after which it asks the page whether it has handled it.
+    // Click at once, while the agent waits for the first frames of the page. A shortcut follows, because the agent then asks the page whether it has handled it.
     await computer.clickMouse(id, { x: 400, y: 500 })
     await computer.clickMouse(id, { x: 900, y: 700 })
     await computer.pressKey(id, { keys: ['Ctrl+a'] })
@@ -148,7 +145,7 @@ test('with stealth, input is like that of a person, and pages do not notice that
   expect(events.every(({ isTrusted }) => isTrusted)).toBe(true)
   const of = (type: string) => events.filter((event) => event.type === type)
   const [before, ...moves] = of('mousemove')
-  // The way to a click, not a jump.
+  // The pointer moves to the click in steps and does not jump.
   expect(moves.length).toBeGreaterThan(10)
   let x = before!.screenX
   for (const { screenX, movementX } of moves) {
@@ -177,7 +174,7 @@ describe('by CDP', () => {
       const client = await plainClient(cdpUrl)
       const next = detectors.next()
       await client.send('Page.enable')
-      // A new window has its focus in the address bar.
+      // In a new window the address bar has the focus.
       await client.send('Page.bringToFront')
       await client.send('Page.navigate', { url: detectors.url })
       await client.send('Runtime.evaluate', { expression: 'document.title' })
@@ -196,7 +193,7 @@ describe('by CDP', () => {
         const page = browser.contexts()[0]!.pages()[0]!
         await page.goto(detectors.url)
         const all = await next
-        // Not before: what Playwright evaluates counts as a gesture of the user.
+        // Evaluate only after the findings: Chromium counts Playwright's evaluate as a user gesture.
         await page.evaluate('document.title')
         return all
       } finally {
@@ -211,7 +208,7 @@ describe('by CDP', () => {
   })
 })
 
-/** How often a page in the background is called every ten milliseconds, within a second and a half. */
+/** How often a timer of 10 ms fires in a background page, within 1.5 s. */
 async function ticksInBackground(stealth: boolean): Promise<unknown> {
   const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ stealth })
   const client = await plainClient(cdp_ws_url)
@@ -236,7 +233,7 @@ test('pages in the background are slowed down, as those of a person are; in ordi
   expect(await ticksInBackground(false)).toBeGreaterThan(30)
 })
 
-/** The time zone that a page and a worker of it see. */
+/** The time zone that a page sees, and the one that its worker sees. */
 const zones = (page: Page): Promise<string[]> =>
   page.evaluate(`new Promise((done) => {
     const zone = 'Intl.DateTimeFormat().resolvedOptions().timeZone + new Date(0).getTimezoneOffset()'

@@ -2,27 +2,27 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { childrenOf, chromiumOf } from '../support/inside.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { servePages } from '../support/pages.ts'
 import { clearRecord, openSession, recorded, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-/** Much longer than any call here may take, also on a busy machine, and shorter than a call took before its own limit was the outermost one (38 s). */
+/** Much longer than any call here may take, also on a busy machine. Shorter than the 38 s that a call took when its own limit was not the outermost one. */
 const FAR_TOO_LONG_MS = 30_000
-/** The time for a page to handle input. */
+/** The limit for a page to handle input. */
 const TAKE_MS = 10_000
 
 let cloud: Cloud
-let pages: Pages
 let session: Session
 let stopped: number | undefined
 const go = (): void => {
   if (stopped !== undefined) process.kill(stopped, 'SIGCONT')
   stopped = undefined
 }
+const pages = forTests(() => servePages())
 beforeAll(async () => {
-  pages = await servePages()
-  // With more of them nobody knows which one the next session gets.
+  // With more warm browsers, the test would not know which one the next session gets.
   cloud = await shareCloud({ COB_WARM_BROWSERS: '1', COB_WARM_BROWSERS_MAX: '1' })
   session = await openSession(cloud, { timeout_seconds: 300, headless: true })
   await session.page.goto(pages.url('recorder.html'))
@@ -32,7 +32,6 @@ afterAll(async () => {
   go()
   await session[Symbol.asyncDispose]()
   await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
 })
 
 async function timed<T>(work: Promise<T>): Promise<{ ms: number; answer: T }> {
@@ -50,7 +49,7 @@ test('a browser that hangs delays no call beyond its own limit, and gets its sho
   stopped = chromiumOf(cloud, id)
   process.kill(stopped, 'SIGSTOP')
 
-  // Twice: with the connection of the previous run, and without one.
+  // The first run uses the connection of the previous run; the second run has no connection.
   for (const [timeout_sec, error] of [
     [2, /did not finish within 2 s/],
     [5, /has not begun: the browser did not answer within 5 s/],
@@ -64,7 +63,7 @@ test('a browser that hangs delays no call beyond its own limit, and gets its sho
   expect(curl.answer).toMatchObject({ status: 504 })
   expect(curl.ms).toBeLessThan(FAR_TOO_LONG_MS)
 
-  // Ten shortcuts without an answer: only the first one waits.
+  // When the browser does not answer, only the first of ten shortcuts waits.
   const keys = await timed(browsers.computer.pressKey(id, { keys: Array.from({ length: 10 }, () => 'ctrl+shift+F8') }))
   expect(keys.ms).toBeLessThan(FAR_TOO_LONG_MS)
   const click = await timed(browsers.computer.clickMouse(id, { x: 700, y: 600 }))
@@ -83,10 +82,10 @@ test('a browser that hangs delays no call beyond its own limit, and gets its sho
   expect(await browsers.curl(id, { url: pages.url('recorder.html') })).toMatchObject({ status: 200 })
 })
 
-/** No warm browser has it, so each has to be fitted to it. */
+/** No warm browser has this size, so the agent must resize each. */
 const viewport = { width: 1000, height: 700 }
 
-/** The warm browser that the next session gets: one of the kind that is in full screen already, or of the usual one, if there are both. */
+/** The warm browser that the next session gets: if there are both kinds, the one that is already in full screen, or the usual one. */
 async function nextWarm(kiosk_mode: boolean): Promise<string> {
   await cloud.warm()
   const [warm] = await cloud.query<{ id: string }>(`select id from browsers where state = 'warm' order by (warm_kind = 'headless') = $1 desc`, [kiosk_mode])
@@ -103,7 +102,10 @@ test('a warm browser that hangs costs its caller some seconds, and not the sessi
   await cloud.client.browsers.deleteByID(made.answer.session_id)
 })
 
-/** Stops these processes of a warm browser, starts to make a session of it, and lets them go on after `ms`. Whether it was ready before that. */
+/**
+ * Stops these processes of a warm browser, creates a session from it, and continues the processes after `ms`. `readyBefore` says whether the session was ready before
+ * that.
+ */
 async function createSlowly(type: 'renderer' | 'gpu-process', kiosk_mode: boolean, ms: number): Promise<{ made: Session; readyBefore: boolean }> {
   const warm = await nextWarm(kiosk_mode)
   const slow = childrenOf(cloud, warm, type)

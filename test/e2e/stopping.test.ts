@@ -1,4 +1,4 @@
-// Ctrl-C soon after the start: the service ends as it does later.
+// Ctrl-C soon after the start: the service stops as it does later.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { leftovers, processesNow } from '../support/leaks.ts'
 
-/** Ends a service that does not stop. */
+/** Kills a service that does not stop within this time. */
 const STUCK_MS = 60_000
 
 test.each([
@@ -36,7 +36,7 @@ test.each([
   expect(output).toContain(text)
   const traces = output.split('\n').filter((line) => /"stack"|^ {4}at /.test(line))
   expect([code, traces]).toEqual([0, []])
-  // The folder would exist if the stop had waited for it.
+  // If the stop had waited for the compiled code, this folder would exist.
   expect(readdirSync(dataDir).filter((name) => name.startsWith('agent-cache'))).toEqual([])
   expect(await leftovers(dataDir, before)).toEqual([])
   rmSync(dataDir, { recursive: true, force: true })

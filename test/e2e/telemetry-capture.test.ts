@@ -1,23 +1,16 @@
-// How telemetry attaches to a real browser: to every tab, while it is wanted, over crashes, and in no one's way.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+// How telemetry attaches to a real browser: to every tab, only while telemetry is on, again after a crash, and without disturbing anyone.
+import { expect, test } from 'vitest'
 import { openCdp } from '../../bench/cdp.ts'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { killChromium } from '../support/inside.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { servePages } from '../support/pages.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { capturing, readTelemetry, watchedSession } from '../support/telemetry.ts'
 
-let cloud: Cloud
-let pages: Pages
-beforeAll(async () => {
-  cloud = await shareCloud()
-  pages = await servePages()
-})
-afterAll(async () => {
-  await pages[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-})
+const cloud = forTests(() => shareCloud())
+const pages = forTests(() => servePages())
 
 interface Target {
   targetId: string
@@ -57,7 +50,7 @@ test('nobody is attached to pages before a category needs it and after none does
     await navigate('during')
     await received.next('page_load', ({ data }) => data.url === pages.url('during'))
 
-    // Another category, without a break in the first one.
+    // Add another category; the first one continues without a gap.
     await update({ browser: { interaction: { enabled: true } } })
     await cloud.client.browsers.computer.clickMouse(id, { x: 500, y: 500 })
     const click = await received.next('interaction_click')
@@ -66,7 +59,7 @@ test('nobody is attached to pages before a category needs it and after none does
     expect([click.data.nav_seq, load.data.nav_seq]).toEqual([2, 3])
     expect(click.data.session_id).toBe(load.data.session_id)
 
-    // The console is read by a domain that bindings belong to.
+    // Console events come from CDP's Runtime domain, which bindings also need, so switching the console off must not disable bindings.
     await update({ browser: { console: { enabled: true } } })
     await update({ browser: { console: { enabled: false } } })
     for (const [number, next] of ['same', 'next'].entries()) {
@@ -113,7 +106,7 @@ test('tabs and popups that anyone opens are watched from their first document, e
   const loads = received.of('page_load').map(({ data }) => data.url)
   expect(loads.toSorted()).toEqual(['opener', 'popup', ...names].map((name) => pages.url(name)).toSorted())
   expect(received.of('page_tab_opened').length).toBe(21)
-  // A person opens one, which shows a page of Chromium's first.
+  // Open a tab as a person does; it shows one of Chromium's own pages first.
   await cloud.client.browsers.computer.pressKey(session.id, { keys: ['Ctrl+t'] })
   await until('the new tab', 10_000, () => received.of('page_tab_opened').length === 22)
   await cloud.client.browsers.computer.typeText(session.id, { text: `${pages.url('by-hand')}\n` })
@@ -168,7 +161,7 @@ test("a crash of a page's renderer is told", async () => {
   await using made = await watchedSession(cloud, ['page'])
   const { session, received } = made
   await session.page.goto(pages.url('crashing'))
-  session.page.goto('chrome://crash').catch(() => {}) // it never answers
+  session.page.goto('chrome://crash').catch(() => {}) // this never answers
   const { data, source } = await received.next('page_crashed')
   expect(data).toEqual({ target_id: expect.any(String), target_type: 'page', url: pages.url('crashing') })
   expect(source.metadata).toEqual({ target_id: data.target_id, session_id: expect.any(String) })

@@ -1,27 +1,26 @@
-// A session of which far more could be told than anybody reads: what is lost is told, it answers all the same, and neither its agent nor the service grows.
-import { once } from 'node:events'
+// A session that produces far more events than anybody reads: it reports the lost events, still answers, and neither its agent nor the service grows without limit.
 import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { agentOf } from '../support/inside.ts'
 import { watchMemory } from '../support/memory.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { readTelemetry, watchedSession, type Received } from '../support/telemetry.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
-/** For a page that floods two busy cores. */
+/** The limit for a page that loads two cores. */
 const FLOOD_MS = 60_000
-/** The agent's event buffer holds 16 million characters of events; the rest is for readers, and for what is not collected yet. At no moment it has more. */
+/** The agent's memory growth at any moment. Its event buffer holds 16 million characters; the rest is for readers and for garbage. */
 const GROWTH_MB = 64
-/** The service holds what is not stored yet: 2 MiB of a session. The rest is for what is not collected yet. */
+/** The service's memory growth. It holds at most 2 MiB of unstored events per session; the rest is for garbage. */
 const SERVICE_GROWTH_MB = 64
-/** Megabytes of an answer, and of a download. */
+/** The size of an answer and of a download, in megabytes. */
 const BIG = 200
-/** Lines that are told of one page in a second. */
+/** The console events per second that are reported of one page. */
 const LINES = 200
 
-/** The large answers that were taken to their end. */
+/** The large answers that the browser read to the end. */
 const taken: string[] = []
 
 function answer(pathname: string, reply: ServerResponse): void {
@@ -39,20 +38,13 @@ function answer(pathname: string, reply: ServerResponse): void {
   write()
 }
 
-let cloud: Cloud
 let site: string
 const ended = new AsyncDisposableStack()
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  cloud = ended.use(await shareCloud())
   const server = createServer((request, reply) => answer(new URL(request.url!, 'http://site').pathname, reply))
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  ended.defer(async () => {
-    server.closeAllConnections()
-    server.close()
-    await once(server, 'close')
-  })
-  site = `http://host.cob.internal:${(server.address() as AddressInfo).port}`
+  const { port } = ended.use(await serveSockets(server))
+  site = `http://host.cob.internal:${port}`
 })
 afterAll(() => ended.disposeAsync())
 
@@ -71,7 +63,7 @@ test('10,000 lines a second, 500 requests at once, 200 MB of answers and downloa
   const { success } = await cloud.client.browsers.playwright.execute(session.id, { code: 'return await page.title()' })
   expect(success).toBe(true)
   await sleep(3000)
-  // An error is told all the same.
+  // An error is still reported.
   await session.page.evaluate(`console.error('after the flood')`)
   const after = await received.next('console_error', ({ data }) => data.text === 'after the flood')
   const written = await session.page.evaluate<number>('lines')
@@ -81,7 +73,7 @@ test('10,000 lines a second, 500 requests at once, 200 MB of answers and downloa
   const seconds = Math.ceil((after.ts - lines[0]!.ts) / 1_000_000)
   expect(lines.length).toBeGreaterThanOrEqual(LINES)
   expect(lines.length).toBeLessThanOrEqual(LINES * (seconds + 1))
-  // What Chromium has forgotten while it was not listened to is not in the count.
+  // Chromium may have dropped messages while no domain was enabled; the count does not include them.
   expect(lines.length + lost).toBeLessThanOrEqual(written)
   expect(lost).toBeGreaterThanOrEqual(Math.min(written - lines.length, LINES))
   expect(losses.every(({ data }) => data.target_id === lines[0]!.data.target_id)).toBe(true)

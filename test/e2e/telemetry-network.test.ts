@@ -1,14 +1,13 @@
-// What a session tells of its network and its console: every kind of event with what it holds, what is left out of them. Floods: telemetry-floods.test.ts.
+// A session's events about its network and its console: each kind of event with its fields, and what is left out. telemetry-floods.test.ts tests floods.
 import { createHash, randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Cloud } from '../support/cloud.ts'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { forTests } from '../support/for-tests.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
-import { watchedSession, type Received } from '../support/telemetry.ts'
+import { watchedSession, type Received, type WatchedSession } from '../support/telemetry.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
 const CANARY = `cAnArY${randomUUID().slice(0, 8)}`
 
@@ -61,34 +60,29 @@ function answer(request: IncomingMessage, reply: ServerResponse): void {
     .end(request.method === 'HEAD' ? undefined : body)
 }
 
-let cloud: Cloud
 let site: string
+/** Most tests share this session, which captures network and console. `received` has its events since the test began. */
+let session: WatchedSession['session']
+let received: WatchedSession['received']
 const ended = new AsyncDisposableStack()
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  cloud = ended.use(await shareCloud())
   const server = createServer((request, reply) => {
     text(request).then(
       () => answer(request, reply),
       () => reply.destroy(),
     )
   })
-  const sockets = new Set<Duplex>()
   server.on('upgrade', ({ headers }, socket: Duplex) => {
-    sockets.add(socket)
     const accepted = createHash('sha1').update(`${headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
     socket.on('error', () => {})
     socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accepted}\r\n\r\n`)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  ended.defer(async () => {
-    server.closeAllConnections()
-    for (const socket of sockets) socket.destroy()
-    server.close()
-    await once(server, 'close')
-  })
-  site = `http://host.cob.internal:${(server.address() as AddressInfo).port}`
+  const { port } = ended.use(await serveSockets(server))
+  site = `http://host.cob.internal:${port}`
+  ;({ session, received } = ended.use(await watchedSession(cloud, ['network', 'console'])))
 })
+beforeEach(() => void (received.all.length = 0))
 afterAll(() => ended.disposeAsync())
 
 const at = (path: string) => site + path
@@ -96,8 +90,6 @@ const is = (path: string) => (event: Received) => event.data.url === at(path)
 
 describe('requests', () => {
   test('a request and its answer are told with all that the API names', async () => {
-    await using made = await watchedSession(cloud, ['network'])
-    const { session, received } = made
     await session.page.goto(at('/empty'))
     const body = JSON.stringify({ user: 'kim', n: 1 })
     await session.page.evaluate(
@@ -135,15 +127,13 @@ describe('requests', () => {
     const document = await received.next('network_response', is('/empty'))
     expect(document.data).toMatchObject({ resource_type: 'Document', status: 200, body: PAGES['/empty'] })
     expect(document.truncated).toBeUndefined()
-    // The page has nothing more to load.
+    // The page has finished loading.
     const idle = await received.next('network_idle', ({ seq }) => seq > response.seq)
     expect(idle.data).toEqual({ ...target, frame_id: request.data.target_id, loader_id: expect.any(String), nav_seq: expect.any(Number), url: at('/empty') })
     expect(idle.ts - response.ts).toBeGreaterThan(400_000)
   })
 
   test('bodies are cut to 8 KB of JSON, XML and forms, and 4 KB of other text; binary and very long ones are left out, and so are long posts', async () => {
-    await using made = await watchedSession(cloud, ['network'])
-    const { session, received } = made
     await session.page.goto(at('/empty'))
     const get = (path: string, as = 'arrayBuffer') => session.page.evaluate(`fetch('${path}').then((r) => r.${as}()).then(() => {})`)
     for (const path of ['/xml', '/form', '/text', '/image', '/long', '/nothing']) await get(path)
@@ -157,7 +147,7 @@ describe('requests', () => {
     expect(await lengthOf('/text')).toEqual([4096, true])
     expect(await lengthOf('/image')).toEqual([undefined, undefined])
     expect(await lengthOf('/long')).toEqual([undefined, true])
-    // Chromium keeps nothing of it.
+    // Chromium does not keep the body of a blob.
     expect(await lengthOf('/text?blob')).toEqual([undefined, true])
     expect(await lengthOf('/nothing')).toEqual([undefined, undefined])
     const post = (path: string, body: string) => session.page.evaluate(`fetch('${path}', { method: 'POST', body: ${body} }).then((r) => r.text())`)
@@ -174,8 +164,6 @@ describe('requests', () => {
   })
 
   test('each hop of a redirect has its request and its answer', async () => {
-    await using made = await watchedSession(cloud, ['network'])
-    const { session, received } = made
     await session.page.goto(at('/empty'))
     await session.page.evaluate(`fetch('/hop').then((r) => r.text())`)
     await received.next('network_response', is('/json'))
@@ -193,8 +181,6 @@ describe('requests', () => {
   })
 
   test('a request that fails is told with its reason, and one that its page has given up as canceled', async () => {
-    await using made = await watchedSession(cloud, ['network'])
-    const { session, received } = made
     await session.page.goto(at('/empty'))
     await session.page.evaluate(`fetch('/hang-up').catch(() => {})`)
     const failed = await received.next('network_loading_failed', is('/hang-up'))
@@ -207,8 +193,6 @@ describe('requests', () => {
   })
 
   test('what frames in other processes and workers ask for is told, and so are sockets and event streams, whose end nobody waits for', async () => {
-    await using made = await watchedSession(cloud, ['network', 'console'])
-    const { session, received } = made
     await session.page.goto(at('/kinds'))
     for (const [path, type] of [
       ['/text?frame', 'iframe'],
@@ -224,7 +208,7 @@ describe('requests', () => {
       ['in a shared worker', 'shared_worker'],
     ])
       expect((await received.next('console_log', ({ data }) => data.text === line)).data.target_type).toBe(type)
-    // Asked for in the page, answered in the process that they are for.
+    // The page sends these requests; the process that uses the result reports the response.
     for (const path of ['/frame', '/worker.js', '/shared.js']) {
       const request = await received.next('network_request', is(path))
       expect((await received.next('network_response', is(path))).data).toMatchObject({ request_id: request.data.request_id, status: 200 })
@@ -236,7 +220,7 @@ describe('requests', () => {
     const stream = await received.next('network_response', is('/events'))
     expect(stream.data).toMatchObject({ resource_type: 'EventSource', mime_type: 'text/event-stream', status: 200 })
     expect(stream.data).not.toHaveProperty('body')
-    expect((await received.next('network_idle')).data).toMatchObject({ url: at('/kinds'), target_type: 'page' })
+    expect((await received.next('network_idle', is('/kinds'))).data).toMatchObject({ url: at('/kinds'), target_type: 'page' })
   })
 
   test('what the session does not reach, because its proxy or its list of hosts forbids it, is a proxy error', async () => {
@@ -246,7 +230,7 @@ describe('requests', () => {
     const { data } = await received.next('proxy_error')
     expect(data).toMatchObject({ code: 'network_policy_denied', status: 403, method: 'GET', resource_type: 'Document', url: 'http://forbidden.test/path' })
     expect((await received.next('network_response', ({ data: { request_id } }) => request_id === data.request_id)).data.status).toBe(403)
-    // Chromium does not tell what the proxy has answered to it.
+    // Chromium does not report the proxy's answer to CONNECT.
     await session.page.goto('https://forbidden.test/path').catch(() => {})
     const tunnel = await received.next('proxy_error', ({ data: { url } }) => url === 'https://forbidden.test/path')
     expect(tunnel.data).toMatchObject({ code: 'unknown', raw_code: 'err_tunnel_connection_failed', status: 502 })
@@ -255,8 +239,6 @@ describe('requests', () => {
 
 describe('the console', () => {
   test('calls are told with their arguments as texts, and exceptions with where they were thrown', async () => {
-    await using made = await watchedSession(cloud, ['console'])
-    const { session, received } = made
     await session.page.goto(at('/console'))
     const log = await received.next('console_log')
     expect(log).toMatchObject({ source: { kind: 'cdp', event: 'Runtime.consoleAPICalled' }, category: 'console' })
@@ -321,7 +303,7 @@ test('secrets in headers, addresses, bodies, posts and lines of the console neve
   await received.next('console_log', ({ data }) => data.text === 'done')
   await received.next('network_idle')
   expect(received.all.filter((event) => JSON.stringify(event).includes(CANARY))).toEqual([])
-  // What is around them is there.
+  // The rest of the event, around the secrets, is there.
   expect((await received.next('network_request', is('/secret'))).data).toMatchObject({
     post_data: '{"user":"kim","password":"[redacted]","deep":[{"clientSecret":"[redacted]"}]}',
     headers: expect.objectContaining({ authorization: '[redacted]', 'x-api-key': '[redacted]' }),

@@ -1,21 +1,13 @@
-// Telemetry of pages: what is told of what happens in a real browser, and that nothing in it shows that somebody listens.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Cloud } from '../support/cloud.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+// Telemetry of pages: which events a real browser produces, and that a page cannot notice the capture.
+import { describe, expect, test } from 'vitest'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
 import { where, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { watchedSession } from '../support/telemetry.ts'
 
-let cloud: Cloud
-let pages: Pages
-beforeAll(async () => {
-  cloud = await shareCloud()
-  pages = await servePages()
-})
-afterAll(async () => {
-  await pages[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-})
+const cloud = forTests(() => shareCloud())
+const pages = forTests(() => servePages())
 
 const watched = (names: string[], options = {}) => watchedSession(cloud, names, options)
 
@@ -50,9 +42,9 @@ describe('pages', () => {
       duration: 0,
       layout_shift_details: { value: expect.any(Number), had_recent_input: false },
     })
-    // Each shift makes it wait again.
+    // Each layout shift restarts the wait.
     expect(settled.ts - shift.ts).toBeGreaterThan(900_000)
-    // The frame inside.
+    // The frame in the page has an event too.
     expect((await received.next('page_navigation', ({ data }) => data.url === pages.url('inside'))).data).toMatchObject({ parent_frame_id: context.frame_id })
     await session.page.goto(pages.url('second'))
     expect((await received.next('page_load', ({ data }) => data.url === pages.url('second'))).data.nav_seq).toBe((context.nav_seq as number) + 1)
@@ -89,7 +81,7 @@ describe('what users do', () => {
   })
 })
 
-/** A page with every kind of field that holds a secret, and one that does not. */
+/** A page with every kind of field that holds a secret, and one field that does not. */
 const SECRETS: Record<string, string> = {
   '/': `<!doctype html><title>Login</title><style>body > * { margin: 2px }</style>
 <input id="plain"><input id="normal" type="password"><input id="shown" type="password"><button id="show" onclick="shown.type = shown.type === 'text' ? 'password' : 'text'">Show</button>
@@ -127,7 +119,7 @@ describe('secrets', () => {
     await type('#plain', 'x')
     await type('#normal', 'qwJKcanary1')
     await page.locator('#normal').fill('qwJKcanary2')
-    // A switch, before anything was typed there.
+    // Show the password before the first key.
     await page.locator('#show').click()
     await type('#shown', 'qwJKcanary3')
     for (const [at, digit] of ['9', '3', '7', '1'].entries()) await type(`#otp${at + 1}`, digit)
@@ -138,21 +130,21 @@ describe('secrets', () => {
       await page.keyboard.type('qwJKcanary5')
     }
     await page.locator('#digit').click()
-    // The page shows, sends and prints what it was told.
+    // The page shows, sends and prints the typed values.
     await page.evaluate(`document.querySelector('#echo').textContent = 'You typed qwJKcanary1'; console.log('typed qwJKcanary2')`)
     await page.locator('#echo').click()
     await page.evaluate(`fetch('/after?echo=' + document.querySelector('#shown').value)`)
-    // A field in a closed shadow root, which cannot be read: known by its events.
+    // This value was typed into a closed shadow root. Scripts cannot read its field; they learn the value from its events.
     await page.evaluate(`history.replaceState(null, '', '/?q=' + 'qwJKcanary4' + '&c=9371')`)
     await type('#plain', 'y')
     await received.next('interaction_key', ({ data }) => data.key === 'y')
-    // A script fills a form and sends it, without an event.
+    // A script fills in a form and submits it, without an input event.
     await page.evaluate(`document.querySelector('#scripted').value = 'qwJKcanary6'; document.querySelector('#form').submit()`)
     await received.next('page_navigation', ({ data }) => String(data.url).includes('/after'))
     await received.next('page_load', ({ data }) => String(data.url).includes('/after'))
 
     expect(JSON.stringify(received.all)).not.toMatch(/qwJK|canary|c=9371/)
-    // There were places where they could have been.
+    // There were events that could have contained the secrets.
     expect(received.of('console_log').map(({ data }) => data.text)).toEqual([expect.stringMatching(/^typed .+/)])
     expect(received.of('network_request').filter(({ data }) => String(data.url).includes('/after?')).length).toBe(2)
     expect(received.of('interaction_key').map(({ data }) => [data.key, data.selector])).toEqual([
@@ -160,11 +152,11 @@ describe('secrets', () => {
       ['y', '#plain'],
     ])
     const clicks = received.of('interaction_click')
-    // A click there is told, and where it was.
+    // Clicks on such fields are reported, without a selector.
     expect(clicks.filter(({ data }) => data.tag === 'INPUT' && data.selector === undefined).length).toBeGreaterThanOrEqual(6)
     expect(clicks.some(({ data }) => data.text === '7')).toBe(false)
     expect(clicks.some(({ data }) => data.tag === 'P' && data.text !== undefined)).toBe(false)
-    // Of both frames: one is in a process of its own.
+    // Both frames report their clicks; one of them runs in its own process.
     expect(clicks.filter(({ data }) => data.target_type === 'iframe').length).toBe(1)
     expect(received.of('monitor_init_failed')).toEqual([])
   })

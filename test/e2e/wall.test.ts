@@ -1,4 +1,4 @@
-// What programs of a session can do to the rest of the instance, tried by programs that callers run.
+// Programs that callers run in a session try to harm the rest of the instance, and cannot.
 import { networkInterfaces } from 'node:os'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCloud, type Cloud } from '../support/cloud.ts'
@@ -9,7 +9,7 @@ let cloud: Cloud
 let id: string
 let made: Awaited<ReturnType<Cloud['client']['browsers']['create']>>
 beforeAll(async () => {
-  // A public address without TLS, at a port that unprivileged programs usually cannot bind.
+  // A public address without TLS, on a port that unprivileged programs usually cannot bind.
   cloud = await startCloud({ COB_ALLOW_HOST_LOOPBACK: '0', COB_WARM_BROWSERS: '0', COB_PUBLIC_URL: 'http://localhost' })
   made = await cloud.client.browsers.create({ timeout_seconds: 600 })
   id = made.session_id
@@ -67,7 +67,7 @@ describe('the agent', () => {
     const received = await attempted(ways, more)
     expect(received).toHaveLength(Object.keys(ways).length)
     expect(received.filter((line) => line.includes(' done'))).toEqual([])
-    // The agent was not affected.
+    // The agent still works.
     expect((await run('echo fine')).out).toBe('fine\n')
   })
 
@@ -109,7 +109,7 @@ test('programs of a session have no keys, no mounts, no io_uring, and no sockets
   ).toEqual([
     'keys refused OSError 38',
     'key refused OSError 38',
-    // An engine of containers puts an empty file there, and its filter has one error for every kind of socket.
+    // A container engine puts an empty file there, and its seccomp filter answers every kind of socket with one error.
     areContainers ? 'keysFile done ' : 'keysFile refused PermissionError 13',
     'mount refused PermissionError 1',
     'fsopen refused PermissionError 1',
@@ -128,11 +128,11 @@ test('programs of a session have no keys, no mounts, no io_uring, and no sockets
   expect(open.filter((line) => !line.includes(' done'))).toEqual([])
 })
 
-// At port 80, which containerd 1.6 keeps from programs that are not root (docs/kubernetes.md).
+// The session needs port 80. containerd 1.6 lets only root bind it (docs/kubernetes.md).
 describe.skipIf(process.env.COB_DRIVER === 'kubernetes')('a program in a session reaches its own browser', () => {
   const direct = () => made.cdp_ws_url.replace('localhost', `127.0.0.1:${new URL(cloud.url).port}`)
 
-  /** The answer to a program inside at a WebSocket's address: the browser's name, or the status of the refusal. */
+  /** Connects to a WebSocket address from inside the session. Resolves with the browser's name, or with the status of the refusal. */
   const version = async (url: string, headers: Record<string, string> = {}): Promise<string> => {
     const script = `const { WebSocket } = require('/opt/cob/node_modules/ws')
       const socket = new WebSocket(${JSON.stringify(url)}, { headers: ${JSON.stringify(headers)}, handshakeTimeout: 5000 })
@@ -149,9 +149,9 @@ describe.skipIf(process.env.COB_DRIVER === 'kubernetes')('a program in a session
     const own = Object.values(networkInterfaces())
       .flat()
       .find((each) => each && !each.internal && each.family === 'IPv4')
-    // A container has addresses of its own.
+    // A container has its own addresses, so it cannot use this one.
     if (own && !areContainers) expect(await version(made.cdp_ws_url.replace('localhost', `${own.address}:${new URL(cloud.url).port}`))).toBe('Chrome')
-    // An extension of the session sends its own Origin.
+    // An extension in the session sends its own Origin.
     expect(await version(direct(), { origin: 'chrome-extension://abcdefghijklmnopabcdefghijklmnop' })).toBe('Chrome')
   })
 
@@ -188,7 +188,7 @@ describe.skipIf(process.env.COB_DRIVER === 'kubernetes')('a program in a session
 
 test('process 1 reveals no path, key or variable of the machine', async () => {
   if (areContainers) {
-    // Its environment is what the image and the engine give every container.
+    // The environment of process 1 comes from the image and the container engine.
     const { out } = await run('tr "\\0" "\\n" </proc/1/environ; tr "\\0" "\\n" </proc/1/cmdline')
     expect(out).toContain('guest')
     expect(out).not.toMatch(/PRIVATE|credential|cob_[0-9a-f]{8}|SECRET|DATABASE_URL|DOCKER_HOST|KUBECONFIG/)

@@ -1,25 +1,21 @@
-// What a page can learn of the browser in a session: the same as of a browser that a person has started on the same machine.
+// A page learns the same about a session's browser as about a browser that a person started on the same machine.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { FILLING, startChromium, startDisplay } from '../../bench/bare.ts'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-let cloud: Cloud
-beforeAll(async () => {
-  cloud = await shareCloud()
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = forTests(() => shareCloud())
 
-/** A secure origin that no network is needed for. */
+/** A secure origin that needs no network. */
 const ORIGIN = 'https://probe.test'
 
 type Seen = Record<string, unknown>
 
-/** Opens the probe in a browser's first window and returns what it has found. */
+/** Opens the probe page in a browser's first window, and returns its findings. */
 async function probe(cdpUrl: string): Promise<Seen> {
   const browser = await chromium.connectOverCDP(cdpUrl)
   try {
@@ -37,7 +33,7 @@ async function probe(cdpUrl: string): Promise<Seen> {
   }
 }
 
-/** Which of the callers of an error are shown as asynchronous depends on what was loaded already. */
+/** Removes asynchronous callers from stack traces: which of them are shown depends on what was loaded before. */
 const withoutAsync = (seen: Seen): Seen =>
   Object.fromEntries(
     Object.entries(seen).map(([name, value]) => [name, typeof value === 'string' ? value.replaceAll(/(\\n|\n) +at (async|new Promise)[^\n\\"]*/g, '') : value]),
@@ -45,7 +41,7 @@ const withoutAsync = (seen: Seen): Seen =>
 
 const NOTHING = Symbol('nothing')
 
-/** What may differ: without a window manager a window is a pixel smaller than its screen, and a machine without a sound card has no speakers. */
+/** Properties that may differ: without a window manager a window is one pixel smaller than its screen, and a machine without a sound card has no speakers. */
 const MAY_DIFFER = new Set([
   'visualViewport.width',
   'visualViewport.height',
@@ -61,7 +57,7 @@ test("more than 220 properties and botd's findings are those of a browser that w
   const bare: Seen = await (async () => {
     const signal = AbortSignal.timeout(60_000)
     await using display = await startDisplay(signal)
-    // The debugging port would set navigator.webdriver, which a person's browser has not. WebGL in software, as sessions have it: without a GPU a browser would have none.
+    // The debugging port sets navigator.webdriver, so switch that off. WebGL runs in software, as in sessions: without a GPU a browser would have no WebGL.
     await using browser = await startChromium(display, [...FILLING, '--enable-unsafe-swiftshader', '--disable-blink-features=AutomationControlled'], signal)
     return await probe(browser.cdpUrl)
   })()

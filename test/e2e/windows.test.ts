@@ -1,27 +1,25 @@
-// Browser windows, resized and changed by real clients: Puppeteer over CDP, Selenium over BiDi.
+// Real clients resize and change browser windows: Puppeteer over CDP, Selenium over BiDi.
 import puppeteer, { type Browser, type Page } from 'puppeteer-core'
 import BIDI from 'selenium-webdriver/bidi/index.js'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-/** Time for a window to change and its page to notice. */
+/** The limit for a window to change and its page to notice. */
 const CHANGE_MS = 10_000
-/** The same while six browsers boot. */
+/** The same limit while six browsers boot. */
 const BOOTS_MS = 30_000
 
-let cloud: Cloud
-let pages: Pages
 let id: string
 let bidiUrl: string
 let browser: Browser
 let page: Page
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
   const made = await cloud.client.browsers.create({ timeout_seconds: 300, viewport: { width: 1280, height: 800 } })
   id = made.session_id
   bidiUrl = made.webdriver_ws_url
@@ -31,8 +29,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await browser.disconnect()
   await cloud.client.browsers.deleteByID(id)
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
 })
 
 type Bounds = Partial<Record<'left' | 'top' | 'width' | 'height', number>> & { windowState?: 'normal' | 'minimized' | 'maximized' | 'fullscreen' }
@@ -45,7 +41,7 @@ async function bounds(): Promise<Bounds> {
   return found.bounds
 }
 
-/** Sets bounds and waits until the browser reports them, or `found` where Chromium changes them. */
+/** Sets the bounds, and waits until the browser reports them. Where Chromium changes them, it waits for `found`. */
 async function become(wanted: Bounds, found = wanted): Promise<void> {
   const cdp = await page.createCDPSession()
   const { windowId } = await cdp.send('Browser.getWindowForTarget')
@@ -65,7 +61,7 @@ test('a window gets the bounds and states that a CDP client sets, its page knows
     document.querySelector('button').onclick = ({ target }) => target.textContent++
     new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`)
   await cloud.client.browsers.computer.clickMouse(id, { x: 500, y: 400 })
-  // Nothing outside the window can be clicked.
+  // A click outside the window has no effect.
   await cloud.client.browsers.computer.clickMouse(id, { x: 1000, y: 750 })
   await expect.poll(() => page.evaluate(`document.querySelector('button').textContent`)).toBe('1')
   const screenshot = Buffer.from(await (await cloud.client.browsers.computer.captureScreenshot(id)).arrayBuffer())
@@ -88,7 +84,7 @@ test('a window gets the bounds and states that a CDP client sets, its page knows
   await expect.poll(bounds, { timeout: CHANGE_MS }).toMatchObject({ windowState: 'maximized' })
   await become({ windowState: 'fullscreen' })
   await expect.poll(() => page.evaluate('innerHeight'), { timeout: CHANGE_MS }).toBe(800)
-  // Chromium returns a window from full screen to its previous state.
+  // From full screen, Chromium returns a window to its state before.
   await become({ windowState: 'normal' }, { windowState: 'maximized' })
   await become({ windowState: 'normal' })
   await expect.poll(seen, { timeout: CHANGE_MS }).toEqual({ left: 100, top: 50, width: 800, height: 600, visible: 'visible' })
@@ -152,9 +148,9 @@ test('six kiosk sessions created at once all fill their screens, each with its s
   const looks = await Promise.all(
     made.map(async (one) => {
       const own = await puppeteer.connect({ browserWSEndpoint: one.cdp_ws_url, defaultViewport: null })
-      // Puppeteer knows the page only a moment after it has connected.
+      // Puppeteer knows the page a moment after it has connected.
       const first = await until('the start page', BOOTS_MS, async () => (await own.pages()).find((known) => known.url() !== 'about:blank'))
-      // A browser that cannot draw for a while, beside five that boot, leaves full screen and comes back.
+      // While five other browsers boot, one that cannot draw for a moment leaves full screen and enters it again.
       const fills = `innerWidth === ${one.viewport!.width} && innerHeight === ${one.viewport!.height}`
       await until('the page to fill the screen', BOOTS_MS, async () => (await first.evaluate(fills)) === true, { everyMs: 50 })
       const look = first.url()

@@ -1,4 +1,4 @@
-// The chart, installed by Helm into a real cluster with the real images: two replicas, which make sessions as the account of the chart may.
+// Helm installs the chart into a real cluster with the real images: two replicas, which create sessions with the rights of the chart's account.
 import { loadAllYaml } from '@kubernetes/client-node'
 import Kernel from '@onkernel/sdk'
 import { execFile } from 'node:child_process'
@@ -16,9 +16,9 @@ import { scratchDir } from '../support/scratch.ts'
 import { kubectl, kubectlSoon } from './cluster.ts'
 
 const CALL_MS = 240_000
-/** Between two calls of each caller while the replicas are replaced. */
+/** The pause between two calls of each caller while the replicas are replaced. */
 const LOAD_PAUSE_MS = 500
-/** Of the bridge between the nodes. The cluster sends what comes here to this machine's loopback. */
+/** The address of the bridge between the nodes. The cluster forwards connections to it to this machine's loopback. */
 const HERE = '10.90.0.1'
 const HELM = join(PACKAGE_DIR, '.cob/kubernetes/bin/helm')
 
@@ -58,7 +58,7 @@ const bothReady = () =>
     { everyMs: 1_000 },
   )
 const clientOf = (ip: string) => new Kernel({ baseURL: `http://${ip}:2627`, apiKey: key })
-/** A client whose calls, and repeated calls, go in turn to the replicas to which the cluster's service sends callers at that moment. */
+/** A client that sends each call, also a repeated one, to the next of the replicas that the cluster's Service has at that moment. */
 function clientOfAny(): Kernel {
   let calls = 0
   return new Kernel({
@@ -73,7 +73,7 @@ function clientOfAny(): Kernel {
     },
   })
 }
-/** Does the work again and again until the signal aborts; resolves with how often. @throws when it fails */
+/** Repeats the work until the signal aborts. Resolves with the number of times. @throws when it fails */
 async function repeat(signal: AbortSignal, work: () => Promise<unknown>): Promise<number> {
   let times = 0
   while (!signal.aborted) {
@@ -84,7 +84,7 @@ async function repeat(signal: AbortSignal, work: () => Promise<unknown>): Promis
   return times
 }
 
-// Without Go, script/kubernetes-binaries has built no Helm.
+// Without Go, script/kubernetes-binaries does not build Helm.
 describe.skipIf(!existsSync(HELM))('the chart', () => {
   beforeAll(async () => {
     const { host } = await ownPostgres('chart', ended)
@@ -110,7 +110,7 @@ describe.skipIf(!existsSync(HELM))('the chart', () => {
       objects: { existingSecret: 'cob-objects', bucket: 'logs', endpoint: s3.url.replace('127.0.0.1', HERE), region: 'us-east-1' },
       sessions: { namespace: SESSIONS, image: 'cob-instance' },
       scope: 'chart',
-      // A kubelet of this cluster looks elsewhere, where the same file lies.
+      // The kubelets of this cluster read profiles from another folder, which has the same file.
       seccomp: { folder: profiles },
       settings: { COB_KUBERNETES_ALLOW_OPEN_NETWORK: 1, COB_WARM_BROWSERS: 1 },
       resources: { requests: { cpu: '100m' } },
@@ -149,7 +149,7 @@ describe.skipIf(!existsSync(HELM))('the chart', () => {
       ])
       load.catch(() => {}) // it is awaited below
       try {
-        // A change of settings replaces one replica after the other.
+        // A change of settings replaces the replicas one after the other.
         await helm('upgrade', 'cob', chart, '--values', values, '--set-string', 'settings.COB_LOG_LEVEL=debug')
         const before = new Set([one!.name, two!.name])
         await until(
@@ -246,7 +246,7 @@ describe.skipIf(!existsSync(HELM))('the chart as it is rendered', () => {
     expect(job.spec.template.spec.containers[0]!.command).toContain('remove-pods')
     expect(job.spec.template.spec.containers[0]!.env).toContainEqual({ name: 'COB_KUBERNETES_NAMESPACE', value: 's' })
     expect(of(made, 'Role', 'cob-uninstall').metadata.namespace).toBe('s')
-    // The DaemonSet's account has lost its rights before its pods end.
+    // The job removes the nodes' labels, because the DaemonSet's account loses its rights before its pods end.
     expect(job.spec.template.spec.containers[0]!.command).toContain('--label=cob.dev/cob.cob')
     expect(of(made, 'ClusterRole', 'cob-cob-uninstall')).toMatchObject({
       metadata: { annotations: { 'helm.sh/hook': 'post-delete' } },

@@ -1,4 +1,4 @@
-// The promises of every driver, with instances as pods of a real cluster (script/test-kubernetes starts it), and what is particular to that.
+// The promises of every driver, kept by pods of a real cluster (script/test-kubernetes starts it), and promises that only this driver makes.
 import { existsSync, renameSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -103,7 +103,7 @@ test('a pod is of the restricted kind, and is closed by a policy of its scope', 
     const { spec: pod } = JSON.parse(kubectl('get', 'pod', `cob-browser-${instance.id}`, '--output', 'json')) as { spec: Record<string, unknown> }
     expect(pod).toMatchObject({
       automountServiceAccountToken: false,
-      // The resolvers of the nodes, by name.
+      // With None, the pod lists the nodes' resolvers itself.
       dnsPolicy: 'None',
       restartPolicy: 'Never',
       securityContext: { runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: 'Localhost' } },

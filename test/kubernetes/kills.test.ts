@@ -1,4 +1,4 @@
-// What a cluster loses at times, and what that costs sessions: its API, a kubelet, a containerd, a node that is drained, and one that dies.
+// Kills parts of a cluster, and checks which sessions survive: its API, a kubelet, a containerd, a drained node, and a dead node.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,12 +16,12 @@ import { picture, spec } from '../../src/instances/driver.suite.ts'
 import { kubectl, kubectlSoon, whileAway } from './cluster.ts'
 
 const START_MS = 120_000
-/** What is away is away for so long. */
+/** How long a killed program stays down. */
 const AWAY_MS = 60_000
 const SCOPE = 'kills'
 
 let driver: Driver
-/** Of another service: each runs on a node of its own. */
+/** Each driver belongs to another service, which runs sessions on one node only. */
 const drivers: Driver[] = []
 function driverOn(node: string): Driver {
   const config = readConfig({ ...process.env, COB_DRIVER: 'kubernetes', COB_KUBERNETES_NODE_SELECTOR: `kubernetes.io/hostname=${node}` })
@@ -83,7 +83,7 @@ test('while the API is away, an end is tried until it is done, and a start fails
 
 test('a node that is drained ends its sessions, and says so', { timeout: 300_000 }, async () => {
   await using instance = await start(driver)
-  // As kubectl drain does, which has to be told that nobody will make these pods again.
+  // `--force`, because no controller would create these pods again.
   try {
     await kubectlSoon('drain', 'node1', '--force', '--delete-emptydir-data', '--ignore-daemonsets', '--timeout=60s')
     const exit = await within('the end of the session', START_MS, instance.exited)
@@ -99,7 +99,7 @@ test('a node that dies ends its sessions, says so, and leaves nothing', { timeou
   await using instance = await start(other)
   const run = process.env.COB_TEST_CLUSTER!
   const inNode2 = (...command: string[]) => execFileSync('nsenter', ['--target', readFileSync(join(run, 'pids/node2'), 'utf8').trim(), '--net', ...command])
-  // Nothing of it answers any more, and nothing says that it has gone.
+  // The node stops answering, and nothing reports that it is gone.
   inNode2('ip', 'link', 'set', 'eth0', 'down')
   try {
     const exit = await within('the end of the session', 200_000, instance.exited)

@@ -1,4 +1,4 @@
-// The service with pods: what its callers hear of a cluster without room, and what they keep when it is killed.
+// The service with pods: what its callers get when the cluster has no room, and what they keep when the service is killed.
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'

@@ -1,4 +1,4 @@
-// What a login application of the tests is, the recording server in front of it, and passwords that no run shares with another.
+// The interface of a login application in tests, the recording server in front of it, and random passwords.
 import { randomBytes, randomInt } from 'node:crypto'
 import { createServer, request, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { serveSockets } from '../support/upstreams.ts'
 
-/** What script/setup-logins has installed. */
+/** The folder where script/setup-logins installs the applications. */
 export const LOGINS_DIR = join(PACKAGE_DIR, '.cob/logins')
 
 export interface Received {
@@ -15,44 +15,44 @@ export interface Received {
   host: string
   path: string
   body: string
-  /** Name and password that its header has, by HTTP's own way. */
+  /** The name and the password of HTTP Basic authentication. */
   authorization: string
 }
 
 export interface LoginApp extends AsyncDisposable {
   name: string
-  /** Port on 127.0.0.1 where it answers for all its host names. */
+  /** The port on 127.0.0.1 that serves all its host names. */
   port: number
-  /** Host names ending in .test that it must be reached by; the first is the application's own. */
+  /** Host names ending in .test; the first is the application's own. */
   hosts: string[]
-  /** Undefined: the engine must find it from the home page. */
+  /** When undefined, the engine must find the login page from the home page. */
   loginUrl: string | undefined
   homeUrl: string
-  /** What a person types, by field; `totpSecret` is the secret of an authenticator in base32. */
+  /** The values that a person types, by field; `totpSecret` is an authenticator's secret in base32. */
   user: Record<string, string>
-  /** Ends all sessions on the server's side, so that a health check must find the user logged out. */
+  /** Ends all sessions on the server, so that a health check finds the user logged out. */
   endSessions(): Promise<void>
   /** A page that shows `text` only to a logged-in user. */
   proof: { url: string; text: RegExp }
-  /** What that page says after a password was wrong before the login that succeeded, if it says anything. */
+  /** A notice on that page when the login succeeded only after a wrong password, if the application has one. */
   notice?: RegExp
-  /** What its servers have received, in order. */
+  /** The requests that its servers have received, in order. */
   requests(): Received[]
 }
 
-/** How often a value was sent: in the address, the body or the authorization of a request, also as forms and addresses encode it. */
+/** How many requests contained the value, in the path, the body or the authorization. Form and URL encodings count too. */
 export const sendings = (app: Pick<LoginApp, 'requests'>, value: string): number =>
   app.requests().filter(({ path, body, authorization }) => [path, body, authorization].some((text) => text.includes(value) || decoded(text).includes(value)))
     .length
 
-/** A text that is not encoded so stays as it is, but for its encoded parts. */
+/** Decodes the encoded parts of a text; other text is unchanged. */
 const decoded = (text: string): string =>
   text.replaceAll('+', ' ').replaceAll(/(?:%[\da-f]{2})+/gi, (part) => Buffer.from(part.replaceAll('%', ''), 'hex').toString())
 
-/** The part of {@link LoginApp} that a front provides. */
+/** The part of {@link LoginApp} that the recording server provides. */
 export type Front = Pick<LoginApp, 'port' | 'hosts' | 'requests'> & AsyncDisposable
 
-/** A word for a password that no other run has. It satisfies the password rules of all the applications. */
+/** A password that no other run has. It satisfies the rules of all applications. */
 export const randomPassword = (): string => `Pw-${randomBytes(9).toString('hex')}-${randomInt(10, 100)}`
 
 /** A secret for an authenticator app, in base32. */
@@ -62,8 +62,8 @@ export function randomTotpSecret(): string {
 }
 
 /**
- * Takes the requests for the host names, records them and passes each on to the port of its host. Answers 404 for other hosts.
- * @param ports - by host name, where on 127.0.0.1 the application answers
+ * Accepts requests for the host names, records each, and passes it to the application's port. Answers 404 for other hosts. @param ports the application's port on
+ * 127.0.0.1, by host name
  */
 export async function startFront(ports: Record<string, number>): Promise<Front> {
   const received: Received[] = []
@@ -109,12 +109,23 @@ export async function startFront(ports: Record<string, number>): Promise<Front> 
   return { port: served.port, hosts: Object.keys(ports), requests: () => [...received], [Symbol.asyncDispose]: () => served[Symbol.asyncDispose]() }
 }
 
+/** An application whose programs belong to `scope`, with a recording server in front. Disposing it ends them all. */
+export async function withFront<About extends Omit<LoginApp, keyof Front>>(
+  ports: Record<string, number>,
+  scope: AsyncDisposableStack,
+  about: About,
+): Promise<About & Front> {
+  const front = scope.use(await startFront(ports))
+  const owner = scope.move()
+  return { ...front, ...about, [Symbol.asyncDispose]: () => owner.disposeAsync() }
+}
+
 const basicOf = (header = ''): string => (/^basic /i.test(header) ? Buffer.from(header.slice(6), 'base64').toString() : '')
 
-/** Host name of a Host header, without its port. */
+/** The host name of a Host header, without the port. */
 export const hostOf = (header: string | undefined): string => (header ?? '').replace(/:\d+$/, '').toLowerCase()
 
-/** Carries bytes both ways until one side ends. */
+/** Copies bytes in both directions until one side ends. */
 export function joinSockets(a: Socket, b: Socket): void {
   a.on('error', () => b.destroy()).on('close', () => b.destroy())
   b.on('error', () => a.destroy()).on('close', () => a.destroy())

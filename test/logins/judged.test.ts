@@ -1,6 +1,10 @@
-// Each application's log-in, judged (with COB_TEST_LOGINS=quick, by the first and the last of these): by the SDK's submit, by the hosted page, with a wrong password, with a stored credential, and again after its session was ended.
+// Tests the login of each application: by the SDK's submit, by the hosted page, with a wrong password, with a stored credential, and again after its session has ended.
+// With COB_TEST_LOGINS=quick, only the first and the last of these run.
+import { readdirSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { processesUsing } from '../../src/base/processes.ts'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { cpuOfNewSessions } from '../support/check-cpu.ts'
@@ -12,17 +16,18 @@ import { serveSockets } from '../support/upstreams.ts'
 import { randomPassword, sendings, type LoginApp } from './app.ts'
 import { IS_QUICK, TESTED } from './list.ts'
 import { startLoginNet, type LoginNet } from './net.ts'
+import { SCRATCH_PREFIX } from './program.ts'
 import { totpCode } from './totp.ts'
 
 const REAUTH_MS = 120_000
-/** A login, two checks and a login again, with the two minutes that RabbitMQ's session needs to end. */
+/** The limit for a login, two checks and a second login, with the two minutes after which RabbitMQ's session ends. */
 const STORED_MS = 420_000
 
 let cloud: Cloud
 let net: LoginNet
 let proxy: string
 let visitor: Person
-/** Where the hosted page leads back to. */
+/** The address to which the hosted page returns the person. */
 let back: string
 const ended = new AsyncDisposableStack()
 beforeAll(async () => {
@@ -36,6 +41,14 @@ beforeAll(async () => {
 })
 afterAll(() => ended.disposeAsync())
 
+/** The limit for processes to end and folders to be removed, which takes less than a second. */
+const LEFT_MS = 10_000
+/** The folders of applications, and the processes that use one. Empty when everything has ended. */
+const left = async () => [
+  ...readdirSync(tmpdir()).filter((name) => name.startsWith(SCRATCH_PREFIX)),
+  ...(await processesUsing(SCRATCH_PREFIX, '')).flatMap(({ pid }) => (pid === process.pid ? [] : [`process ${pid}`])),
+]
+
 describe.each(TESTED)('$name', ({ name, start }) => {
   let app: LoginApp
   let made = 0
@@ -44,17 +57,20 @@ describe.each(TESTED)('$name', ({ name, start }) => {
     app = own.use(await start())
     net.add(app)
   })
-  afterAll(() => own.disposeAsync())
+  afterAll(async () => {
+    await own.disposeAsync()
+    await until('nothing of the application to be left', LEFT_MS, async () => (await left()).length === 0, { everyMs: 100 })
+  })
   const code = () => (app.user.totpSecret === undefined ? '' : totpCode(app.user.totpSecret))
 
-  /** A connection with a profile of its own; both are gone when it is disposed. */
+  /** A connection with its own profile. Disposing it deletes both. */
   async function connection(more: object = {}) {
     const profile = `${name}-${++made}`
     const { id } = await cloud.client.auth.connections.create({
       domain: app.hosts[0]!,
       profile_name: profile,
       allowed_domains: app.hosts,
-      // Without one it would be looked for at https, which these applications do not speak. A start page is given for those that have no page of their own for it.
+      // Without a login_url the engine would try https, which these applications do not serve. Applications without a login page get their start page.
       login_url: app.loginUrl ?? app.homeUrl,
       proxy: { id: proxy },
       save_credentials: false,
@@ -70,7 +86,7 @@ describe.each(TESTED)('$name', ({ name, start }) => {
     }
   }
 
-  /** What a session with the profile is shown by the application's own page and its frames: what is wanted, or the last of 10 seconds. */
+  /** The text of the application's page and its frames, in a session with the profile. Resolves as soon as the text matches, or after 10 seconds. */
   async function shownWith(profile: string, wanted: RegExp = app.proof.text): Promise<string> {
     const { session_id: id } = await cloud.client.browsers.create({ profile: { name: profile }, proxy_id: proxy })
     try {
@@ -96,7 +112,7 @@ describe.each(TESTED)('$name', ({ name, start }) => {
     expect(await shownWith(it.profile)).toMatch(app.proof.text)
   })
 
-  // script/test has time for the first and the last of them only.
+  // script/test has time for only the first and the last test.
   if (!IS_QUICK) {
     test('a first login by the hosted page', async () => {
       await using it = await connection()
@@ -161,7 +177,7 @@ describe.each(TESTED)('$name', ({ name, start }) => {
 
   test('a stored password that is wrong is tried once', async () => {
     const { totpSecret: _, ...values } = app.user
-    // No other test has sent it, and forms encode it.
+    // No other test sends this password, and forms must encode it.
     const password = `${randomPassword()} +&%`
     const stored = await cloud.client.credentials.create({
       name: `${name}-wrong`,
@@ -174,6 +190,8 @@ describe.each(TESTED)('$name', ({ name, start }) => {
       const { end } = await driven(cloud, it.id, { value: () => undefined, choose: (choices) => choices[0] })
       expect(end).toMatchObject({ flow_status: 'FAILED', error_code: 'credentials_invalid' })
       expect(sendings(app, password)).toBe(1)
+      // Check that the proof of the other tests is one: a guest does not see it.
+      expect(await shownWith(it.profile, /\w/)).not.toMatch(app.proof.text)
     } finally {
       await cloud.client.credentials.delete(stored.id)
     }

@@ -1,4 +1,4 @@
-// The login applications, and which of them install and start quickly enough for script/test.
+// The list of login applications. The quick ones install and start fast enough for script/test.
 import { startAdminer } from './apps/adminer.ts'
 import { startArtemis } from './apps/artemis.ts'
 import { startCalibreWeb } from './apps/calibre-web.ts'
@@ -27,7 +27,7 @@ import type { LoginApp } from './app.ts'
 
 export interface Listed {
   name: string
-  /** What script/setup-logins calls it. */
+  /** The name that script/setup-logins uses for it. */
   install:
     | 'oidc-provider'
     | 'parse-dashboard'
@@ -41,7 +41,7 @@ export interface Listed {
     | 'miniflux'
     | 'artemis'
     | 'debian'
-  /** Installs in less than 30 seconds, with what every machine has: no Go, Maven or Java. */
+  /** Whether it installs in less than 30 seconds and needs no Go, Maven or Java. */
   quick: boolean
   start: () => Promise<LoginApp>
 }
@@ -77,5 +77,5 @@ export const LOGIN_APPS: Listed[] = [
 /** Whether this run is script/test, which has little time. */
 export const IS_QUICK = process.env.COB_TEST_LOGINS === 'quick'
 
-/** What this run tests. */
+/** The applications that this run tests. */
 export const TESTED: Listed[] = LOGIN_APPS.filter(({ quick }) => quick || !IS_QUICK)

@@ -1,10 +1,10 @@
-// An SMTP server that keeps the mail of a test, for codes that applications send.
+// An SMTP server that stores a test's mail, for codes that applications send.
 import { createServer, type Socket } from 'node:net'
 import { serveSockets } from '../support/upstreams.ts'
 
 export interface MailSink extends AsyncDisposable {
   port: number
-  /** Whole messages, oldest first. */
+  /** Complete messages, oldest first. */
   messages: string[]
 }
 

@@ -1,29 +1,22 @@
-// The way from a session to the login applications: an HTTP proxy that knows their names under .test, and reaches nothing else.
+// An HTTP proxy that connects sessions to the login applications. It resolves only their names under .test.
 import { createServer, request, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { serveSockets } from '../support/upstreams.ts'
 import { joinSockets, type LoginApp } from './app.ts'
 
 export interface LoginNet extends AsyncDisposable {
-  /** Of the proxy on 127.0.0.1. A service with COB_ALLOW_HOST_LOOPBACK=1 accepts it as a custom proxy with `host: 'host.cob.internal'`. */
+  /** The proxy's port on 127.0.0.1. A service with COB_ALLOW_HOST_LOOPBACK=1 accepts the proxy as a custom proxy with `host: 'host.cob.internal'`. */
   port: number
-  /** Makes an application reachable by its names; its plain port is 80. */
+  /** Makes an application reachable by its names, on port 80 for plain HTTP. */
   add(app: Pick<LoginApp, 'hosts' | 'port'>): void
-  /** Hosts that were asked for and that no application has. */
-  unknown(): string[]
 }
 
-/** Starts the proxy for these applications. Names of no application get 502. */
+/** Starts the proxy for these applications. It answers 502 for any other name. */
 export async function startLoginNet(apps: readonly Pick<LoginApp, 'hosts' | 'port'>[]): Promise<LoginNet> {
   const ports = new Map<string, number>()
-  const unknown: string[] = []
   const add: LoginNet['add'] = ({ hosts, port }) => hosts.forEach((host) => ports.set(host, port))
   apps.forEach(add)
-  function portOf(host: string): number | undefined {
-    const port = ports.get(host.toLowerCase())
-    if (port === undefined) unknown.push(host)
-    return port
-  }
+  const portOf = (host: string): number | undefined => ports.get(host.toLowerCase())
   const server = createServer((incoming, reply) => {
     const url = URL.parse(incoming.url!)
     const port = url?.protocol === 'http:' && (url.port === '' || url.port === '80') ? portOf(url.hostname) : undefined
@@ -46,5 +39,5 @@ export async function startLoginNet(apps: readonly Pick<LoginApp, 'hosts' | 'por
     joinSockets(socket, onward)
   })
   const served = await serveSockets(server)
-  return { port: served.port, add, unknown: () => [...unknown], [Symbol.asyncDispose]: () => served[Symbol.asyncDispose]() }
+  return { port: served.port, add, [Symbol.asyncDispose]: () => served[Symbol.asyncDispose]() }
 }

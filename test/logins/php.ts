@@ -7,10 +7,10 @@ import { inTree, runProgram, startProgram, writeFiles, type Program } from './pr
 const EXTENSIONS =
   'calendar ctype curl dom exif fileinfo gd gettext iconv intl mbstring mysqlnd mysqli pdo pdo_mysql pdo_sqlite phar posix simplexml sockets sqlite3 tokenizer xml xmlreader xmlwriter'
 
-/** What mariadb-install-db runs. */
+/** The SQL files that mariadb-install-db runs. */
 const SYSTEM_TABLES = ['mysql_system_tables', 'mysql_performance_tables', 'mysql_system_tables_data']
 
-/** Copies a folder of the unpacked packages into `dir`, so that a test may change it. */
+/** Copies a folder of the unpacked packages into `dir`, where a test can change it. */
 export function copyFromTree(dir: string, from: string, to: string): void {
   cpSync(join(LOGINS_DIR, 'debian', from), join(dir, to), { recursive: true, verbatimSymlinks: true })
 }
@@ -18,13 +18,13 @@ export function copyFromTree(dir: string, from: string, to: string): void {
 interface Php {
   /** The scratch folder, which is /app for PHP. */
   dir: string
-  /** Inside the tree. */
+  /** A path inside the unpacked Debian packages. */
   documentRoot: string
   binds?: Record<string, string>
   env?: Record<string, string>
 }
 
-/** Serves a PHP application. Its sessions are files below `sessions` of the scratch folder. */
+/** Serves a PHP application, which stores its sessions as files below `sessions` of the scratch folder. */
 export async function startPhp({ dir, documentRoot, binds = {}, env = {} }: Php): Promise<Program> {
   mkdirSync(join(dir, 'sessions'), { recursive: true })
   writeFiles(dir, {
@@ -42,14 +42,14 @@ export async function startPhp({ dir, documentRoot, binds = {}, env = {} }: Php)
   return startProgram({ command: (port) => inTree(dir, binds, command(port)), cwd: dir, env: { PHP_CLI_SERVER_WORKERS: '3', ...env } })
 }
 
-/** Ends all sessions that PHP keeps in files. */
+/** Removes all sessions that PHP stores in files. */
 export function removePhpSessions(dir: string): void {
   for (const name of readdirSync(join(dir, 'sessions'))) rmSync(join(dir, 'sessions', name), { recursive: true, force: true })
 }
 
 export interface Database extends AsyncDisposable {
   port: number
-  /** Runs statements as the administrator; resolves with what they print. */
+  /** Runs SQL statements as the administrator; resolves with their output. */
   run(statements: string): Promise<string>
 }
 

@@ -1,4 +1,4 @@
-// Programs of login applications: started on a free port in a scratch folder, restarted with other files, ended with all their children.
+// Runs the programs of login applications: starts them on a free port in a scratch folder, restarts them with changed files, and ends them with all their children.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,21 +9,20 @@ import { until } from '../../src/base/wait.ts'
 import { freePort } from '../support/free-port.ts'
 import { LOGINS_DIR } from './app.ts'
 
-/** Jupyter and Node-RED alone need 2 s, MariaDB 3 s; this is for a busy machine. */
+/** The limit of a start on a busy machine. Alone, Jupyter and Node-RED need 2 s, MariaDB 3 s. */
 const START_MS = 90_000
 const STOP_MS = 10_000
 const RUN_MS = 60_000
 
-/** How the names of the folders of this process begin, in the machine's folder for temporary files. */
+/** The prefix of this process's folders in the system's temporary folder. */
 export const SCRATCH_PREFIX = `cob-login-${process.pid}-`
 
-/** A folder that only this test uses, removed at the end. */
+/** A folder for this test only, removed at the end. */
 export function scratchFolder(name: string): Disposable & { dir: string } {
   const dir = mkdtempSync(join(tmpdir(), `${SCRATCH_PREFIX}${name}-`))
   return { dir, [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }) }
 }
 
-/** Writes files below a folder, by path. */
 export function writeFiles(dir: string, files: Record<string, string>): void {
   for (const [name, content] of Object.entries(files)) {
     const path = join(dir, name)
@@ -35,18 +34,18 @@ export function writeFiles(dir: string, files: Record<string, string>): void {
 export interface Program extends AsyncDisposable {
   port: number
   log(): string
-  /** Ends it, calls `change`, and starts it again on the same port. */
+  /** Ends the program, calls `change`, and starts the program again on the same port. */
   restart(change?: () => void): Promise<void>
 }
 
 interface Command {
-  /** Called once with the port. */
+  /** Called once, with the port. */
   command: (port: number) => string[]
   cwd: string
   env?: Record<string, string>
 }
 
-/** Starts a program; resolves when it accepts connections. Disposing ends its process group. */
+/** Starts a program, and resolves when it accepts connections. Disposing it ends its process group. */
 export async function startProgram({ command, cwd, env = {} }: Command): Promise<Program> {
   const port = await freePort()
   const [file, ...args] = command(port)
@@ -83,7 +82,7 @@ export async function startProgram({ command, cwd, env = {} }: Command): Promise
   }
 }
 
-/** Ends a process group: asks, waits, kills. */
+/** Ends a process group: sends SIGTERM, waits, sends SIGKILL. */
 async function end(child: ChildProcess): Promise<void> {
   const group = -child.pid!
   const signal = (name: NodeJS.Signals) => {
@@ -100,7 +99,7 @@ async function end(child: ChildProcess): Promise<void> {
     await gone
     clearTimeout(timer)
   }
-  // What it has started and left.
+  // Kill the rest of the process group.
   signal('SIGKILL')
 }
 
@@ -112,7 +111,7 @@ const answers = (port: number): Promise<boolean> =>
     }).on('error', () => resolve(false))
   })
 
-/** Runs a program to its end. @throws with its output when it fails */
+/** Runs a program to its end, and resolves with its output. @throws with the output when the program fails */
 export async function runProgram(
   [file, ...args]: string[],
   { cwd, env = {}, input = '' }: { cwd: string; env?: Record<string, string>; input?: string },
@@ -126,7 +125,7 @@ export async function runProgram(
   })
   let said = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()))
-  // It may end before it has read all.
+  // The program may end before it has read all input.
   child.stdin.on('error', () => {})
   child.stdin.end(input)
   const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
@@ -135,44 +134,25 @@ export async function runProgram(
 }
 
 const TREE = join(LOGINS_DIR, 'debian')
+const ALONE = '--unshare-user --unshare-pid --unshare-ipc --die-with-parent --uid 1000 --gid 1000'.split(' ')
+const FRESH = '--proc /proc --dev /dev --tmpfs /tmp --tmpfs /run'.split(' ')
+const INSIDE = '--chdir /app --setenv PATH /usr/bin:/usr/sbin --setenv HOME /app --'.split(' ')
 
 /**
- * A command inside the unpacked Debian packages, as a user without rights, with `dir` as /app. It has no processes, files or users in common with this machine, only its loopback.
- * @param binds - folders of `dir` that are mounted elsewhere, by the place in the tree
+ * A command that runs inside the unpacked Debian packages as an unprivileged user, with `dir` as /app. It shares only the loopback with this machine, no processes,
+ * files or users. @param binds folders of `dir` to mount elsewhere, by their mount point
  */
 export const inTree = (dir: string, binds: Record<string, string>, command: string[]): string[] => [
   'bwrap',
-  '--unshare-user',
-  '--unshare-pid',
-  '--unshare-ipc',
-  '--die-with-parent',
-  '--uid',
-  '1000',
-  '--gid',
-  '1000',
+  ...ALONE,
   '--ro-bind',
   TREE,
   '/',
-  '--proc',
-  '/proc',
-  '--dev',
-  '/dev',
-  '--tmpfs',
-  '/tmp',
-  '--tmpfs',
-  '/run',
+  ...FRESH,
   '--bind',
   dir,
   '/app',
   ...Object.entries(binds).flatMap(([place, folder]) => ['--bind', join(dir, folder), place]),
-  '--chdir',
-  '/app',
-  '--setenv',
-  'PATH',
-  '/usr/bin:/usr/sbin',
-  '--setenv',
-  'HOME',
-  '/app',
-  '--',
+  ...INSIDE,
   ...command,
 ]

@@ -1,4 +1,4 @@
-// Codes of an authenticator app (RFC 6238: SHA-1, 6 digits, 30 s), for the tests' own log-ins.
+// Codes of an authenticator app (RFC 6238: SHA-1, 6 digits, 30 s), for the tests' own logins.
 import { createHmac } from 'node:crypto'
 
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'

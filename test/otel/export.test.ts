@@ -1,4 +1,4 @@
-// Telemetry is exported to a real OpenTelemetry Collector. script/test-otel builds it and runs this.
+// Exports telemetry to a real OpenTelemetry Collector. script/test-otel builds it and runs this.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -76,7 +76,7 @@ afterAll(async () => {
 
 const lines = (): Line[] => {
   const file = join(dir, 'taken.jsonl')
-  // The last line may be in the middle of being written.
+  // The last line may be incomplete, so leave it out.
   return existsSync(file)
     ? readFileSync(file, 'utf8')
         .split('\n')
@@ -124,7 +124,7 @@ test('it takes events of every type, with data of every kind', async () => {
     frame_id: 'f',
     loader_id: 'l',
   }
-  // Of what is captured: the service's own calls are not.
+  // All events that a session captures; the service creates the others itself.
   const sent = EVENT_TYPES.filter((type) => TYPES[type] !== 'platform')
   await emit(cloud.paths, id, ...sent.map((type): [typeof type, typeof data] => [type, data]))
   const captured = await until('the archive', SOON_MS, async () => {

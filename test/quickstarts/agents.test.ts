@@ -1,4 +1,5 @@
-// The quick starts with agents and models, each taken out of its page and run with the published libraries against a real service. The model is a script that looks at what it is sent.
+// The quick starts with agents and models: each program comes from its page and runs with the published libraries against a real service. A script plays the model and
+// checks what it receives.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import sharp from 'sharp'
@@ -25,7 +26,7 @@ beforeEach(async () => {
 })
 afterEach(() => site[Symbol.asyncDispose]())
 
-/** Runs a program of a page with a scripted model. It must print what its page says, and leave no session. */
+/** Runs a page's program with a scripted model. It must print what its page says, and leave no session. */
 async function run(page: string, name: string, command: string[], turns: Turn[]): Promise<void> {
   await using model = await playModel(turns)
   const env = {
@@ -43,7 +44,7 @@ async function run(page: string, name: string, command: string[], turns: Turn[])
   expect((await cloud.client.browsers.list()).items).toEqual([])
 }
 
-/** The place of the middle of the page's link on a picture of the whole screen: links are drawn in this blue. */
+/** The centre of the page's link in a picture of the whole screen; links have this blue. */
 async function linkOn(base64: string): Promise<[number, number]> {
   const { data, info } = await sharp(Buffer.from(base64, 'base64')).removeAlpha().raw().toBuffer({ resolveWithObject: true })
   const points: [number, number][] = []
@@ -99,7 +100,7 @@ test('browser-use: the agent sees the page that it has opened', async () => {
       return think({ done: { text: answer, success: true, files_to_display: [] } })
     },
     (body) => {
-      // The judge of browser-use.
+      // browser-use asks the model to judge the result.
       expect(JSON.stringify(body.response_format)).toContain('verdict')
       return completion({ reasoning: '', verdict: true, failure_reason: '', impossible_task: false, reached_captcha: false })
     },

@@ -1,4 +1,4 @@
-// Exports of the audit log to a real S3 server. script/test-s3 starts it and runs this.
+// Exports the audit log to a real S3 server. script/test-s3 starts it and runs this.
 import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3'
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-// A service that moves to a Postgres and a real S3 server, by a backup and a restore: it goes on there with all that it had, also after the restore was killed.
+// Moves a service to a Postgres and a real S3 server by backup and restore. It continues there with all its data, also when the restore was killed in between.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { CreateBucketCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3'

@@ -52,7 +52,7 @@ test('a bucket that is missing, and keys that are wrong, are errors and not miss
   }
 })
 
-/** The settings of a service with the bucket, by a way to the server. */
+/** The settings of a service that reaches the bucket through this port. */
 const bucketAt = (port: number, prefix: string) => ({
   COB_S3_BUCKET: settings.bucket,
   COB_S3_ENDPOINT: `http://127.0.0.1:${port}`,
@@ -71,7 +71,7 @@ test('a service with a bucket keeps its replays there; one that ends while the s
   const { session_id: id } = await cloud.create()
   const record = async () => {
     const replay = (await (await cloud.send('POST', `/browsers/${id}/replays`, {})).json()) as Replay
-    await sleep(200) // a film of some length
+    await sleep(200) // record a video of some length
     await cloud.fetch(`/browsers/${id}/replays/${replay.replay_id}/stop`, { method: 'POST' })
     return replay
   }
@@ -100,7 +100,7 @@ test('a service with a bucket keeps its extensions and profiles there, and uses 
   await using cloud = await startFastCloud({ ...bucketAt(proxy.port, 'dressed'), COB_PROFILE_MAX_MB: '8' })
   const stored = async (kind: string) =>
     ((await client.send(new ListObjectsV2Command({ Bucket: settings.bucket, Prefix: `dressed/${kind}/` }))).Contents ?? []).length
-  // Longer than a part of an upload, and than a piece of a look at its list.
+  // Longer than one part of an upload, and than one page of the object list.
   const noise = randomBytes(12 * 1024 * 1024)
   const zip = makeZip([
     { name: 'noise', content: noise, store: true },
@@ -118,7 +118,7 @@ test('a service with a bucket keeps its extensions and profiles there, and uses 
   const end = async (id: string) => expect((await cloud.fetch(`/browsers/${id}?wait=true`, { method: 'DELETE' })).status).toBe(204)
   const { session_id: first } = await cloud.create(options)
   expect(readFileSync(join(cloud.paths.instance(first), 'extensions', 'noisy', 'noise')).equals(noise)).toBe(true)
-  // Of 3 MiB.
+  // The text has 3 MiB.
   await remember(first, 'large text')
   await end(first)
   const { session_id: second } = await cloud.create(options)
@@ -146,7 +146,7 @@ test('a service with a bucket keeps its extensions and profiles there, and uses 
   expect(existsSync(cloud.paths.objects) ? readdirSync(cloud.paths.objects) : []).toEqual([])
 })
 
-/** A way to the server that can be closed: then connections are refused, and open ones end. */
+/** A forwarder to the server. When it is closed, it refuses connections, and open ones end. */
 async function breakable(target: number): Promise<AsyncDisposable & { port: number; isOpen: boolean }> {
   const sockets = new Set<Socket>()
   const way = { isOpen: true }

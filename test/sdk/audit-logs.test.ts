@@ -1,25 +1,21 @@
-// The published SDK with the running service: the audit log of a session's life, and its download.
+// The published SDK with a running service: the audit log of a session, and its download.
 import Kernel from '@onkernel/sdk'
 import { createHash, randomBytes } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 import type { AuditLogEntry } from '@onkernel/sdk/resources/audit-logs'
 import { once } from 'node:events'
 import { chromium } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import WebSocket from 'ws'
 import { until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { forTests } from '../support/for-tests.ts'
 import { processesOf } from '../support/inside.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-let cloud: Cloud
-beforeAll(async () => {
-  cloud = await shareCloud({ COB_WARM_BROWSERS: '1' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = forTests(() => shareCloud({ COB_WARM_BROWSERS: '1' }))
 
-/** The last hour and the next. */
+/** A range from one hour ago to one hour ahead. */
 const around = () => ({ start: new Date(Date.now() - 3600_000).toISOString(), end: new Date(Date.now() + 3600_000).toISOString() })
 
 async function found(query: Parameters<typeof cloud.client.auditLogs.list>[0]): Promise<AuditLogEntry[]> {
@@ -42,7 +38,7 @@ test("a session's life can be read in the log, with its sockets, by whom each ca
   const viewer = new WebSocket(`${browser_live_view_url!.replace(/^http/, 'ws')}/socket`, 'binary')
   await once(viewer, 'open')
   viewer.close()
-  // The caller leaves while the command runs.
+  // The caller disconnects while the command runs.
   const leaving = new AbortController()
   const left = expect(client.browsers.process.exec(id, { command: 'sleep', args: ['4711'] }, { signal: leaving.signal })).rejects.toThrow()
   await until('the command', 20_000, () => processesOf(cloud, id).some(({ command }) => command.startsWith('sleep 4711')))
@@ -50,12 +46,12 @@ test("a session's life can be read in the log, with its sockets, by whom each ca
   await left
   await client.browsers.deleteByID(id)
   const all = { ...around(), search: id }
-  // Results follow their requests, that of the caller who has left when its connection has ended here.
+  // A result follows its request. The result of a disconnected caller comes when its connection has closed here.
   await expect
     .poll(async () => (await found(all)).toReversed().map(short))
     .toEqual([
       expect.stringMatching(`^(api_key POST /browsers/${id}|session POST /browser/session/${id})/computer/click_mouse 200$`),
-      // Playwright asks for the address of the browser first when it has an http address; with wss it does not.
+      // Playwright asks an http address for the browser's address first; with wss it does not.
       `session GET /browsers/${id}/cdp 101`,
       'link GET /browser/live/… 101',
       expect.stringMatching(`/process/exec 499$`),
@@ -104,7 +100,7 @@ test('pages follow each other, and the download helper gets the same entries in 
   const file = Buffer.concat(chunks)
   expect(result).toEqual({ bytesWritten: file.length, chunks: 3, rows: 25 })
   expect(progress).toEqual([10, 10, 5])
-  // Chunks that follow each other are one gzip file.
+  // The chunks, joined in order, are one gzip file.
   const lines = gunzipSync(file).toString().trimEnd().split('\n')
   expect(lines.map((line) => JSON.parse(line) as AuditLogEntry)).toEqual(listed)
   const chunk = await client.auditLogs.exportChunk({ ...window, format: 'jsonl' })

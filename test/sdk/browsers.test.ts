@@ -1,22 +1,21 @@
-// The published SDK with the running service: sessions from create to delete, with every answer checked against the contract.
+// The published SDK with a running service: sessions from create to delete. Every answer is checked against the contract.
 import { DEFAULT_PROJECT } from '../../src/control/access/projects/resolve.ts'
 import Kernel, { ConflictError, NotFoundError } from '@onkernel/sdk'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { forTests } from '../support/for-tests.ts'
 
-/** A timeout takes effect within 5 s. The rest is for a busy machine. */
+/** A timeout takes effect within 5 s. The rest is a margin for a busy machine. */
 const ENDS_MS = 5_000 + 10_000
 
-let cloud: Cloud
+const cloud = forTests(() => startCloud({ COB_WARM_BROWSERS: '1' }, { isFirst: true }))
 beforeAll(async () => {
-  cloud = await startCloud({ COB_WARM_BROWSERS: '1' }, { isFirst: true })
   await cloud.warm()
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** Every list the SDK can walk, as one array. */
+/** Every page that the SDK can read, as one array. */
 const all = async <T>(pages: AsyncIterable<T>): Promise<T[]> => {
   const items: T[] = []
   for await (const item of pages) items.push(item)
@@ -142,10 +141,10 @@ describe('sessions', () => {
     const used = await client.browsers.create({ timeout_seconds: 10 })
     const socket = new WebSocket(used.cdp_ws_url)
     await new Promise((resolve) => socket.addEventListener('open', resolve))
-    // Longer than two looks for idle sessions, so that the calls above are recorded as uses.
+    // Longer than two checks for idle sessions, so that the calls above are recorded as uses.
     await sleep(2_200)
     await cloud.query(`update browsers set last_active_at = now() - interval '9 seconds' where id = any($1)`, [[idle.session_id, used.session_id]])
-    // The used one has as much time to end.
+    // The used session now has the same time until its end.
     await sleep(6_000)
     await until('the end of the idle one', ENDS_MS, async () => (await cloud.fetch(`/browsers/${idle.session_id}`)).status === 404, { everyMs: 100 })
     await expect(client.browsers.retrieve(idle.session_id)).rejects.toBeInstanceOf(NotFoundError)

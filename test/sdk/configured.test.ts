@@ -1,4 +1,4 @@
-// The published SDK and a real Chromium: sessions with a proxy, a profile and an extension, alone and together, through changes and a killed service.
+// The published SDK and a real Chromium: sessions with a proxy, a profile and an extension, separately and together, through changes and a kill of the service.
 import { createServer } from 'node:http'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -8,11 +8,11 @@ import { conforms } from '../support/contract.ts'
 import { markingExtension } from '../support/extensions.ts'
 import { httpProxy, serveSockets, type TestProxy } from '../support/upstreams.ts'
 
-/** A name that only the proxies of this test know: whatever goes directly fails. */
+/** Only the proxies of this test can resolve this name, so direct requests fail. */
 const SITE = 'site.test'
 const NAMES = { [SITE]: '127.0.0.1' }
 const LOGIN = { username: 'ann', password: 'secret-of-ann' }
-/** Time for what a page, an extension or a download does to be seen. */
+/** The limit for effects of a page, an extension or a download. */
 const SEEN_MS = 30_000
 
 let cloud: OwnCloud
@@ -71,11 +71,11 @@ test('a browser is created with a proxy, changed to another one and to none, wit
   await cloud.client.browsers.update(id, { proxy_id: one })
   expect(await wayOf(id, '/d')).toBe('first /d')
   expect(await pid()).toBe(before)
-  // A service that is killed finds it in the session's row.
+  // After a kill, the service finds the proxy in the session's row.
   await cloud.kill()
   await cloud.start()
   await expect.poll(() => wayOf(id, '/e'), { timeout: 30_000 }).toBe('first /e')
-  // Deleted, it goes on for the sessions that have it.
+  // A deleted proxy continues to serve the sessions that use it.
   await cloud.client.proxies.delete(one)
   expect(await wayOf(id, '/f')).toBe('first /f')
   await cloud.remove(id)
@@ -106,9 +106,9 @@ test('a profile opens its tabs through the proxy of its new session, and extensi
   expect(second.asked.slice(seen).filter((what) => /\/(set|tab)$/.test(what))).toHaveLength(2)
   const page = await browser.contexts()[0]!.newPage()
   await page.goto(address('/new'))
-  // The extension's script comes to the page a moment after it has loaded.
+  // The extension's script runs in the page a moment after the page has loaded.
   await expect.poll(() => page.evaluate('[localStorage.mark, document.documentElement.dataset.marker]'), { timeout: SEEN_MS }).toEqual(['kept', 'marked'])
-  // Downloads, and requests of the extension's own worker.
+  // Downloads, and requests of the extension's service worker, use the proxy too.
   await page.evaluate(`Object.assign(document.createElement('a'), { href: '/file', download: 'file' }).click()`)
   await expect.poll(() => second.asked.some((what) => what.endsWith('/file')), { timeout: SEEN_MS }).toBe(true)
   const worker = await until('its worker', SEEN_MS, () => browser.contexts()[0]!.serviceWorkers()[0])

@@ -1,29 +1,25 @@
-// The published SDKs with the running service: credential providers, with every answer checked against the contract.
+// The published SDKs with a running service: credential providers. Every answer is checked against the contract.
 import { BadRequestError, ConflictError, NotFoundError } from '@onkernel/sdk'
 import type { CredentialProviderCreateParams } from '@onkernel/sdk/resources/credential-providers'
-import { execFile } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { startCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { forTests } from '../support/for-tests.ts'
+import { runPython } from '../support/python.ts'
 
-const PROGRAM_MS = 60_000
 /** The SDK's types know `onepassword` only. */
 const FILE = 'file' as CredentialProviderCreateParams['provider_type']
 const TOKEN = '{"file":"items.json"}'
 
-let cloud: OwnCloud
+const cloud = forTests(() => startCloud({ COB_DRIVER: 'fake', COB_WARM_BROWSERS: '0' }))
 beforeAll(async () => {
-  cloud = await startCloud({ COB_DRIVER: 'fake', COB_WARM_BROWSERS: '0' })
   const dir = join(cloud.dataDir, 'credential-files')
   mkdirSync(dir)
   const items = [{ title: 'Site', urls: ['site.test'], values: { username: 'kim', password: 'CANARY' } }]
   writeFileSync(join(dir, 'items.json'), JSON.stringify({ items }), { mode: 0o600 })
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 test('client.credentialProviders creates, retrieves, lists, tries, shows items, updates and deletes', async () => {
   const { credentialProviders: providers } = cloud.client
@@ -64,15 +60,5 @@ test('one of the published type conforms to the contract, and a bad token is an 
 })
 
 test.each(['0.84.0', '0.131.0'])('the Python SDK %s does the same', async (release) => {
-  const python = join(PACKAGE_DIR, '.cob/python')
-  await promisify(execFile)(join(python, 'venv/bin/python'), [join(PACKAGE_DIR, 'test/data/python/credential_providers.py'), TOKEN], {
-    env: {
-      PATH: process.env.PATH,
-      PYTHONPATH: join(python, release),
-      PYTHONDONTWRITEBYTECODE: '1',
-      KERNEL_API_KEY: cloud.key,
-      KERNEL_BASE_URL: cloud.url,
-    },
-    timeout: PROGRAM_MS,
-  })
+  await runPython(cloud, release, ['credential_providers.py', TOKEN])
 })

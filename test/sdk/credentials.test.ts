@@ -1,20 +1,15 @@
-// The published SDKs with the running service: credentials, with every answer checked against the contract; and that what is secret stays secret.
+// The published SDKs with a running service: credentials. Every answer is checked against the contract, and secrets stay secret.
 import { BadRequestError, ConflictError, NotFoundError } from '@onkernel/sdk'
-import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { expect, test } from 'vitest'
+import { startCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { forTests } from '../support/for-tests.ts'
+import { runPython } from '../support/python.ts'
 
-const PROGRAM_MS = 100_000
-
-let cloud: OwnCloud
-beforeAll(async () => void (cloud = await startCloud({ COB_DRIVER: 'fake', COB_WARM_BROWSERS: '0', COB_LOG_LEVEL: 'trace' })))
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = forTests(() => startCloud({ COB_DRIVER: 'fake', COB_WARM_BROWSERS: '0', COB_LOG_LEVEL: 'trace' }))
 
 test('client.credentials creates, retrieves, updates, lists, gives codes and deletes', async () => {
   const { credentials } = cloud.client
@@ -67,14 +62,10 @@ test('lists have pages, and no keys of values', async () => {
 })
 
 test.each(['0.84.0', '0.131.0'])('kernel %s for Python makes every call', async (release) => {
-  const python = join(PACKAGE_DIR, '.cob/python')
-  await promisify(execFile)(join(python, 'venv/bin/python'), [join(PACKAGE_DIR, 'test/data/python/credentials.py'), 'hush'], {
-    env: { PATH: process.env.PATH, PYTHONPATH: join(python, release), PYTHONDONTWRITEBYTECODE: '1', KERNEL_API_KEY: cloud.key, KERNEL_BASE_URL: cloud.url },
-    timeout: PROGRAM_MS,
-  })
+  await runPython(cloud, release, ['credentials.py', 'hush'])
 })
 
-/** A file's content; empty when it has just been removed. */
+/** The content of a file, or empty when it has just been removed. */
 function textOf(file: string): string {
   try {
     return readFileSync(file, 'latin1')
@@ -84,9 +75,9 @@ function textOf(file: string): string {
   }
 }
 
-/** As the text itself, and as a database or a log may write its bytes. */
+/** The text itself, and the forms in which a database or a log may write its bytes. */
 const writings = (secret: string): string[] => {
-  // Base64 of a text inside another one has three forms, by where it begins; their ends depend on what is around them.
+  // Base64 of a text inside another one has three forms, depending on its offset. Its ends depend on the text around it, so leave them out.
   const base64 = [0, 1, 2].map((at) =>
     Buffer.from('x'.repeat(at) + secret)
       .toString('base64')
@@ -127,9 +118,9 @@ test('what is secret is in no answer, log, table or file of the service, also af
     expect(await send('POST', '/credentials', bad)).toBe(400)
   expect(await send('PATCH', '/credentials/canary', { values: { password: value }, totp_secret: totp, sso_provider: 7 })).toBe(400)
 
-  // Pages and the write-ahead log are written out.
+  // A checkpoint writes the database's pages and its log to disk.
   await cloud.query('checkpoint')
-  // Before the tables: what leaves the buffer of the audit log meanwhile is in its table by then.
+  // Search files before tables: entries that leave the audit log's buffer meanwhile are then in its table.
   const files = readdirSync(cloud.dataDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
@@ -139,7 +130,7 @@ test('what is secret is in no answer, log, table or file of the service, also af
   )
   const rows = await Promise.all(tables.map(({ name }) => cloud.query<{ row: string }>(`select t::text as row from ${name} t`)))
   const dump = rows.flat().map(({ row }) => row)
-  // The search would find something.
+  // Check that the search finds what is there.
   expect([dump.some((row) => row.includes('canary') && row.includes('\\x')), cloud.log().includes('/credentials')]).toEqual([true, true])
   const places = [
     ...answers.map((text, at) => ({ place: `answer ${at}`, text })),

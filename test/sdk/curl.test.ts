@@ -1,33 +1,31 @@
-// HTTP requests by a session's browser, through the published SDK: the curl call and browsers.fetch.
+// A session's browser makes HTTP requests through the published SDK: the curl call and browsers.fetch.
 import Kernel from '@onkernel/sdk'
 import { createHash, randomBytes } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import puppeteer from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep, until, within } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { agentOf, chromiumOf, processesOf, runInside } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
 import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
 const BIG = randomBytes(1024 * 1024)
 const BIG_MB = 50
-/** Time for something that was let go to be seen so at its other end. */
+/** The limit for the other end to notice that a request or a target was released. */
 const LET_GO_MS = 20_000
 
 let cloud: Cloud
 let session: Session
-let server: Server
 let base: string
-/** Received requests: method and path. */
+/** The requests that arrived: method and path. */
 const came: string[] = []
 let dropped = 0
-/** Sends the next event of the last stream that waits for it. */
+/** Sends the next event of the newest stream that waits for one. */
 let tell = () => {}
 
 const answers: Record<string, (request: IncomingMessage, response: ServerResponse, url: URL) => unknown> = {
@@ -91,25 +89,19 @@ const answers: Record<string, (request: IncomingMessage, response: ServerRespons
 
 const sha = (body: Buffer): string => createHash('sha256').update(body).digest('hex')
 
+const ended = new AsyncDisposableStack()
 beforeAll(async () => {
-  server = createServer((request, response) => {
+  const server = createServer((request, response) => {
     const url = new URL(request.url ?? '/', 'http://localhost')
     came.push(`${request.method} ${request.url}`)
     void (answers[url.pathname.slice(1)] ?? (() => response.writeHead(404).end()))(request, response, url)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  base = `http://host.cob.internal:${(server.address() as AddressInfo).port}`
-  cloud = await shareCloud()
-  session = await openSession(cloud, { timeout_seconds: 600 })
+  base = `http://host.cob.internal:${ended.use(await serveSockets(server)).port}`
+  cloud = ended.use(await shareCloud())
+  session = ended.use(await openSession(cloud, { timeout_seconds: 600 }))
   await session.page.goto(`${base}/blank`)
 })
-afterAll(async () => {
-  await session[Symbol.asyncDispose]()
-  await cloud[Symbol.asyncDispose]()
-  server.closeAllConnections()
-  server.close()
-})
+afterAll(() => ended.disposeAsync())
 
 type Params = Parameters<Kernel['browsers']['curl']>[1]
 async function curl(path: string, options: Omit<Params, 'url'> = {}) {
@@ -136,11 +128,11 @@ describe('a curl request', () => {
     const page = await session.page.goto(`${base}/echo`)
     const own = (await page!.json()) as Echo
     const ours = await echo()
-    // The headers are equal to those of a page that a user opened.
+    // The headers are equal to those of a page that a user opens.
     expect(ours.names).toEqual(own.names)
     expect(ours.headers).toEqual(own.headers)
     expect(ours.headers['user-agent']).toMatch(/Mozilla.*Chrome/)
-    // With the caller's headers added, the others keep their order.
+    // When the caller adds headers, the others keep their order.
     expect((await echo({ headers: { 'X-Mine': 'x' } })).names.filter((name) => name !== 'X-Mine')).toEqual(own.names)
   })
 
@@ -249,7 +241,7 @@ describe('a curl request that fails', () => {
   })
 
   test('because of its timeout is ended at the target too', async () => {
-    // On a busy machine a request may time out before it has left the browser, so the page that sends them is made first.
+    // On a busy machine a request may time out before it leaves the browser. This call creates the hidden page that sends requests first.
     expect((await curl('echo')).status).toBe(200)
     const before = dropped
     came.length = 0
@@ -328,7 +320,7 @@ describe('browsers.fetch', () => {
     expect((await fetchBy('set')).headers.getSetCookie()).toHaveLength(2)
     expect(((await (await fetchBy('echo', { headers: { Cookie: 'mine=1' } })).json()) as Echo).headers.cookie).toContain('mine=1')
     const raw = `/browsers/${session.id}/curl/raw?url=${encodeURIComponent(`${base}/echo`)}`
-    expect(((await (await cloud.fetch(raw)).json()) as Echo).headers.authorization).toBeUndefined() // our key must not be forwarded
+    expect(((await (await cloud.fetch(raw)).json()) as Echo).headers.authorization).toBeUndefined() // the service must not forward the API key
     const theirs = await fetch(`${cloud.url}${raw}&${new URL(session.made.cdp_ws_url).search.slice(1)}`, { headers: { authorization: 'Basic bWU6aXQ=' } })
     expect(((await theirs.json()) as Echo).headers.authorization).toBe('Basic bWU6aXQ=')
   })
@@ -354,7 +346,7 @@ describe('browsers.fetch', () => {
     expect(response.headers.get('content-type')).toBe('text/event-stream')
     let text = ''
     let expected = ''
-    // The next event is sent when the one before has been read. So none is held back on the way.
+    // The server sends an event only after the previous one was read, so a buffered event would block the loop.
     for (let event = 0; event < 30; event++) {
       expected += `data: ${event} é\n\n`
       while (text.length < expected.length) text += (await within('an event', LET_GO_MS, reader.read())).value
@@ -392,7 +384,7 @@ test('30 concurrent curl requests are all answered', async () => {
 })
 
 test('curl reaches nothing on this machine that the session may not reach', async () => {
-  await using closed = await startCloud({ COB_ALLOW_HOST_LOOPBACK: '0' })
+  await using closed = await shareCloud({ COB_ALLOW_HOST_LOOPBACK: '0' })
   const { session_id: id } = await closed.client.browsers.create({})
   came.length = 0
   const port = new URL(base).port
@@ -416,7 +408,7 @@ test('requests whose hidden page was just closed are sent from another page', as
     const before = await hidden()
     expect(before.length).toBeGreaterThan(0)
     await Promise.all(before.map(({ targetId }) => cdp.send('Target.closeTarget', { targetId })))
-    // Chromium answers before a page is closed. A request that it has sent meanwhile breaks off, and is not sent twice.
+    // Chromium answers before a page has closed. A request from such a page fails and is not repeated, so wait until the pages are gone.
     await until('the pages to be gone', LET_GO_MS, async () => (await hidden()).length === 0, { everyMs: 1 })
   }
   await cdp.detach()

@@ -1,14 +1,13 @@
-// Downloads by any client: the file appears in /home/kernel/Downloads under its name, and a watch reports it.
+// Downloads by any client: the file appears in /home/kernel/Downloads under its name, and a file watch reports it.
 import type Kernel from '@onkernel/sdk'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { chromium } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { within } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
 const DOWNLOADS = '/home/kernel/Downloads'
 const CONTENT = 'content of the file '.repeat(20_000)
@@ -16,9 +15,9 @@ const COME_MS = 20_000
 
 let cloud: Cloud
 let browsers: Kernel['browsers']
-/** Requested pages. */
+/** The paths of the requested pages. */
 const asked = new Set<string>()
-/** Serves pages with one link to the file of the same name, or, with `?several`, that download files by script; /file/… sends a file slowly. */
+/** Serves pages with one link to the file of the same name, or, with `?several`, pages whose script downloads files. /file/… sends a file slowly. */
 const site = createServer((request, response) => {
   const { pathname, search } = new URL(request.url ?? '/', 'http://site')
   const name = pathname.split('/').pop()!
@@ -35,19 +34,16 @@ const site = createServer((request, response) => {
     )
   }
 })
-const address = (path: string): string => `http://host.cob.internal:${(site.address() as AddressInfo).port}/${path}`
+let port: number
+const address = (path: string): string => `http://host.cob.internal:${port}/${path}`
 
+const ended = new AsyncDisposableStack()
 beforeAll(async () => {
-  site.listen(0, '127.0.0.1')
-  await once(site, 'listening')
-  cloud = await shareCloud()
+  port = ended.use(await serveSockets(site)).port
+  cloud = ended.use(await shareCloud())
   browsers = cloud.client.browsers
 })
-afterAll(async () => {
-  site.closeAllConnections()
-  site.close()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
 /** Resolves when a watch of the downloads has reported all these names. */
 async function appeared(id: string, watchId: string, names: readonly string[]): Promise<void> {

@@ -1,29 +1,23 @@
-// Extensions by the published SDK.
+// Extensions, through the published SDK.
 import { createHash } from 'node:crypto'
-import { createServer, type Server } from 'node:http'
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
 import { NotFoundError, ConflictError, BadRequestError } from '@onkernel/sdk'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { conforms } from '../support/contract.ts'
 import { extensionIdOf, makeCrx, rsaSigner } from '../support/crx.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { extensionZip } from '../support/extensions.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
 const zip = extensionZip({ 'a.js': '1' })
 const signer = rsaSigner()
-let store: Server
 let cloud: OwnCloud
+const ended = new AsyncDisposableStack()
 beforeAll(async () => {
-  store = createServer((_, response) => response.end(makeCrx(zip, [signer]))).listen(0, '127.0.0.1')
-  await once(store, 'listening')
-  cloud = await startCloud({ COB_CHROME_STORE_URL: `http://127.0.0.1:${(store.address() as AddressInfo).port}/` })
+  const store = ended.use(await serveSockets(createServer((_, response) => response.end(makeCrx(zip, [signer])))))
+  cloud = ended.use(await startCloud({ COB_CHROME_STORE_URL: `http://127.0.0.1:${store.port}/` }))
 })
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  store.closeAllConnections()
-  store.close()
-})
+afterAll(() => ended.disposeAsync())
 const file = (bytes: Uint8Array) => new File([new Uint8Array(bytes)], 'extension.zip')
 
 test('an extension is uploaded, found, listed, downloaded and deleted', async () => {

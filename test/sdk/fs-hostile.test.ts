@@ -1,4 +1,4 @@
-// Hostile paths, files, archives and callers: each gets its answer, nothing outside is touched, nothing is left, memory stays bounded.
+// Hostile paths, files, archives and callers. Each call gets an answer, touches nothing outside the session and leaves nothing behind, and memory stays bounded.
 import type Kernel from '@onkernel/sdk'
 import { toFile } from '@onkernel/sdk'
 import { execFileSync } from 'node:child_process'
@@ -7,7 +7,7 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { agentOf, openFilesOf, processesOf, runInside } from '../support/inside.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { tempDir } from '../support/trees.ts'
@@ -15,16 +15,15 @@ import { makeZip } from '../support/zips.ts'
 
 const MB = 1024 * 1024
 const HOME = '/home/kernel'
-/** Limit of the agent's memory growth during all of this. After the tests it holds 17 MB; the rest is garbage that Node has not collected yet, up to 120 MB. */
+/** The agent's memory growth in all these tests. Afterwards the agent holds 17 MB; the rest is garbage that Node has not collected yet, up to 120 MB. */
 const GROWTH = 200 * MB
 
-let cloud: Cloud
 let fs: Kernel['browsers']['fs']
 let id: string
 let agent: number
 let before: number
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  cloud = await shareCloud()
   fs = cloud.client.browsers.fs
   id = (await cloud.client.browsers.create({ timeout_seconds: 3600 })).session_id
   agent = agentOf(cloud, id)
@@ -33,13 +32,12 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await cloud.client.browsers.deleteByID(id)
-  await cloud[Symbol.asyncDispose]()
 })
 
 const rss = (): number => Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${agent}/status`, 'utf8'))![1]) * 1024
 const filesOpen = (): number => openFilesOf(cloud, id)?.length ?? 0
 const inside = async (line: string): Promise<string> => (await runInside(cloud, id, line)).output.trim()
-/** Unfinished uploads anywhere in the session; the calls do not show them. */
+/** Finds unfinished uploads anywhere in the session; the file calls do not show them. */
 const unfinished = (): Promise<string> => inside(`find ${HOME} /tmp /dev/shm -name '.cob-part-*' 2>/dev/null`)
 const status = async (answer: PromiseLike<unknown>): Promise<number> =>
   answer.then(
@@ -240,7 +238,7 @@ test.each([
   const stopped = line().pause()
   if (how === 'stopped') stopped.write(head('GET', `watch/${watch_id}/events`))
   if (how === 'held') process.kill(helper, 'SIGSTOP')
-  // Long names: their events are several times what the buffers of a connection hold.
+  // The names are long, so that their events exceed the buffers of a connection several times.
   await inside(`node -e "for (let i = 0; i < 60000; i++) require('fs').writeFileSync('/tmp/flood/' + 'x'.repeat(150) + i, '')"`)
   if (how === 'held') process.kill(helper, 'SIGCONT')
   expect(rss() - before).toBeLessThan(GROWTH)
@@ -253,7 +251,7 @@ test.each([
       known = new Set((await inside('ls /tmp/flood | tr -d x')).split('\n'))
       if (++overflows === 1) await fs.writeFile(id, 'x', { path: '/tmp/flood/last' })
     } else if (type === 'CREATE') known.add(name!.replaceAll('x', ''))
-    // Its event arrives, or is lost in another overflow, and then the list has it.
+    // The event of the last file arrives, or another overflow drops it, and then the file is in the list.
     if (known.has('last')) break
   }
   expect(overflows).toBeGreaterThan(0)

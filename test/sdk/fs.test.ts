@@ -1,4 +1,4 @@
-// The published SDK and the files of a session: every operation, large files both ways, watches, and downloads of the browser.
+// The published SDK and the files of a session: every operation, large files in both directions, watches, and the browser's downloads.
 import type Kernel from '@onkernel/sdk'
 import { BadRequestError, NotFoundError, toFile } from '@onkernel/sdk'
 import { execFileSync } from 'node:child_process'
@@ -7,8 +7,8 @@ import { mkdirSync, openAsBlob, readFileSync, symlinkSync, truncateSync, writeFi
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { within } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { forTests } from '../support/for-tests.ts'
 import { agentOf } from '../support/inside.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 import { tempDir, treeOf } from '../support/trees.ts'
@@ -16,17 +16,15 @@ import { tempDir, treeOf } from '../support/trees.ts'
 const MB = 1024 * 1024
 const HOME = '/home/kernel'
 
-let cloud: Cloud
 let fs: Kernel['browsers']['fs']
 let id: string
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  cloud = await shareCloud()
   fs = cloud.client.browsers.fs
   id = (await cloud.client.browsers.create({ timeout_seconds: 3600 })).session_id
 })
 afterAll(async () => {
   await cloud.client.browsers.deleteByID(id)
-  await cloud[Symbol.asyncDispose]()
 })
 
 const read = async (path: string, session = id): Promise<string> => (await fs.readFile(session, { path })).text()
@@ -50,7 +48,7 @@ describe('files and directories', () => {
       ['new', 'drwxr-xr-x', 0, true],
     ])
     await fs.move(id, { src_path: `${HOME}/papers/new`, dest_path: `${HOME}/papers/moved` })
-    // From disk to memory: another file system.
+    // Move from disk to memory, which is another file system.
     await fs.move(id, { src_path: `${HOME}/papers/moved`, dest_path: '/tmp/moved' })
     expect(await read('/tmp/moved/a.txt')).toBe('hello')
     await fs.deleteFile(id, { path: '/tmp/moved/a.txt' })
@@ -159,11 +157,11 @@ test('300 MB are uploaded and downloaded with equal checksums, and neither agent
 })
 
 describe('watches', () => {
-  /** The events of a watch, until `last` has come. */
+  /** Collects the events of a watch until `last` is true for one. */
   const follow = async (watchId: string, last: (path: string, type: string) => boolean, session = id): Promise<string[]> =>
     receivedBy(await fs.watch.events(watchId, { id: session }), last)
 
-  /** The same of a stream that is open. */
+  /** Collects the events of an open stream in the same way. */
   async function receivedBy(events: Awaited<ReturnType<typeof fs.watch.events>>, last: (path: string, type: string) => boolean): Promise<string[]> {
     const received: string[] = []
     const read = async (): Promise<string[]> => {

@@ -1,33 +1,30 @@
-// The published SDK with the running service: logs of a session, read and followed.
+// The published SDK with a running service: the logs of a session, read and followed.
 import type { LogStreamParams } from '@onkernel/sdk/resources/browsers/logs'
 import { get, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WaitTimeout, within } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { forTests } from '../support/for-tests.ts'
 import { areContainers, chromiumOf } from '../support/inside.ts'
 import { run as runIn } from '../support/programs.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-let cloud: Cloud
 let id: string
-/** A session that does nothing, and its log. It is followed during all tests, because a heartbeat takes its time. */
+/** A session that does nothing, and the stream of its log. The stream is open during all tests, because a heartbeat takes a while. */
 let other: string
 let quiet: Response
+const cloud = forTests(() => shareCloud({ COB_WARM_BROWSERS: '0' }))
 beforeAll(async () => {
-  cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   id = (await cloud.client.browsers.create({ timeout_seconds: 600 })).session_id
   other = (await cloud.client.browsers.create({ timeout_seconds: 600 })).session_id
   quiet = await cloud.fetch(`/browsers/${other}/logs/stream?source=supervisor&supervisor_process=agent`)
 })
 afterAll(async () => {
   await cloud.client.browsers.deleteByID(id)
-  await cloud[Symbol.asyncDispose]()
 })
 
 const run = (line: string) => runIn(cloud.client, id, line)
 
-/** All events of a log that ends by itself. */
 async function whole(query: LogStreamParams): Promise<string[]> {
   const lines: string[] = []
   for await (const event of await cloud.client.browsers.logs.stream(id, query)) {
@@ -37,7 +34,7 @@ async function whole(query: LogStreamParams): Promise<string[]> {
   return lines
 }
 
-/** Follows a log; `next` gives line after line. */
+/** Follows a log. `next` resolves with one line at a time. */
 async function follow(query: LogStreamParams) {
   const stream = await cloud.client.browsers.logs.stream(id, query)
   const events = stream[Symbol.asyncIterator]()
@@ -83,7 +80,7 @@ describe('the log of a file', () => {
 
   test('that cannot be read is refused, immediately, with or without follow', async () => {
     await run('mkfifo /tmp/fifo; mkdir -p /tmp/folder; touch /tmp/secret; chmod 000 /tmp/secret; ln -s /proc/1/root/etc/shadow /tmp/link')
-    // The local driver's sessions have no /etc/shadow. An image has one, which its user may not read; neither has a /root/.bashrc for it.
+    // Sessions of the local driver have no /etc/shadow. A container image has one, which the user may not read, and has no /root/.bashrc that the user could read.
     const shadow = areContainers ? ([400, 'bad_request'] as const) : ([404, 'not_found'] as const)
     for (const [path, status, code] of [
       ['/tmp/nothing', 404, 'not_found'],
@@ -161,7 +158,7 @@ test('a quiet log stream gets heartbeats, and ends with its session', async () =
   while (!text.includes(': still here')) text += Buffer.from((await within('a heartbeat', 20_000, reader.read())).value!).toString()
   expect(text).toMatch(/^: open\n\n(: still here\n\n)+$/)
   await cloud.client.browsers.deleteByID(other)
-  // Closed or interrupted: the agent is killed with the session. Heartbeats may come before.
+  // The stream closes or breaks, because the agent is killed with the session. Heartbeats may come before.
   const rest = async () => {
     while (!(await reader.read()).done);
   }

@@ -1,5 +1,5 @@
-// The MCP server with a real Chromium, driven by clients that nobody here wrote: the official SDK for TypeScript in two generations, the one for Python,
-// and (long) the command line of the MCP Inspector.
+// Other people's clients use the MCP server with a real Chromium: two generations of the official TypeScript SDK, and the Python SDK. The long tests add the command line
+// of the MCP Inspector.
 import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,32 +7,24 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { connectMcp, GENERATIONS, type McpClient } from '../support/mcp.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { servePages } from '../support/pages.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
 const PROGRAM_MS = 100_000
-/** 110 MB, so only the long tests install it. */
+/** Installs 110 MB, so only the long tests use it. */
 const INSPECTOR = '@modelcontextprotocol/inspector@2.12.0'
 const INSTALL_MS = 300_000
 const run = promisify(execFile)
 
-let cloud: Cloud
-let pages: Pages
-beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
-})
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 
-/** A session begins before its page is loaded. */
+/** A create returns before the session's page has loaded. */
 const LOADED = `await page.waitForFunction(() => window.record && document.readyState === 'complete')`
 
-/** A picture's size, from its first chunk. */
+/** The size of a PNG, from its first chunk. */
 const sizeOf = (png: Buffer) => ({ width: png.readUInt32BE(16), height: png.readUInt32BE(20) })
 
 async function withBrowser(client: McpClient, given: object, work: (session_id: string) => Promise<void>): Promise<void> {
@@ -189,30 +181,7 @@ describe.runIf(process.env.COB_TEST_LONG === '1')('the command line of the MCP I
       any
     >
   }
-  const call = (name: string, given: Record<string, unknown>) =>
-    inspect(
-      '--method',
-      'tools/call',
-      '--tool-name',
-      name,
-      ...Object.entries(given).flatMap(([field, value]) => ['--tool-arg', `${field}=${typeof value === 'string' ? value : JSON.stringify(value)}`]),
-    )
-
   test('finds nothing in the schemas of tools that a host could not take', async () => {
     expect((await inspect('--method', 'tools/list', '--strict')).tools).toHaveLength(18)
-  })
-
-  test('creates a browser, acts on a page, sees it and deletes it', async () => {
-    const made = await call('manage_browsers', { action: 'create', headless: true, start_url: pages.url('writing.html'), timeout_seconds: 600 })
-    const { session_id } = (JSON.parse(made.content[0].text) as { browser: { session_id: string } }).browser
-    await call('execute_playwright_code', { session_id, code: LOADED })
-    const actions = [{ type: 'click_mouse', click_mouse: { x: 300, y: 40 } }, { type: 'type_text', type_text: { text: 'inspected' } }, { type: 'screenshot' }]
-    const shown = await call('computer_action', { session_id, actions })
-    expect(shown.content.at(-1)).toMatchObject({ type: 'image', mimeType: 'image/png' })
-    const read = await call('execute_playwright_code', { session_id, code: `return await page.locator('#text').inputValue()` })
-    expect(JSON.parse(read.content[0].text)).toMatchObject({ result: 'inspected' })
-    expect((await call('manage_browsers', { action: 'delete', session_id })).isError).toBeFalsy()
-    expect((await inspect('--method', 'resources/templates/list')).resourceTemplates).toHaveLength(8)
-    expect((await inspect('--method', 'prompts/get', '--prompt-name', 'kernel-concepts', '--prompt-args', 'concept=apps')).messages).toHaveLength(1)
   })
 })

@@ -1,4 +1,4 @@
-// The published SDK and a real Chromium: sessions that may reach certain hosts only, and reach some of them through proxies of their own.
+// The published SDK and a real Chromium: sessions that may reach only certain hosts, and that reach some hosts through other proxies.
 import { ConflictError } from '@onkernel/sdk'
 import { createServer } from 'node:http'
 import { chromium, type Browser, type Page } from 'playwright-core'
@@ -8,9 +8,9 @@ import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { tryToLoad } from '../support/pages.ts'
 import { httpProxy, serveSockets, type TestProxy } from '../support/upstreams.ts'
 
-/** Names that only the proxies of this test know. */
+/** Only the proxies of this test can resolve these names. */
 const NAMES = { 'one.test': '127.0.0.1', 'two.test': '127.0.0.1', 'x.two.test': '127.0.0.1' }
-/** The service's machine, for sessions. */
+/** The name of the service's machine inside a session. */
 const HOST = 'host.cob.internal'
 
 let cloud: OwnCloud
@@ -44,7 +44,7 @@ interface Network {
   proxy_routes?: { hosts: string[]; proxy: { id: string } }[]
   allowlist_state?: { revision: string; mutation_id?: string }
 }
-// The newest SDK has `network`; this one passes it on.
+// Only the newest SDK has the option `network`. This SDK passes unknown options on.
 const create = async (options: object) => (await cloud.client.browsers.create({ timeout_seconds: 300, ...options } as never)) as unknown as Session
 const update = async (id: string, network: object) => (await cloud.client.browsers.update(id, { network } as never)) as unknown as Session
 interface Session {
@@ -53,11 +53,11 @@ interface Session {
   network?: Network
 }
 
-/** Opens a page of the session, does `work` with it, and ends the session. */
+/** Opens the session's page, runs `work` with it, and deletes the session. */
 async function inPage(session: Session, work: (load: (host: string, path: string) => Promise<string>, page: Page) => Promise<void>) {
   await using opened = new AsyncDisposableStack()
   const browser = opened.adopt(await chromium.connectOverCDP(session.cdp_ws_url), (one) => one.close())
-  // First: a browser that does not answer would keep its client waiting.
+  // Delete the session before the client closes, because a client waits for a browser that does not answer.
   opened.defer(() => cloud.client.browsers.deleteByID(session.session_id))
   const page = browser.contexts()[0]!.pages()[0]!
   const load = async (host: string, path: string) => {
@@ -112,7 +112,7 @@ test('routes send certain hosts through proxies of their own, whatever the proxy
   const session = await create({ proxy_id: proxies.main, network: { proxy_routes: routes } })
   expect(session.network).toEqual({ proxy_routes: [{ hosts: ['two.test'], proxy: { id: proxies.other } }] })
   await inPage(session, async (load) => {
-    /** Through which proxies a page comes. */
+    /** How many requests of the page came through each proxy. */
     const way = async (host: string, path: string) => {
       await load(host, path)
       return [main, other].map(({ asked }) => asked.filter((what) => what.endsWith(`${host}:${port}${path}`)).length)

@@ -1,27 +1,23 @@
-// The published SDK with the running service: API keys.
+// The published SDK with a running service: API keys.
 import Kernel from '@onkernel/sdk'
 import type { CreatedAPIKey } from '@onkernel/sdk/resources/api-keys'
 import { get, type IncomingMessage } from 'node:http'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { within } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { forTests } from '../support/for-tests.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
 const DAY_MS = 86_400_000
-/** What is promised for streams of a key that is deleted. */
+/** Streams end within this time after their key is deleted. */
 const ENDS_MS = 5_000
 
-let cloud: Cloud
 const made: string[] = []
-beforeAll(async () => {
-  cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
-})
+const cloud = forTests(() => shareCloud({ COB_WARM_BROWSERS: '0' }))
 afterAll(async () => {
   for (const id of made) await cloud.client.apiKeys.delete(id).catch(() => {})
-  await cloud[Symbol.asyncDispose]()
 })
 
 const keep = <T extends CreatedAPIKey>(key: T): T => {

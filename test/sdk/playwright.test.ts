@@ -1,31 +1,28 @@
-// Playwright code run in a session, through the published SDK.
+// Runs Playwright code in a session through the published SDK.
 import type Kernel from '@onkernel/sdk'
+import { existsSync } from 'node:fs'
 import { chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { forTests } from '../support/for-tests.ts'
 import { agentOf, processesOf, runInside } from '../support/inside.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { servePages } from '../support/pages.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
 type Params = Parameters<Kernel['browsers']['playwright']['execute']>[1]
 
-let cloud: Cloud
-let pages: Pages
 let id: string
 let cdpUrl: string
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud())
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud()
   const made = await cloud.client.browsers.create({ timeout_seconds: 600 })
   id = made.session_id
   cdpUrl = made.cdp_ws_url
 })
 afterAll(async () => {
   await cloud.client.browsers.deleteByID(id)
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
 })
 
 async function execute(code: string, options: Partial<Params> = {}, request: { signal?: AbortSignal } = {}) {
@@ -41,7 +38,7 @@ const result = async (code: string): Promise<unknown> => {
 const running = () => processesOf(cloud, id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))?.pid
 const workers = () => processesOf(cloud, id).filter(({ command }) => command.includes('playwright/worker.ts'))
 
-/** Crashes the page, and waits until Chromium has told its clients. A run that begins before is one whose page crashes while it runs. */
+/** Crashes the page, and waits until Chromium has reported it to its clients. A run that began earlier would see the crash during the run. */
 async function crashed(crash: (page: Page) => unknown): Promise<void> {
   const browser = await chromium.connectOverCDP(cdpUrl)
   const page = browser.contexts()[0]!.pages()[0]!
@@ -52,7 +49,7 @@ async function crashed(crash: (page: Page) => unknown): Promise<void> {
 }
 const crashByCdp = async (page: Page) => {
   const cdp = await page.context().newCDPSession(page)
-  cdp.send('Page.crash').catch(() => {}) // it has no answer
+  cdp.send('Page.crash').catch(() => {}) // this gets no answer
 }
 
 describe('Playwright code', () => {
@@ -207,7 +204,7 @@ describe('Playwright runs', () => {
   test('run one after the other, in the order of their arrival', async () => {
     const order = await Promise.all(
       Array.from({ length: 5 }, async (_, index) => {
-        // They come on different connections, so with some time between them. The first one runs until all are there.
+        // The calls use different connections, so a pause keeps their order. The first one runs until all have arrived.
         await new Promise((resolve) => setTimeout(resolve, index * 400))
         const code = `const from = Date.now(); await page.waitForTimeout(${index === 0 ? 2_400 : 50}); return [from, Date.now()]`
         return result(code) as Promise<[number, number]>
@@ -235,8 +232,8 @@ describe('Playwright runs', () => {
   test('continue after Chromium has crashed and restarted', async () => {
     const before = await until('Chromium to be there', 10_000, running, { everyMs: 50 })
     process.kill(before, 'SIGKILL')
-    // A run that is faster than the end of the killed process is still answered by its browser.
-    await until('the end of the killed Chromium', 10_000, () => running() !== before)
+    // The killed process keeps its connections for a moment after its command line is gone, so a run could still reach it.
+    await until('the end of the killed Chromium', 10_000, () => !existsSync(`/proc/${before}`))
     expect(await result('return browser.isConnected()')).toBe(true)
     expect(running()).not.toBe(before)
   })
@@ -264,14 +261,14 @@ describe('Playwright runs', () => {
       return targetInfos.some(({ url }) => url === 'chrome://print/')
     }
     await result(`await page.setContent('<title>printed</title><button onclick="print()" style="position:fixed;inset:0">print</button>')`)
-    // The first time with the connection of the run before, which Playwright keeps, the second time with a new one.
+    // First with the previous run's connection, which Playwright keeps, then with a new one.
     for (const code of ['return 1', 'await browser.newBrowserCDPSession()']) {
       await result(code)
       await prints()
       await until('the print preview', 10_000, isOpen)
       expect(await result('return [await page.title(), context.pages().length]')).toEqual(['printed', 1])
     }
-    // A preview that a run has opened.
+    // A run itself opens the preview.
     await result(`page.evaluate('print()').catch(() => {})`)
     await until('the print preview', 10_000, isOpen)
     expect(await result('return page.title()')).toBe('printed')
@@ -290,6 +287,19 @@ describe('Playwright runs', () => {
       await page.evaluate("void Object.assign(document.createElement('a'), { href: URL.createObjectURL(new Blob(['x'])), download: 'mine.txt' }).click()")
       expect((await download).suggestedFilename()).toBe('mine.txt')
       page.once('dialog', (dialog) => void setTimeout(() => void dialog.accept(), 300))
+      expect(await page.evaluate("confirm('sure?')")).toBe(true)
+    } finally {
+      await browser.close()
+    }
+  })
+
+  test('leave a dialog to its client that opens right after a run', async () => {
+    const browser = await chromium.connectOverCDP(cdpUrl)
+    try {
+      const page = browser.contexts()[0]!.pages()[0]!
+      page.on('dialog', (dialog) => void setTimeout(() => void dialog.accept(), 300))
+      // The agent handles a run's leftovers, such as a dialog, until all processes of the run have ended.
+      await result(`(await import('node:child_process')).spawn('sleep', ['0.02'])`)
       expect(await page.evaluate("confirm('sure?')")).toBe(true)
     } finally {
       await browser.close()

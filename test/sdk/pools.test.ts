@@ -1,37 +1,25 @@
-// The published SDKs with browser pools: every call, what a caller gets of a browser that was given back, and what each client makes of a 204.
+// The published SDKs with browser pools: every call, what remains in a browser after its release, and how each client handles a 204.
 import Kernel, { BadRequestError, ConflictError, NotFoundError } from '@onkernel/sdk'
-import { execFile } from 'node:child_process'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
+import { runPython } from '../support/python.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-/** Two boots on a busy machine. */
+/** The limit for two boots on a busy machine. */
 const FILL_MS = 60_000
-const PROGRAM_MS = 60_000
-/** `acquire` answers that none was free. The TypeScript SDK then returns null, whatever its types say. */
+/** With this, `acquire` answers 204 when no browser is free. The TypeScript SDK then returns null, although its types do not say so. */
 const AT_ONCE = { acquire_timeout_seconds: 0 }
 
-let cloud: Cloud
-let pages: Pages
-beforeAll(async () => {
-  pages = await servePages()
-  cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
-})
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
+const pages = forTests(() => servePages())
+const cloud = forTests(() => shareCloud({ COB_WARM_BROWSERS: '0' }))
 
 const pool = () => cloud.client.browserPools
 
-/** Resolves when so many of its browsers wait and are lent. */
+/** Resolves when the pool has this many available and acquired browsers. */
 const counts = (name: string, available: number, acquired: number) =>
   until(
     'the pool to be filled',
@@ -43,7 +31,7 @@ const counts = (name: string, available: number, acquired: number) =>
     { everyMs: 50 },
   )
 
-/** A session's first page, what a caller has left in it, and the names of all cookies. */
+/** The address of a session's first page, the mark that a caller left in it, and the names of all cookies. */
 async function look(cdpUrl: string): Promise<{ url: string; mark: unknown; cookies: string[] }> {
   const browser = await chromium.connectOverCDP(cdpUrl)
   try {
@@ -160,9 +148,5 @@ describe('the TypeScript SDK', () => {
 })
 
 test.each(['0.84.0', '0.93.0', '0.131.0'])('kernel %s for Python makes every call, and acquire returns no browser when none is free', async (release) => {
-  const python = join(PACKAGE_DIR, '.cob/python')
-  await promisify(execFile)(join(python, 'venv/bin/python'), [join(PACKAGE_DIR, 'test/data/python/pools.py')], {
-    env: { PATH: process.env.PATH, PYTHONPATH: join(python, release), PYTHONDONTWRITEBYTECODE: '1', KERNEL_API_KEY: cloud.key, KERNEL_BASE_URL: cloud.url },
-    timeout: PROGRAM_MS,
-  })
+  await runPython(cloud, release, ['pools.py'])
 })

@@ -1,31 +1,29 @@
-// Hostile programs and callers: no program survives its end, memory stays bounded, and other callers do not wait.
+// Hostile programs and callers: a program's processes all end with it, memory stays bounded, and other callers do not wait.
 import Kernel from '@onkernel/sdk'
 import { readFileSync } from 'node:fs'
 import { get, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
 import { agentOf } from '../support/inside.ts'
 import { alive as aliveIn, base64, read, run as runIn, type Ran } from '../support/programs.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-/** Limit of the memory growth of an agent or the service, for any output and input. */
+/** The memory growth of an agent or the service, for any output and input. */
 const GROWTH_BYTES = 256 * 1024 * 1024
-/** Time for programs to start or to end, on a busy machine, and for one to print a gigabyte. */
+/** The limit for programs to start or end on a busy machine, and for one to print a gigabyte. */
 const GONE_MS = 20_000
 const PRINTED_MS = 60_000
 
-let cloud: Cloud
 let id: string
 let agent: number
+const cloud = forTests(() => shareCloud({ COB_WARM_BROWSERS: '0' }))
 beforeAll(async () => {
-  cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   id = (await cloud.client.browsers.create({ timeout_seconds: 600 })).session_id
   agent = agentOf(cloud, id)
 })
 afterAll(async () => {
   await cloud.client.browsers.deleteByID(id)
-  await cloud[Symbol.asyncDispose]()
 })
 
 const processes = () => cloud.client.browsers.process
@@ -53,7 +51,7 @@ async function growth(work: () => Promise<void>): Promise<number> {
   return most
 }
 
-/** Starts four processes that ignore SIGTERM, each more detached: a child, a daemon in a new session, one without environment, one of another user. */
+/** Starts four processes that ignore SIGTERM, each harder to find: a child, a daemon in a new session, one without an environment, and one in another user namespace. */
 const stubborn = (seconds: number): string => `trap '' TERM
   sleep ${seconds}.1 & (setsid -f bash -c "trap '' TERM; sleep ${seconds}.2; :" &)
   env -i /usr/bin/setsid -f /bin/bash -c "trap '' TERM; /bin/sleep ${seconds}.3; :"
@@ -75,7 +73,7 @@ describe('all processes of a program end', () => {
   test('at a timeout, and the SDK does not run the program again', async () => {
     const patient = new Kernel({ apiKey: cloud.key, baseURL: cloud.url, maxRetries: 2 })
     const line = `echo run >> /tmp/runs; ${stubborn(7002)}`
-    // Enough that it has printed its line by then.
+    // Within 3 s the program has printed its line.
     await expect(patient.browsers.process.exec(id, { command: 'bash', args: ['-c', line], timeout_sec: 3 })).rejects.toMatchObject({
       status: 504,
       error: { code: 'deadline_exceeded', message: expect.stringContaining('3 bytes to stdout'), details: [{ code: 'stdout', message: 'up\n' }] },

@@ -1,20 +1,18 @@
-// The published SDK with the running service: programs in a session, from one shell line to realistic work.
+// The published SDK with a running service: programs in a session, from one shell line to realistic work.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { forTests } from '../support/for-tests.ts'
 import { base64, read, run as runIn, text, type Ran } from '../support/programs.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
 
-let cloud: Cloud
 let id: string
+const cloud = forTests(() => shareCloud({ COB_WARM_BROWSERS: '0' }))
 beforeAll(async () => {
-  cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   id = (await cloud.client.browsers.create({ timeout_seconds: 600 })).session_id
 })
 afterAll(async () => {
   await cloud.client.browsers.deleteByID(id)
-  await cloud[Symbol.asyncDispose]()
 })
 
 const processes = () => cloud.client.browsers.process
@@ -61,7 +59,7 @@ describe('exec', () => {
     expect((await run('whoami; echo $USER; touch /tmp/of-nobody', { as_user: 'nobody' })).out).toBe('nobody\nnobody\n')
     expect((await run('id -un', { as_user: 'kernel' })).out).toBe('kernel\n')
     expect((await run('id -u', { as_user: null, as_root: false })).out).toBe('1000\n')
-    // Outside the namespace the files belong to kernel.
+    // Outside the user namespace the files belong to kernel.
     expect((await run('stat -c %U /tmp/of-nobody; rm /tmp/of-nobody')).out).toBe('kernel\n')
     const root = await run(
       'id -un; for f in /usr/x /etc/x /opt/cob/src/x /x; do touch $f 2>/dev/null && echo "wrote $f"; done; chown 33 ~ 2>/dev/null && echo chowned; hostname x 2>/dev/null && echo renamed; true',
@@ -80,7 +78,7 @@ describe('exec', () => {
     )
     expect(made).toEqual({ code: 0, out: '0\n/root\n', err: '' })
     expect((await run(`cat ${places.map((place) => `${place}/mine`).join(' ')} | wc -l; stat -c %U /app/mine`)).out).toBe(`${places.length}\nkernel\n`)
-    // A program that it installs is found in PATH.
+    // A program installed by the session is found in PATH.
     const tool = '#!/bin/sh\necho a tool'
     await cloud.client.browsers.fs.writeFile(id, tool, { path: '/usr/local/bin/my-tool', mode: '755' })
     expect((await run('my-tool')).out).toBe('a tool\n')
@@ -126,7 +124,7 @@ describe('spawn', () => {
     await until('its memory', 10_000, async () => (await processes().status(one!, { id })).mem_bytes! > 80_000_000, { everyMs: 200 })
     await new Promise((resolve) => setTimeout(resolve, 1_000))
     const { cpu_pct: cpu } = await processes().status(one!, { id })
-    // The shell sleeps, so all of it is what the shell has started. How much that gets is the machine's business.
+    // The shell only sleeps, so its child uses all of the CPU time. How much it gets depends on the machine.
     expect(cpu).toBeGreaterThan(0)
     expect(cpu).toBeLessThan(250)
     await processes().kill(one!, { id, signal: 'KILL' })
@@ -207,7 +205,7 @@ describe('real programs work', () => {
     const { process_id: one } = await processes().spawn(id, { command: 'tail', args: ['-n', '+1', '-f', '/tmp/growing'] })
     let seen = ''
     const reading = read(cloud.client, id, one!, ({ out }) => (seen = out).includes('line 20\n'))
-    // Each arrives before the next is printed.
+    // Each line arrives before the next one is written.
     for (let i = 1; i <= 20; i++) {
       await run(`echo line ${i} >> /tmp/growing`)
       await until(`line ${i}`, 20_000, () => seen.includes(`line ${i}\n`))

@@ -1,25 +1,20 @@
-// The published SDK with the running service and a real Chromium: profiles, what sessions find in them, and their versions.
+// The published SDK with a running service and a real Chromium: profiles, the data that sessions find in them, and their versions.
 import { ConflictError, NotFoundError } from '@onkernel/sdk'
 import { zstdDecompressSync } from 'node:zlib'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { SessionProfile, Version } from '../../src/control/sessions/profiles/contract.ts'
-import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { startCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { forTests } from '../support/for-tests.ts'
+import { servePages } from '../support/pages.ts'
 
 const MAX_MB = 8
 const MIB = 1024 * 1024
 
-let cloud: OwnCloud
-let pages: Pages
+const pages = forTests(() => servePages())
+const cloud = forTests(() => startCloud({ COB_WARM_BROWSERS: '1', COB_PROFILE_MAX_MB: String(MAX_MB) }))
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await startCloud({ COB_WARM_BROWSERS: '1', COB_PROFILE_MAX_MB: String(MAX_MB) })
   await cloud.warm()
-})
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
 })
 
 const all = async <T>(list: AsyncIterable<T>): Promise<T[]> => {
@@ -33,14 +28,14 @@ const inside = async (id: string, code: string): Promise<unknown> => {
   return result
 }
 const PAGE = 'chooser.html'
-/** Leaves something in a session. */
+/** Stores a mark in a session: local storage, a session cookie and a lasting cookie. */
 const store = (id: string, mark: string) =>
   inside(
     id,
     `await page.goto('${pages.url(PAGE)}')
      await page.evaluate((mark) => { localStorage.mark = mark; document.cookie = 'of-the-session=' + mark; document.cookie = 'lasting=' + mark + '; max-age=9999' }, '${mark}')`,
   )
-/** What is there of it, and the tabs. */
+/** Reads the mark back, and the addresses of the tabs. */
 const recall = (id: string) =>
   inside(
     id,
@@ -98,7 +93,7 @@ test('a session finds what the one before has left; its tabs, too, unless it has
     viewport: { width: 1024, height: 768 },
   })
   expect(await recall(third.session_id)).toEqual({ ...stored, tabs: ['about:blank'] })
-  // The window with the profile is drawn after the create has been answered.
+  // The create answers before the window with the profile has been drawn.
   await expect.poll(() => inside(third.session_id, 'return await page.evaluate(() => [innerWidth, innerHeight])'), { timeout: 30_000 }).toEqual([1024, 768])
   await client.browsers.deleteByID(third.session_id)
 
@@ -133,7 +128,7 @@ test('a running session gets one later, and it is saved by a timeout and by a cl
   await store(second.session_id, 'two')
   await cloud.kill()
   await cloud.start()
-  // It goes on, and is saved by the service that has taken it over.
+  // The session survived the kill. The service that adopted it saves its profile.
   await client.browsers.deleteByID(second.session_id)
   const third = await client.browsers.create({ profile: { name: 'later' } })
   expect(await recall(third.session_id)).toMatchObject({ local: 'two' })
@@ -161,7 +156,7 @@ test('a profile above the limit is not saved, its session says so and ends, and 
     await cloud.remove(id)
     return ((await client.browsers.retrieve(id, { include_deleted: true })).profile as SessionProfile).save
   }
-  // Random bytes do not shrink; a file that is one hole is nearly nothing in an archive.
+  // Random bytes do not compress; a sparse file takes almost no space in an archive.
   expect(await ended(`head -c ${MAX_MB * MIB} /dev/urandom > large`)).toEqual({
     saved: 'not',
     message: `not saved: the profile is too large, its archive has more than ${MAX_MB * MIB} bytes, the limit (COB_PROFILE_MAX_MB)`,

@@ -1,16 +1,13 @@
-// The published SDK with the running service: projects and limits, with every answer checked against the contract.
+// The published SDK with a running service: projects and limits. Every answer is checked against the contract.
 import { ConflictError, NotFoundError, RateLimitError } from '@onkernel/sdk'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { expect, test } from 'vitest'
+import { startCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { forTests } from '../support/for-tests.ts'
 
-let cloud: OwnCloud
-beforeAll(async () => {
-  cloud = await startCloud({ COB_WARM_BROWSERS: '1', COB_MAX_BROWSERS: '3' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = forTests(() => startCloud({ COB_WARM_BROWSERS: '1', COB_MAX_BROWSERS: '3' }))
 
-/** The client of callers who name a project. */
+/** A client that sends the header of a project. */
 const inProject = (project: string) => cloud.client.withOptions({ maxRetries: 0, defaultHeaders: { 'X-Kernel-Project-Id': project } })
 
 const all = async <T>(pages: AsyncIterable<T>): Promise<T[]> => {

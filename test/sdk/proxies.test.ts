@@ -1,17 +1,13 @@
-// The published SDKs with the running service: proxies, with every answer checked against the contract.
+// The published SDKs with a running service: proxies. Every answer is checked against the contract.
 import { BadRequestError, NotFoundError } from '@onkernel/sdk'
-import { execFile } from 'node:child_process'
 import { createServer } from 'node:http'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { runPython } from '../support/python.ts'
 import { httpProxy, serveSockets, socksProxy, type TestProxy } from '../support/upstreams.ts'
 
 const LOGIN = { username: 'kim', password: 'password' }
-const PROGRAM_MS = 100_000
 
 const scope = new AsyncDisposableStack()
 let cloud: OwnCloud
@@ -86,9 +82,5 @@ test("socks5, which is Cob's own", async () => {
 })
 
 test.each(['0.84.0', '0.131.0'])('kernel %s for Python makes every call', async (release) => {
-  const python = join(PACKAGE_DIR, '.cob/python')
-  await promisify(execFile)(join(python, 'venv/bin/python'), [join(PACKAGE_DIR, 'test/data/python/proxies.py'), String(server.port), page], {
-    env: { PATH: process.env.PATH, PYTHONPATH: join(python, release), PYTHONDONTWRITEBYTECODE: '1', KERNEL_API_KEY: cloud.key, KERNEL_BASE_URL: cloud.url },
-    timeout: PROGRAM_MS,
-  })
+  await runPython(cloud, release, ['proxies.py', String(server.port), page])
 })

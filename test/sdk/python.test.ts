@@ -1,58 +1,36 @@
-// Widely used releases of the published Python SDK, sync and async: each makes every call below a session.
-import { execFile } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+// Widely used releases of the published Python SDK, sync and async: each release makes every call of a session.
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud } from '../support/cloud.ts'
+import { forTests } from '../support/for-tests.ts'
+import { libraryOf, RELEASES, runPython } from '../support/python.ts'
 
-const PYTHON = join(PACKAGE_DIR, '.cob/python')
-const RELEASES = readFileSync(join(PACKAGE_DIR, 'test/data/python/releases.txt'), 'utf8').trim().split('\n')
-/** All path prefixes that a caller can configure to be sent directly to `base_url`; no release sends all of them by default. */
+/** All path prefixes that a caller can route directly to `base_url`; no release routes all of them by default. */
 const ALL_ROUTED = 'curl,telemetry/stream,computer,playwright,process,fs,logs,replays'
-const PROGRAM_MS = 100_000
 
-let cloud: Cloud
+const cloud = forTests(() => startCloud({ COB_WARM_BROWSERS: '0' }))
 beforeAll(async () => {
-  cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   for (let i = 0; i < 2; i++) await cloud.client.browsers.create({ tags: { kept: 'yes' }, headless: true, timeout_seconds: 600 })
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** Runs the program with one release. @throws with its output when it fails */
-async function run(release: string, mode: 'sync' | 'async', env: Record<string, string> = {}): Promise<void> {
-  const library = join(PYTHON, release)
-  if (!existsSync(library)) throw new Error(`${library} is missing: run COB_SETUP_TEST=1 script/setup`)
-  await promisify(execFile)(
-    join(PYTHON, 'venv/bin/python'),
-    [join(PACKAGE_DIR, 'test/data/python/session.py'), mode, `http://host.cob.internal:${new URL(cloud.url).port}/health`],
-    {
-      env: { PATH: process.env.PATH, PYTHONPATH: library, PYTHONDONTWRITEBYTECODE: '1', KERNEL_API_KEY: cloud.key, KERNEL_BASE_URL: cloud.url, ...env },
-      timeout: PROGRAM_MS,
-    },
-  )
-}
+/** Runs the Python program with one release of the SDK. */
+const run = (release: string, mode: 'sync' | 'async', env = {}) =>
+  runPython(cloud, release, ['session.py', mode, `http://host.cob.internal:${new URL(cloud.url).port}/health`], env)
 
 describe.concurrent.each(RELEASES)('kernel %s for Python', (release) => {
-  test('gets answers to every call of a session, and can still use its key for other calls', () => run(release, 'sync'))
+  test('gets answers to every call of a session, and can still use its key for other calls', async () => void (await run(release, 'sync')))
 
-  test('gets answers with the token alone if it sends all calls to base_url, async', () =>
-    run(release, 'async', { KERNEL_BROWSER_ROUTING_SUBRESOURCES: ALL_ROUTED }))
+  test('gets answers with the token alone if it sends all calls to base_url, async', async () =>
+    void (await run(release, 'async', { KERNEL_BROWSER_ROUTING_SUBRESOURCES: ALL_ROUTED })))
 })
 
 describe('the newest release', () => {
-  const library = join(PYTHON, RELEASES.at(-1)!)
-  const python = async (args: string[]) =>
-    (
-      await promisify(execFile)(join(PYTHON, 'venv/bin/python'), args, {
-        env: { PATH: process.env.PATH, PYTHONPATH: library, PYTHONDONTWRITEBYTECODE: '1', KERNEL_API_KEY: cloud.key, KERNEL_BASE_URL: cloud.url },
-        timeout: PROGRAM_MS,
-      })
-    ).stdout
+  const newest = RELEASES.at(-1)!
 
   test('has exactly the calls of src/control/service/system/sdk-operations.json', async () => {
-    const printed = await python([join(PACKAGE_DIR, 'test/data/python/operations.py'), join(library, 'kernel')])
+    const printed = await runPython(cloud, newest, ['operations.py', join(libraryOf(newest), 'kernel')])
     expect(printed).toBe(readFileSync(join(PACKAGE_DIR, 'src/control/service/system/sdk-operations.json'), 'utf8'))
   })
 
@@ -75,6 +53,6 @@ async def main():
             print(error.__cause__)
         await kernel.browsers.delete_by_id(session.session_id)
 asyncio.run(main())`
-    expect(await python(['-c', program])).toBe("b'hello'\nb'hello'\nAttempted to send an sync request with an AsyncClient instance.\n")
+    expect(await runPython(cloud, newest, ['-c', program])).toBe("b'hello'\nb'hello'\nAttempted to send an sync request with an AsyncClient instance.\n")
   })
 })

@@ -1,4 +1,4 @@
-// The quick starts that need nothing but the SDKs, Playwright and Puppeteer, each taken out of its page. Those with agents and models are in test/quickstarts.
+// The quick starts that need only the SDKs, Playwright and Puppeteer: each program comes from its page. test/quickstarts has those with agents and models.
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
@@ -11,14 +11,12 @@ const PYTHON = join(PACKAGE_DIR, '.cob/python')
 
 let cloud: Cloud
 let site: Site
+const ended = new AsyncDisposableStack()
 beforeAll(async () => {
-  site = await serveExample()
-  cloud = await shareCloud()
+  site = ended.use(await serveExample())
+  cloud = ended.use(await shareCloud())
 })
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await site[Symbol.asyncDispose]()
-})
+afterAll(() => ended.disposeAsync())
 
 const VENV = [join(PYTHON, 'venv/bin/python')]
 const PYTHONPATH = join(PYTHON, '0.131.0')
@@ -51,7 +49,7 @@ describe('a program prints what its page says', () => {
     const page = `quickstarts/${name}`
     const before = site.paths().length
     expect(await runQuickstart(page, `${name}.mts`, { cloud, site, command: NODE, modules: MODULES })).toBe(readQuickstart(page).output)
-    // It came from the page, and no session is left.
+    // The program loaded the example page, and no session is left.
     expect(site.paths().length).toBeGreaterThan(before)
     expect((await cloud.client.browsers.list()).items).toEqual([])
   })

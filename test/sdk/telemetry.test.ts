@@ -1,18 +1,18 @@
-// Telemetry as the published SDKs read it: a session's life over real pages, live from `base_url` and afterwards from the archive.
-import { createServer, type Server } from 'node:http'
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
+// Telemetry as the published SDKs read it, for a session with real pages: live from `base_url`, and afterwards from the archive.
+import { createServer } from 'node:http'
 import type Kernel from '@onkernel/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { shareCloud } from '../support/shared-cloud.ts'
 import { assertEvent } from '../support/telemetry-schemas.ts'
+import { serveSockets } from '../support/upstreams.ts'
 
 type Envelope = Kernel.Browsers.TelemetryStreamResponse
 type Stream = Awaited<ReturnType<Kernel['browsers']['telemetry']['stream']>>
 
-/** From an event until the archive has it: half a second, and the rest is for a busy machine. */
+/** The limit until an event is in the archive: it takes half a second, and the rest is for a busy machine. */
 const STORED_MS = 15_000
 
 const SHOP = `<!doctype html><title>shop</title><link rel="icon" href="data:,"><button id="buy" style="position:fixed;inset:0">Buy</button>
@@ -22,28 +22,21 @@ const SHOP = `<!doctype html><title>shop</title><link rel="icon" href="data:,"><
 </script>`
 
 let cloud: Cloud
-let server: Server
 let page: string
+const scope = new AsyncDisposableStack()
 beforeAll(async () => {
-  server = createServer((request, response) => {
+  const server = createServer((request, response) => {
     if (request.url === '/order') return void response.setHeader('content-type', 'application/json').end('{"order":"taken"}')
     response.setHeader('content-type', 'text/html').end(SHOP)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  page = `http://host.cob.internal:${(server.address() as AddressInfo).port}/shop`
-  cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  page = `http://host.cob.internal:${scope.use(await serveSockets(server)).port}/shop`
+  cloud = scope.use(await shareCloud({ COB_WARM_BROWSERS: '0' }))
 })
-afterAll(async () => {
-  server.closeAllConnections()
-  server.close()
-  await cloud[Symbol.asyncDispose]()
-})
+afterAll(() => scope.disposeAsync())
 
 const on = (...names: string[]) => Object.fromEntries(names.map((name) => [name, { enabled: true }]))
 const EVERYTHING = { enabled: true, browser: on('console', 'network', 'page', 'interaction', 'screenshot', 'platform') }
 
-/** Reads a stream in the background. */
 function follow(stream: Stream) {
   const seen: Envelope[] = []
   let ended = false
@@ -106,38 +99,6 @@ describe('a session with everything captured', () => {
     const after = await archived(id, { limit: 100 })
     expect(after.slice(0, kept.length)).toEqual(kept)
     expect(after.map(({ seq }) => seq)).toEqual(expect.arrayContaining(live.seen.map(({ seq }) => seq)))
-  })
-
-  test('is read in pages in both directions, by category and by type, and refuses what makes no sense', async () => {
-    const { browsers } = cloud.client
-    const { session_id: id } = await browsers.create({ telemetry: { browser: on('console') }, headless: true })
-    await browsers.playwright.execute(id, { code: `await page.evaluate(() => { for (let n = 0; n < 30; n++) console.log('line ' + n) })` })
-    await until('all lines in the archive', STORED_MS, async () => (await archived(id, { category: ['console'], limit: 100 })).length === 30)
-    const texts = (all: Envelope[]) => all.flatMap((one) => /line (\d+)/.exec(JSON.stringify(one.event))?.[1] ?? []).map(Number)
-    expect(texts(await archived(id, { category: ['console'], limit: 4 }))).toEqual(Array.from({ length: 30 }, (_, n) => n))
-    const back = await browsers.telemetry.events(id, { order: 'desc', limit: 10 })
-    const seqs = back.getPaginatedItems().map(({ seq }) => seq)
-    expect(seqs).toEqual(seqs.toSorted((a, b) => b - a))
-    await expect(browsers.telemetry.events(id, { order: 'desc', since: '5m' })).rejects.toMatchObject({ status: 400 })
-    await expect(browsers.telemetry.events('nonesuch')).rejects.toMatchObject({ status: 404 })
-    await browsers.deleteByID(id)
-  })
-
-  test('is resumed after an event by its number', async () => {
-    const { browsers } = cloud.client
-    const { session_id: id } = await browsers.create({ telemetry: { browser: on('console') }, headless: true })
-    const say = (text: string) => browsers.playwright.execute(id, { code: `await page.evaluate((said) => console.log(said), ${JSON.stringify(text)})` })
-    await say('one')
-    const first = follow(await browsers.telemetry.stream(id, { replay: 'all' }))
-    await first.has('console_log')
-    const at = first.seen.find(({ event }) => event.type === 'console_log')!.seq
-    await say('two')
-    const again = follow(await browsers.telemetry.stream(id, { 'Last-Event-ID': String(at) }))
-    await again.has('console_log')
-    expect(again.seen[0]!.seq).toBe(at + 1)
-    expect(JSON.stringify(again.seen)).not.toContain('"one"')
-    await browsers.deleteByID(id)
-    await Promise.all([first.done, again.done])
   })
 
   test('is off at first and afterwards: its stream is open and silent, its archive empty; on and off at any time', async () => {

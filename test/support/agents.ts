@@ -1,4 +1,4 @@
-// Where the agents of sessions answer, as their service reaches them.
+// The endpoint of a session's agent, as the service reaches it.
 import { readFileSync } from 'node:fs'
 import { dataPaths } from '../../src/base/paths.ts'
 import { fixedKeys } from '../../src/base/keys.ts'
@@ -7,7 +7,7 @@ import { storedEndpoints, type StoredEndpoint } from '../../src/http/stored-endp
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import type { Cloud } from './cloud.ts'
 
-/** A session's agent: by its Unix socket, or by TCP with the credential that its row keeps sealed. */
+/** The agent's Unix socket, or its TCP address with the credential that the row has in encrypted form. */
 export async function endpointOf(cloud: Pick<Cloud, 'query' | 'dataDir'>, id: string): Promise<Endpoint> {
   const [row] = await cloud.query<{ endpoint: StoredEndpoint }>('select endpoint from browsers where id = $1', [id])
   const key = readFileSync(dataPaths(cloud.dataDir).secretKey, 'utf8').trim()

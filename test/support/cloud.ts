@@ -1,4 +1,4 @@
-// A whole service for a test, started as users start it: its own process, its own data directory, a free port.
+// Starts a whole service for a test as users start it: its own process, its own data directory, a free port.
 import Kernel from '@onkernel/sdk'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,56 +13,58 @@ import { leftovers, processesNow } from './leaks.ts'
 import { copyTemplate } from './template.ts'
 
 const START_MS = 60_000
-/** A clean stop saves profiles and ends sessions. This is for a busy machine. */
+/** The limit for a clean stop on a busy machine. A stop saves profiles and ends sessions. */
 const STOP_MS = 60_000
 
-/** Where a running service is. */
+/** The address, the key and the data directory of a running service. */
 export interface Place {
   url: string
   key: string
   dataDir: string
 }
 
-/** A service as its callers and its operator see it, perhaps used by other test files before and after this one (shared-cloud.ts). */
+/** A service as its callers and its operator see it. Other test files may use it before and after this one (shared-cloud.ts). */
 export interface Cloud extends Place, AsyncDisposable {
-  /** The official SDK with this service's address; does not retry failed calls unless told to. */
+  /** The official SDK with this service's address. It retries failed calls only when told to. */
   client: Kernel
-  /** The service's process. */
+  /** The pid of the service. */
   pid: () => number
-  /** What it has logged so far. */
+  /** The log so far. */
   log(): string
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
   fetch(path: string, init?: RequestInit): Promise<Response>
-  /** Deletes a session; resolves when nothing is left of it, or the first attempt to end it has failed. @throws when the answer is not 204 */
+  /** Deletes a session. Resolves when nothing of it is left, or when the first attempt to end it has failed. @throws when the answer is not 204 */
   remove(id: string): Promise<void>
   /** Resolves when at least `count` browsers are warm. */
   warm(count?: number): Promise<void>
 }
 
-/** A service that nobody else uses, so that a test may end it. */
+/** A service that only this test uses, so that the test may end it. */
 export interface OwnCloud extends Cloud {
   /** Ends the service (or its whole process group) with SIGKILL; resolves when it has ended. */
   kill(group?: boolean): Promise<void>
-  /** Starts it again, with the same data and port. */
+  /** Starts the service again, with the same data and port. */
   start(): Promise<void>
-  /** Asks it to stop, as Ctrl-C does; resolves with its exit code and the milliseconds it took. */
+  /** Stops the service as Ctrl-C does. Resolves with its exit code and the time in milliseconds. */
   stop(): Promise<{ code: number | null; ms: number }>
 }
 
 export interface Start {
-  /** The most file descriptors that it may have. */
+  /** The limit of open file descriptors. */
   files?: number
-  /** With an empty data directory, as at a user's first start. */
+  /** Whether to start with an empty data directory, as at a user's first start. */
   isFirst?: boolean
-  /** Called with each piece of its log. */
+  /** An existing data directory to use. */
+  dataDir?: string
+  /** Called with each piece of the log. */
   onLog?: (text: string) => void
 }
 
-/** Starts a service. Disposing ends it and fails when anything is left. */
-export async function startCloud(env: Record<string, string> = {}, { files, isFirst = false, onLog }: Start = {}): Promise<OwnCloud> {
+/** Starts a service. Disposing stops it, and fails when a process, file or socket is left behind. */
+export async function startCloud(env: Record<string, string> = {}, { files, isFirst = false, dataDir: existing, onLog }: Start = {}): Promise<OwnCloud> {
   const before = processesNow()
-  const dataDir = mkdtempSync(join(tmpdir(), 'cob-test-'))
-  if (!isFirst) copyTemplate(dataDir)
+  const dataDir = existing ?? mkdtempSync(join(tmpdir(), 'cob-test-'))
+  if (!isFirst && existing === undefined) copyTemplate(dataDir)
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
   let child: ChildProcess
@@ -79,7 +81,7 @@ export async function startCloud(env: Record<string, string> = {}, { files, isFi
         COB_LOG_LEVEL: 'info',
         COB_GREETING: '0',
         COB_WARM_BROWSERS: '1',
-        // Tests count what is there. Those whose subject is the demand set more.
+        // Tests count warm browsers, so the number is fixed. Tests of the demand set a higher maximum.
         COB_WARM_BROWSERS_MAX: env.COB_WARM_BROWSERS ?? '1',
         COB_ALLOW_HOST_LOOPBACK: '1',
         ...env,
@@ -146,7 +148,7 @@ export async function startCloud(env: Record<string, string> = {}, { files, isFi
   }
 }
 
-/** What needs only the place of a service. */
+/** The calls that need only the address, the key and the data directory of a service. */
 export function callsTo({ url, key, dataDir }: Place): Omit<Cloud, 'pid' | 'log' | typeof Symbol.asyncDispose> {
   const address = { host: dataPaths(dataDir).postgresSocket, user: 'cob', database: 'postgres' }
   const query: Cloud['query'] = async (text, values = []) => {

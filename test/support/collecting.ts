@@ -1,24 +1,24 @@
-// One target of a pretended Chromium for tests of telemetry's collectors, and what they tell of it.
+// One target of a fake Chromium for tests of telemetry's collectors, and the events that they emit.
 import type { Collector, Context } from '../../src/agent/telemetry/capture/collector.ts'
 import type { NewEvent, Teller } from '../../src/agent/telemetry/telemetry.ts'
 import { fakeCdp, type FakeCdp } from './fake-cdp.ts'
 
 export interface Collecting {
   chromium: FakeCdp
-  /** What was told so far. */
+  /** The events so far. */
   received: (NewEvent & { data: Record<string, unknown> })[]
   types(): string[]
   of(type: string): Record<string, unknown>[]
-  /** An event of Chromium's for this target. */
+  /** Sends an event of Chromium for this target. */
   emit(method: string, params: object): void
-  /** The commands that Chromium got, by name. */
+  /** The names of the commands that Chromium received. */
   commands(): string[]
   stop(): Promise<void>
-  /** The target goes away. */
+  /** Removes the target. */
   vanish(): void
 }
 
-/** Begins to collect of a target. `replayed`: events, by name, that Chromium sends when its Runtime domain is enabled. */
+/** Starts a collector on a target. `replayed` has the events, by name, that Chromium sends when its Runtime domain is enabled. */
 export async function collecting(
   collector: Collector,
   type: Context['target_type'] = 'page',

@@ -1,28 +1,28 @@
-// The requests of the official React component for logins, made by a page of another origin, as `@onkernel/managed-auth-react` makes them. The package is in no registry.
+// Makes the requests of the official React component for logins (`@onkernel/managed-auth-react`) from a page of another origin. No registry has the package.
 import type { Page } from 'playwright-core'
 import type { Connection } from '../../src/control/logins/auth-connections/contract.ts'
 
-/** The component asks at this interval. */
+/** The component's polling interval. */
 const POLL_MS = 2_000
 
-/** What it does with a state. Undefined: it waits. */
+/** Chooses the component's answer to a state. With undefined it waits. */
 export type Choose = (state: Connection) => Record<string, unknown> | undefined
 
 export interface Driven {
   flowStatus: string | null
-  /** Its requests, in order: method and path. */
+  /** The requests in order: method and path. */
   asked: string[]
 }
 
 /**
- * Drives a login from `page`, which may be of any origin: exchanges the code, asks for the state, answers what `choose` says, until the flow has ended. Its
- * bodies always have `fields`; it sends no `interaction_id`.
+ * Drives a login from `page`, which may have any origin: exchanges the code, polls the state, and sends what `choose` returns, until the flow has ended. Its bodies
+ * always have `fields` and never `interaction_id`.
  */
 export async function driveAsComponent(page: Page, service: { url: string; connectionId: string; code: string }, choose: Choose): Promise<Driven> {
   const asked: string[] = []
   const send = async (method: string, path: string, headers: Record<string, string>, body?: unknown): Promise<{ status: number; body: unknown }> => {
     asked.push(`${method} ${path}`)
-    // In the page: its browser asks the service first whether pages of this origin may.
+    // The request runs in the page, so the browser applies CORS.
     return page.evaluate(
       async ([url, options]) => {
         const response = await fetch(url, options)

@@ -1,9 +1,9 @@
-// Computer controls of a session with the fake driver: helpers to call them, and valid and invalid bodies.
+// Computer controls of a session with the fake driver: calls to them, and valid and invalid bodies.
 import { inspect } from 'node:util'
 import { conforms } from './contract.ts'
 import { startFastCloud, type FastCloud, type Session } from './fast-cloud.ts'
 
-/** An invalid action is refused before it begins; a valid one may take minutes. */
+/** The limit for a refusal. The service refuses an invalid action before it begins; a valid one may take minutes. */
 const ANSWER_MS = 5_000
 
 export const VIEWPORT = { width: 1000, height: 700 }
@@ -11,9 +11,9 @@ export const VIEWPORT = { width: 1000, height: 700 }
 export interface Controls extends AsyncDisposable {
   cloud: FastCloud
   session: Session
-  /** Calls an operation; `undefined` sends no body. */
+  /** Calls an operation. With `undefined` it sends no body. */
   send(tool: string, body?: unknown, id?: string): Promise<Response>
-  /** Where the pointer is. */
+  /** The position of the pointer. */
   pointer(): Promise<unknown>
 }
 
@@ -54,7 +54,7 @@ export const shown = (value: unknown): string => {
   return text.length > 120 ? `${text.slice(0, 120)}…` : text
 }
 
-/** A change of a valid body, and the fields that are invalid after it. */
+/** A change that makes a valid body invalid, and the fields that are then refused. */
 export type Refusal = [change: object, ...fields: string[]]
 
 /** An action that can be called alone and in a batch. */
@@ -181,7 +181,7 @@ export const ACTIONS: Action[] = [
       [{ duration_ms: 49 }, 'duration_ms'],
       [{ duration_ms: 5_001 }, 'duration_ms'],
       [{ duration_ms: 5_001, smooth: false }, 'duration_ms'],
-      // The limits themselves are valid: only x is refused.
+      // The limits themselves are valid, so only x is refused.
       [{ duration_ms: 50, x: 1000 }, 'x'],
       [{ duration_ms: 5_000, x: 1000 }, 'x'],
       [{ button: 'left' }, 'button'],

@@ -1,5 +1,5 @@
-// The published contract as test data: schemas of every answer as the TypeScript SDK 0.84 has them (test/data/schemas.json) and as the newest
-// Python SDK has them (test/data/newest.json, made by test/data/python/schemas.py), and the list of operations.
+// The published contract as test data: schemas of every answer, and the list of operations. test/data/schemas.json is from the TypeScript SDK 0.84, test/data/newest.json
+// from the newest Python SDK (test/data/python/schemas.py generates it).
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { readFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ function validator(reference: string, isArray: boolean): ValidateFunction {
   return validate
 }
 
-/** Throws unless `value` conforms to the contract's `name` (or a list of it): in 0.84, and in the newest release where that has a model of this name. */
+/** Throws unless `value` conforms to the contract's `name` (or to a list of it): in 0.84, and also in the newest release if that has a model of this name. */
 export function conforms(name: string, value: unknown, isArray = false): void {
   for (const release of ['contract', ...(name in newest.$defs ? ['newest'] : [])]) {
     const validate = validator(`${release}#/$defs/${name}`, isArray)

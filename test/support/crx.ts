@@ -1,4 +1,4 @@
-// Makes CRX3 files, also wrong ones: a header with signatures before a zip.
+// Makes valid and invalid CRX3 files: a header with signatures before a zip.
 import { createHash, generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
 
 export interface Signer {
@@ -11,7 +11,7 @@ export const ecSigner = (namedCurve = 'prime256v1'): Signer => generateKeyPairSy
 
 export const derOf = ({ publicKey }: Signer): Buffer => publicKey.export({ type: 'spki', format: 'der' })
 export const crxIdOf = (signer: Signer): Buffer => createHash('sha256').update(derOf(signer)).digest().subarray(0, 16)
-/** The id of the extension that a key signs, as people see it. */
+/** The extension id of a key, in the form that people see. */
 export const extensionIdOf = (signer: Signer): string =>
   crxIdOf(signer)
     .toString('hex')
@@ -22,10 +22,10 @@ function varint(value: number): Buffer {
   for (; value >= 0x80; value = Math.floor(value / 0x80)) bytes.push((value % 0x80) | 0x80)
   return Buffer.from([...bytes, value])
 }
-/** A field of a protobuf message that holds bytes. */
+/** A protobuf field that holds bytes. */
 export const field = (number: number, bytes: Buffer): Buffer => Buffer.concat([varint(number * 8 + 2), varint(bytes.length), bytes])
 
-/** The proof of one signer for a zip: RSA in field 2, ECDSA in field 3. */
+/** One signer's proof for a zip: RSA in field 2, ECDSA in field 3. */
 export function proofOf(signer: Signer, signedData: Buffer, zip: Buffer, number = signer.publicKey.asymmetricKeyType === 'rsa' ? 2 : 3): Buffer {
   const length = Buffer.alloc(4)
   length.writeUInt32LE(signedData.length)
@@ -41,7 +41,7 @@ export function crxWith(header: Buffer, zip: Buffer): Buffer {
   return Buffer.concat([prelude, header, zip])
 }
 
-/** A CRX3 of the extension of the first signer, signed by all. */
+/** A CRX3 file of the first signer's extension, signed by all signers. */
 export function makeCrx(zip: Buffer, [own, ...others]: [Signer, ...Signer[]]): Buffer {
   const signedData = field(1, crxIdOf(own))
   return crxWith(Buffer.concat([...[own, ...others].map((signer) => proofOf(signer, signedData, zip)), field(10_000, signedData)]), zip)

@@ -1,22 +1,28 @@
-// The dashboard in a real browser of a person: built, signed in, and watched for what it must never do.
-import axe from 'axe-core'
+// The dashboard in a real browser: built, signed in, and checked for violations.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
 import { expect } from 'vitest'
 import { isRoot } from '../../src/base/user.ts'
 import { buildDashboard } from '../../web/build.ts'
+import { problemsOf } from './axe.ts'
+import { actionsOn, type Actions } from './dashboard-actions.ts'
 import type { Cloud } from './cloud.ts'
 
-/** Set, pictures of each page are saved there, for somebody to look at. */
+/** When set, a picture of each page is saved in this folder, for a person to look at. */
 const PICTURES = process.env.COB_TEST_PICTURES
 
 export const PHONE = { width: 390, height: 844 }
 const DESKTOP = { width: 1280, height: 800 }
+const LOOKS = [
+  { size: 'phone', viewport: PHONE, colorScheme: 'dark' },
+  { size: 'desktop', viewport: DESKTOP, colorScheme: 'light' },
+] as const
 
 export interface Dashboard extends AsyncDisposable {
   page: Page
-  /** What has happened that must not: violations of the policy, dialogs, errors of scripts, windows. */
+  actions: Actions
+  /** Violations of the security policy, dialogs, script errors and new windows. */
   wrongs: string[]
   /** Opens a page below `/dashboard/`. */
   open(path: string): Promise<void>
@@ -25,14 +31,14 @@ export interface Dashboard extends AsyncDisposable {
 let browser: Promise<Browser> | undefined
 const users = new Set<object>()
 
-/** Builds the dashboard; for `beforeAll` of files whose services serve it. */
-export const builtDashboard = (): Promise<string> => buildDashboard()
+let built: Promise<string> | undefined
 
-/** Opens the dashboard and signs in with `key`. Disposing fails when it has done something that it must not. */
+/** Builds the dashboard, opens it and signs in with `key`. Disposing fails when there were violations. */
 export async function openDashboard(
   cloud: Pick<Cloud, 'url' | 'key'>,
   { key = cloud.key, ...options }: BrowserContextOptions & { key?: string | null } = {},
 ): Promise<Dashboard> {
+  await (built ??= buildDashboard())
   const user = {}
   users.add(user)
   browser ??= chromium.launch({ executablePath: '/usr/bin/chromium', chromiumSandbox: !isRoot() })
@@ -41,7 +47,7 @@ export async function openDashboard(
   const wrongs: string[] = []
   page.on('pageerror', (error) => wrongs.push(`error: ${error.message}`))
   page.on('dialog', (dialog) => {
-    // The browser's own question whether to leave a page.
+    // The browser itself asks whether to leave the page.
     if (dialog.type() === 'beforeunload') return void dialog.accept()
     wrongs.push(`dialog: ${dialog.message()}`)
     void dialog.dismiss()
@@ -59,6 +65,7 @@ export async function openDashboard(
   if (key !== null) await signIn(page, key)
   return {
     page,
+    actions: actionsOn(page),
     wrongs,
     open,
     async [Symbol.asyncDispose]() {
@@ -81,33 +88,22 @@ export async function signIn(page: Page, key: string): Promise<void> {
   await page.getByRole('navigation', { name: 'Pages' }).waitFor()
 }
 
-/** What axe finds in the page as it is. */
-export async function problemsOf(page: Page): Promise<string[]> {
-  // Trusted types forbid scripts made of text; the test's own are run beside the page's.
-  const run = `(async () => { ${axe.source}; return axe.run(document, { resultTypes: ['violations'] }) })()`
-  const { violations } = (await page.evaluate(run)) as { violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join('\n')}`)
-}
-
-/** Runs axe in light and dark, on a desktop and a phone, and takes a picture of each. The page must not be wider than a phone. */
+/** Runs axe on a phone in dark colours and on a desktop in light colours, and takes a picture of each. The page must not be wider than its screen. */
 export async function checkPage(page: Page, name: string): Promise<void> {
-  for (const [size, viewport] of Object.entries({ desktop: DESKTOP, phone: PHONE }))
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.setViewportSize(viewport)
-      await inColours(page, colorScheme)
-      if (PICTURES) {
-        mkdirSync(PICTURES, { recursive: true })
-        await page.screenshot({ path: join(PICTURES, `${name}-${size}-${colorScheme}.png`) })
-      }
-      expect(await problemsOf(page), `${name}, ${size}, ${colorScheme}`).toEqual([])
-      const wide = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
-      expect(wide, `${name} is wider than a ${size}`).toBe(0)
+  for (const { size, viewport, colorScheme } of LOOKS) {
+    await page.setViewportSize(viewport)
+    await inColours(page, colorScheme)
+    if (PICTURES) {
+      mkdirSync(PICTURES, { recursive: true })
+      await page.screenshot({ path: join(PICTURES, `${name}-${size}-${colorScheme}.png`) })
     }
-  await page.setViewportSize(DESKTOP)
-  await inColours(page, 'light')
+    expect(await problemsOf(page), `${name}, ${size}, ${colorScheme}`).toEqual([])
+    const wide = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+    expect(wide, `${name} is wider than a ${size}`).toBe(0)
+  }
 }
 
-/** Chromium may draw a moment with the new colours of some elements and the old ones of others: form controls have transitions of its own. */
+/** Waits for the new colours: form controls have their own transitions, so Chromium may draw old and new colours together for a moment. */
 async function inColours(page: Page, colorScheme: 'light' | 'dark'): Promise<void> {
   await page.emulateMedia({ colorScheme })
   await page.waitForTimeout(150)

@@ -1,8 +1,6 @@
-// A server for test/pages/detectors.html, which sends it what it has found, and browsers that open the page: one that a person has started by hand, and sessions.
-import { once } from 'node:events'
+// A server for test/pages/detectors.html, which receives its findings, and browsers that open the page: one that a person started, and sessions.
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { FILLING, startDisplay } from '../../bench/bare.ts'
@@ -11,29 +9,30 @@ import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { until, within } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
 import { runInside } from './inside.ts'
+import { serveSockets } from './upstreams.ts'
 
-/** The page looks for some ten seconds on a busy machine. */
+/** The limit for the page's checks, which take about ten seconds on a busy machine. */
 const FOUND_MS = 60_000
 
-/** What the page has found, by names. */
+/** The page's findings by name. */
 export type Findings = Record<string, unknown>
 
 export interface Detectors extends AsyncDisposable {
   port: number
-  /** The same for every browser: each reaches the server on its own loopback. A secure origin, so that pages see all that browsers have. */
+  /** The page's address, the same for every browser: each reaches the server on its own loopback. The origin is secure, so that pages can use every API. */
   url: string
-  /** What the page sends next. Ask before it is opened. */
+  /** The findings that the page sends next. Call this before the page is opened. */
   next(): Promise<Findings>
 }
 
-/** The detectors that are packages, as files below node_modules. */
+/** The detectors from npm packages, as files below node_modules. */
 const PACKAGES: Record<string, string> = {
   '/botd.js': '@fingerprintjs/botd/dist/botd.esm.js',
   '/fpscanner.js': 'fpscanner/dist/fpScanner.es.js',
 }
 const SERVICE_WORKER = 'onmessage = ({ data, ports }) => ports[0].postMessage(eval(data))'
 
-/** The headers of a request in their order, without those that name the server or depend on what was asked. */
+/** The headers of a request in order, without those that name the server or depend on the request. */
 const headersOf = ({ rawHeaders }: IncomingMessage): string =>
   JSON.stringify(
     rawHeaders.flatMap((name, index) =>
@@ -68,27 +67,21 @@ export async function serveDetectors(): Promise<Detectors> {
       () => reply.destroy(),
     )
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const served = await serveSockets(server)
+  const { port } = served
   return {
-    port,
+    ...served,
     url: `http://127.0.0.1:${port}/`,
     next() {
       found = Promise.withResolvers()
       return within('the findings of the page', FOUND_MS, found.promise)
     },
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
-    },
   }
 }
 
 /**
- * What the page finds in a browser that a person starts: Debian's own command, no port or pipe of a program, on a display of the same size. Only WebGL is switched on, in
- * software as sessions have it: on a machine without a GPU there would be none.
+ * The findings in a browser that a person starts: Debian's own command, no debugging port or pipe, on a display of the same size. Only software WebGL is switched on,
+ * as in sessions: without a GPU a browser would have no WebGL.
  */
 export async function findingsByHand(detectors: Detectors): Promise<Findings> {
   const signal = AbortSignal.timeout(FOUND_MS)
@@ -105,7 +98,7 @@ export async function findingsByHand(detectors: Detectors): Promise<Findings> {
   return await next
 }
 
-/** Has the session reach the server on its own loopback. */
+/** Forwards the session's loopback to the server. */
 export async function bringDetectors(cloud: Cloud, id: string, { port }: Detectors): Promise<void> {
   await cloud.client.browsers.process.spawn(id, { command: 'python3', args: ['-c', FORWARD, String(port)] })
   const answers = async () => (await runInside(cloud, id, `exec 3<>/dev/tcp/127.0.0.1/${port}`)).code === 0

@@ -1,9 +1,9 @@
-// An agent whose session ends while it has a call: it answers nothing.
+// An agent that answers no call and whose session ends during the first one.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** `end` ends the session. It is called with the first call. */
+/** The first call runs `end`, which ends the session. */
 export async function dyingAgent(end: () => Promise<unknown>): Promise<AsyncDisposable & { endpoint: { host: string; port: number } }> {
   let ended: Promise<unknown> | undefined
   const server = createServer((request) => void (ended ??= end()).then(() => request.socket.destroy())).listen(0, '127.0.0.1')

@@ -1,10 +1,10 @@
-// Small extensions as zips, made byte by byte.
+// Builds small extensions as zip files.
 import { makeCrx, rsaSigner, type Signer } from './crx.ts'
 import { makeZip, type ZipEntry } from './zips.ts'
 
 export const MANIFEST = { manifest_version: 3, name: 'Marker', version: '1.0' }
 
-/** A zip with these files beside `manifest.json`; without one when `manifest` is null. */
+/** A zip with these files and `manifest.json`; with `manifest` null it has no manifest. */
 export const extensionZip = (files: Record<string, string> = {}, manifest: object | string | null = MANIFEST): Buffer =>
   makeZip([
     ...(manifest === null ? [] : [{ name: 'manifest.json', content: typeof manifest === 'string' ? manifest : JSON.stringify(manifest) }]),
@@ -19,7 +19,7 @@ export function extensionForm(zip: Uint8Array, name?: string): FormData {
   return form
 }
 
-/** An extension that marks each page with its name and with the answer of its service worker, which counts. */
+/** An extension that marks each page with its name and with the answer of its service worker, which counts pages. */
 export const markingExtension = (name: string): Buffer =>
   extensionZip(
     {
@@ -53,7 +53,7 @@ export const BLOCKING_MANIFEST = {
   background: { service_worker: 'worker.js' },
 }
 
-/** The archive of an extension that a policy installs: unpacked, with its .crx and an update.xml. */
+/** The archive of an extension that a policy installs: its files, its .crx and an update.xml. */
 export function policyExtension(files: Record<string, string>, manifest: object, signer: Signer = rsaSigner(), update = '<gupdate/>'): Buffer {
   const crx = makeCrx(extensionZip(files, manifest), [signer])
   return makeZip([
@@ -64,7 +64,7 @@ export function policyExtension(files: Record<string, string>, manifest: object,
   ])
 }
 
-/** One that marks each page with its name, and blocks requests for addresses with `block-<name>`. */
+/** An extension that marks each page with its name, and blocks requests to addresses with `block-<name>`. */
 export const blockingExtension = (name: string, signer?: Signer, update?: string): Buffer =>
   policyExtension(
     {

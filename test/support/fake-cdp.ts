@@ -1,4 +1,4 @@
-// A Chromium for tests of the agent's CDP client and its users: answers commands as a test says, and sends the events of a test.
+// A fake Chromium for tests of the agent's CDP client and its users: it answers commands as the test says, and sends the test's events.
 import { vi } from 'vitest'
 import { makeCdp, type Cdp, type CdpReceiver } from '../../src/agent/chromium/cdp.ts'
 
@@ -12,14 +12,13 @@ export interface SentCommand {
 export interface FakeCdp {
   cdp: Cdp
   receiver: CdpReceiver
-  /** The commands so far. */
   sent: SentCommand[]
-  /** What each command answers: `{}`, if nothing else is given. An Error is Chromium's refusal; a promise that does not settle is no answer. */
+  /** The answer to each command, `{}` by default. An Error is a refusal by Chromium; a promise that never settles is no answer. */
   replies: Record<string, (params: Record<string, unknown>) => unknown>
   emit(method: string, params: object, sessionId?: string): void
 }
 
-/** The sessions that it opens are `session-1`, `session-2` and so on. */
+/** It names its sessions `session-1`, `session-2` and so on. */
 export function fakeCdp(replies: FakeCdp['replies'] = {}): FakeCdp {
   const sent: SentCommand[] = []
   let sessions = 0
@@ -40,10 +39,10 @@ export function fakeCdp(replies: FakeCdp['replies'] = {}): FakeCdp {
   return { cdp, receiver, sent, replies, emit: (method, params, sessionId) => tell({ method, params, sessionId }) }
 }
 
-/** For {@link FakeCdp.replies}: no answer. */
+/** For {@link FakeCdp.replies}: gives no answer. */
 export const silence = (): Promise<never> => new Promise(() => {})
 
-/** Collects the exceptions that reach the top-level handler, until it is disposed of. */
+/** Collects the exceptions that reach the top-level handler, until it is disposed. */
 export function exceptionsAtTop(): Disposable & { thrown: string[] } {
   const thrown: string[] = []
   const spy = vi.spyOn(globalThis, 'queueMicrotask').mockImplementation((work) => {

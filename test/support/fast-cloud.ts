@@ -1,4 +1,4 @@
-// The control plane inside the test's own process, with fake browsers, a data directory and its own Postgres.
+// The control plane inside the test's process, with fake browsers, a data directory and its own Postgres.
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -9,10 +9,11 @@ import { startControlPlane } from '../../src/control/main.ts'
 import { modules } from '../../src/control/modules.ts'
 import type { Driver } from '../../src/instances/driver.ts'
 import { connectDb, type Db } from '../../src/store/db.ts'
+import { forTests } from './for-tests.ts'
 import { scratchDir } from './scratch.ts'
 import { copyTemplate } from './template.ts'
 
-/** Time for initdb and the first start of Postgres on a busy machine. */
+/** The limit for initdb and the first start of Postgres on a busy machine. */
 const START_MS = 60_000
 
 /** A session as callers see it. Contract tests check its shape; other tests read fields. */
@@ -31,7 +32,7 @@ export interface FastCloud extends AsyncDisposable {
   url: string
   key: string
   paths: DataPaths
-  /** What the service logged as an error, oldest first. */
+  /** The errors that the service logged, oldest first. */
   errors: { message: string; fields: object }[]
   /** A request with the key. */
   fetch(path: string, init?: RequestInit): Promise<Response>
@@ -40,13 +41,13 @@ export interface FastCloud extends AsyncDisposable {
   /** Creates a session. @throws when the answer is not 200. */
   create(body?: object): Promise<Session>
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
-  /** The database, by connections that are none of the service's. */
+  /** The database, over separate connections. */
   db: Db
 }
 
 /**
- * Starts a service on a free port, with fake browsers or with the driver that `drive` makes. `all`: its groups. Disposing ends it, and fails when an instance or the
- * database is left.
+ * Starts a service on a free port, with fake browsers or with the driver that `drive` makes. `all` lists its groups. Disposing stops it, and fails when an instance
+ * or the database is left.
  */
 export async function startFastCloud(env: Record<string, string> = {}, drive?: (paths: DataPaths) => Driver, all = modules): Promise<FastCloud> {
   await using scope = new AsyncDisposableStack()
@@ -61,7 +62,7 @@ export async function startFastCloud(env: Record<string, string> = {}, drive?: (
     await startControlPlane(config, errorsOnly(errors), AbortSignal.timeout(START_MS), drive && (async (_config, at) => drive(at)), all),
   )
   const pool = new pg.Pool({ host: paths.postgresSocket, user: 'cob', database: 'postgres' })
-  // Postgres may end before the last connection is closed properly.
+  // Postgres may end before the last connection has closed properly.
   pool.on('connect', (client) => client.on('error', () => {}))
   pool.on('error', () => {})
   scope.defer(() => pool.end())
@@ -89,9 +90,12 @@ export async function startFastCloud(env: Record<string, string> = {}, drive?: (
   return Object.assign(cloud, { [Symbol.asyncDispose]: () => owner.disposeAsync() })
 }
 
+/** The same service for all tests of a file or a describe. */
+export const fastCloud = (...given: Parameters<typeof startFastCloud>): FastCloud => forTests(() => startFastCloud(...given))
+
 function assertNothingLeft(paths: DataPaths): void {
   const left = readdirSync(paths.instances).map((id) => `directory instances/${id}`)
-  // Postgres deletes it as its last step.
+  // Postgres deletes this file as its last step.
   if (existsSync(join(paths.postgres, 'postmaster.pid'))) left.push('a running Postgres')
   if (left.length > 0) throw new Error(`left behind:\n${left.join('\n')}`)
 }

@@ -1,4 +1,4 @@
-// The filesystem calls over real HTTP: real files behind two servers, like an agent behind the control plane.
+// The filesystem calls over real HTTP: real files behind two servers, as an agent is behind the control plane.
 import type { AddressInfo } from 'node:net'
 import { filesystem } from '../../src/agent/fs/contract.ts'
 import { openFiles } from '../../src/agent/fs/files.ts'
@@ -13,7 +13,7 @@ import { tempDir } from './trees.ts'
 export interface ServedFiles extends AsyncDisposable {
   url: string
   port: number
-  /** Holds uploads whose destination is not known yet. */
+  /** The folder for uploads whose destination is not known yet. */
   home: string
 }
 

@@ -1,4 +1,4 @@
-// A service on a data directory, filled with one of everything, stopped and started elsewhere; and commands of `cob`, as users run them.
+// Fills a service's data directory with one object of each kind, stops it and starts it elsewhere. Also runs commands of `cob` as users do.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -20,7 +20,7 @@ import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 
 const START_MS = 60_000
 const SOON_MS = 20_000
-/** Longer than a restore of the few rows and objects of a test takes on a busy machine. */
+/** Longer than a restore of a test's few rows and objects takes on a busy machine. */
 const RUN_MS = 60_000
 
 export type Env = Record<string, string>
@@ -30,7 +30,7 @@ export interface Running extends ReplicaCalls, AsyncDisposable {
   paths: DataPaths
 }
 
-/** A service with fake browsers on a data directory. Disposing stops it, as Ctrl-C does. */
+/** A service with fake browsers on a data directory. Disposing stops it as Ctrl-C does. */
 export async function serviceOn(dataDir: string, env: Env = {}): Promise<Running> {
   const settings = { COB_DATA_DIR: dataDir, COB_PORT: '0', COB_DRIVER: 'fake', COB_WARM_BROWSERS: '0', ...env }
   const plane = await startControlPlane(readConfig(settings), silentLog, AbortSignal.timeout(START_MS))
@@ -38,7 +38,7 @@ export async function serviceOn(dataDir: string, env: Env = {}): Promise<Running
   return { ...replicaCalls(plane.url, key), key, paths: dataPaths(dataDir), [Symbol.asyncDispose]: async () => plane[Symbol.asyncDispose]() }
 }
 
-/** Settings of a bucket, `logs` if no other is named. */
+/** The settings of a service with a bucket, by default `logs`. */
 export const bucketOf = ({ url }: Pick<S3Server, 'url'>, prefix: string): Env => ({
   COB_S3_BUCKET: 'logs',
   COB_S3_ENDPOINT: url,
@@ -53,7 +53,7 @@ export interface Ended {
   err: string
 }
 
-/** A command of `cob`, started. */
+/** Starts a command of `cob`. */
 export function start(args: string[], env: Env, command: string): { child: ChildProcess; ended: Promise<Ended> } {
   const child = spawn(join(PACKAGE_DIR, 'bin/cob'), [command, ...args], {
     env: { PATH: process.env.PATH, ...env },
@@ -66,10 +66,10 @@ export function start(args: string[], env: Env, command: string): { child: Child
 
 export const run = (args: string[], env: Env, command: string): Promise<Ended> => start(args, env, command).ended
 
-/** The setup key of one-time codes, and a word that no row and no output may show. */
+/** The setup key of one-time codes, and a password that no row and no output may show. */
 export const CANARY = { totp: 'JBSWY3DPEHPK3PXP', password: 'canary-5f1c' }
 
-/** What a filled service has, and its callers read back. */
+/** What the filled service has, so that callers can compare it later. */
 export interface Filled {
   session: string
   replay: string
@@ -86,7 +86,7 @@ async function json<T>(answer: Promise<Response>): Promise<T> {
   return JSON.parse(body) as T
 }
 
-/** Makes one of everything that is kept: each kind of object, and secrets. */
+/** Creates one object of each kind that a service stores, and secrets. */
 export async function fill(service: Running): Promise<Filled> {
   const { fetch, send } = service
   const extension = extensionZip({ 'noise.txt': randomBytes(3_000).toString('hex') })
@@ -102,16 +102,16 @@ export async function fill(service: Running): Promise<Filled> {
   const session = await service.create({ profile: { name: 'kept', save_changes: true }, telemetry: EVERYTHING, tags: { of: 'ä\\t\t\n"' } })
   const id = session.session_id
   await send('POST', `/browsers/${id}/computer/clipboard/write`, { text: 'remembered' })
-  // Enough that cannot be compressed: what is small stays in its row.
+  // Enough data that does not compress: small data would stay in its row.
   const noise = Array.from({ length: 30 }, (): ['console_log', object] => ['console_log', { text: randomBytes(1_500).toString('base64') }])
   await emit(service.paths, id, ['console_log', { text: 'line 0' }], ...(noise as ['console_log', Record<string, unknown>][]))
   const { replay_id: replay } = await json<{ replay_id: string }>(send('POST', `/browsers/${id}/replays`, {}))
-  await sleep(200) // a film of some length
+  await sleep(200) // record a video of some length
   await fetch(`/browsers/${id}/replays/${replay}/stop`, { method: 'POST' })
   expect((await fetch(`/browsers/${id}?wait=true`, { method: 'DELETE' })).status).toBe(204)
   const client = new pg.Client({ host: service.paths.postgresSocket, user: 'cob', database: 'postgres' })
   await client.connect()
-  // Merged in the background, after the end of the session.
+  // The service merges segments in the background after the session has ended.
   const fresh = async () => (await client.query('select 1 from telemetry_segments where object is null')).rows
   try {
     await until('telemetry in an object', SOON_MS, async () => (await fresh()).length === 0, { everyMs: 20 })
@@ -128,7 +128,7 @@ async function filmOf({ fetch }: Pick<Running, 'fetch'>, session: string, replay
   return answer.status === 200 ? bytes : undefined
 }
 
-/** Reads all of it back through the API, and makes more of some, which needs the database's sequences. */
+/** Reads everything back through the API, and creates new objects, which needs the database's sequences. */
 export async function expectAll(service: Running, filled: Filled): Promise<void> {
   const { fetch, send } = service
   const session = await json<{ tags: object; deleted_at?: string }>(fetch(`/browsers/${filled.session}?include_deleted=true`))

@@ -11,7 +11,7 @@ export interface Probed {
   format: { duration: string; format_name: string }
 }
 
-/** The report of ffprobe. @throws when it prints any error */
+/** The report of ffprobe. @throws when ffprobe prints an error */
 export async function probe(file: string): Promise<Probed & { seconds: number }> {
   const { stdout, stderr } = await run('ffprobe', ['-v', 'warning', '-of', 'json', '-show_streams', '-show_format', '-count_packets', file], LIMITS)
   if (stderr.trim() !== '') throw new Error(`ffprobe: ${stderr}`)
@@ -19,7 +19,7 @@ export async function probe(file: string): Promise<Probed & { seconds: number }>
   return { ...probed, seconds: Number(probed.format.duration) }
 }
 
-/** The colour of one place at `rate` moments per second, each as [red, green, blue]. */
+/** The colour at one place, at `rate` moments per second, each as [red, green, blue]. */
 export async function colours(file: string, rate: number, { x, y }: { x: number; y: number }): Promise<[number, number, number][]> {
   const filter = `fps=${rate}:round=up,crop=2:2:${x}:${y},scale=1:1`
   const { stdout } = (await run('ffmpeg', ['-v', 'error', '-i', file, '-vf', filter, '-f', 'rawvideo', '-pix_fmt', 'rgb24', '-'], {
@@ -29,7 +29,7 @@ export async function colours(file: string, rate: number, { x, y }: { x: number;
   return Array.from({ length: stdout.length / 3 }, (_, index) => [stdout[index * 3]!, stdout[index * 3 + 1]!, stdout[index * 3 + 2]!])
 }
 
-/** The start time of each picture, in seconds. */
+/** The start time of each frame, in seconds. */
 export async function times(file: string): Promise<number[]> {
   const { stdout } = await run('ffprobe', ['-v', 'error', '-select_streams', 'v', '-show_entries', 'packet=pts_time', '-of', 'csv=p=0', file], LIMITS)
   return stdout
@@ -45,7 +45,7 @@ export async function decode(file: string): Promise<void> {
   if (stderr.trim() !== '') throw new Error(`ffmpeg: ${stderr}`)
 }
 
-/** The time range in which a video is loud, in seconds. */
+/** The start and the end of the loud part of a video, in seconds. */
 export async function loudFrom(file: string): Promise<{ from: number; to: number }> {
   const filter = 'aresample=async=1:first_pts=0,aformat=sample_fmts=s16:channel_layouts=mono:sample_rates=8000'
   const { stdout } = (await run('ffmpeg', ['-v', 'error', '-i', file, '-vn', '-af', filter, '-f', 's16le', '-'], {
@@ -63,5 +63,5 @@ export const keep = (file: string, content: Buffer): string => {
   return file
 }
 
-/** Whether two colours are equal within the losses of video encoding. */
+/** Whether two colours are equal, apart from losses of video encoding. */
 export const near = (a: readonly number[], b: readonly number[], by = 40): boolean => a.every((value, index) => Math.abs(value - b[index]!) <= by)

@@ -1,13 +1,13 @@
-// A port that nothing listens on, for a program that must be told its port before it starts.
+// Finds a port that nothing listens on, for a program that needs its port before it starts.
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-/** Below 32768, where the kernel begins to choose: otherwise another server or connection may get the port before the program takes it. */
+/** The kernel assigns ports from 32768 on. A lower port is not given to another server or connection before the program uses it. */
 const FIRST = 18_000
 const LAST = 32_000
 const TRIES = 50
 
-/** A port at 127.0.0.1 that nothing listens on now. @throws when none of many is free. */
+/** A port on 127.0.0.1 on which nothing listens now. @throws when none of many is free. */
 export async function freePort(): Promise<number> {
   for (let tries = 1; ; tries++) {
     const port = FIRST + Math.floor(Math.random() * (LAST - FIRST))

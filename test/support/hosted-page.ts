@@ -1,20 +1,20 @@
-// A person at the hosted login page of a real service: reads what it asks, and answers with what they know.
+// A person on the hosted login page of a real service: reads its questions, and answers with known values.
 import type { Locator, Page } from 'playwright-core'
 import { until } from '../../src/base/wait.ts'
 
 const LOGIN_MS = 120_000
 
 export interface Knows {
-  /** The values of the user, by what applications call them. */
+  /** The user's values, by the names that the application uses. */
   user: Record<string, string>
   code: () => string
-  /** Called when the page waits for something that is done elsewhere. */
+  /** Called when the page waits for an action elsewhere. */
   onWait?: () => void
-  /** Which of several choices to press; the first, when it is not given. */
+  /** Chooses one of several options; without it, the first one is pressed. */
   choose?: (choices: readonly string[]) => string | undefined
 }
 
-/** Opens the page, agrees, and answers until it leads back to `successUrl`. Returns the query there. @throws with the heading when the login fails */
+/** Opens the page, accepts, and answers until the page returns to `successUrl`. Returns the query of that address. @throws with the page's text when the login fails */
 export async function driveHostedPage(page: Page, hostedUrl: string, successUrl: string, knows: Knows): Promise<Record<string, string>> {
   const opened = new URL(hostedUrl)
   opened.searchParams.set('success_url', successUrl)
@@ -27,7 +27,7 @@ export async function driveHostedPage(page: Page, hostedUrl: string, successUrl:
     LOGIN_MS,
     async () => {
       if (page.url().startsWith(successUrl.split('?', 1)[0]!)) return Object.fromEntries(new URL(page.url()).searchParams)
-      // While the page leaves, it has no card any more.
+      // While the browser leaves the page, the card is gone.
       const step = await card.getAttribute('data-step', { timeout: 1000 }).catch(() => null)
       if (step === 'error' || step === 'expired' || step === 'unusable' || step === 'canceled') throw new Error(`the page says: ${await card.innerText()}`)
       if (step === 'external') knows.onWait?.()
@@ -45,7 +45,7 @@ export async function driveHostedPage(page: Page, hostedUrl: string, successUrl:
   )
 }
 
-/** Each question is an element of its own: its mark says whether it was answered. Runs in the page. */
+/** Marks a question's element, so that each question is answered once. Runs in the page. */
 function markOnce(element: unknown): string {
   const { dataset } = element as { dataset: Record<string, string> }
   return (dataset.mark ??= String(Math.random()))

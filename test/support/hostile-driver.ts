@@ -1,4 +1,4 @@
-// A driver whose agents a test can take over, as a program inside a session may do: the socket stays, and something else answers on it.
+// A driver whose agents a test can take over, as a program inside a session could: the socket stays the same, but another program answers on it.
 import { once } from 'node:events'
 import { createServer, connect, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -6,16 +6,16 @@ import type { DataPaths } from '../../src/base/paths.ts'
 import type { Driver, Instance } from '../../src/instances/driver.ts'
 import { fakeDriver } from '../../src/instances/fake/fake.ts'
 
-/** Handles a connection after a request's head has arrived on it. `head` is that head, as text. */
+/** Handles a connection on which the head of a request has arrived. `head` is that head as text. */
 export type Attack = (socket: Socket, head: string) => void
 
 export interface Hostile {
   drive: (paths: DataPaths) => Driver
-  /** From now on, requests to the session's agent go to `attack`. */
+  /** From now on, `attack` gets the requests to the session's agent. */
   takeOver(id: string, attack: Attack): void
-  /** Gives the agent back. */
+  /** Ends the attack. */
   release(id: string): void
-  /** Connections that an attacker holds open now. */
+  /** The number of connections that an attacker holds open. */
   held(): number
 }
 
@@ -41,14 +41,14 @@ export function hostileDriver(): Hostile {
       socket.on('close', () => upstream.destroy())
       upstream.write(said)
       upstream.pipe(socket)
-      // A reused connection also goes to the attacker, who has its descriptor.
+      // The attacker also gets later requests of a kept connection, because it owns the descriptor.
       const hearMore = (more: Buffer): void => {
         const later = attacks.get(id)
         const next = more.toString('latin1')
         if (later && /^[A-Z]+ \//.test(next)) {
-          // The real agent's end of this connection is of no use any more, and its close must not close the attacker's.
+          // This connection to the real agent is no longer needed, and its close must not close the attacker's connection.
           upstream.unpipe(socket).removeAllListeners('close').destroy()
-          // What the attacker puts back on the socket would come here again.
+          // Remove this listener: data that the attacker puts back on the socket would arrive here again.
           socket.off('data', hearMore)
           attacked.add(socket.once('close', () => attacked.delete(socket)))
           return later(socket, next)

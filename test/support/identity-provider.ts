@@ -1,21 +1,21 @@
-// An identity provider for tests: oidc-provider from npm, with the forms of its development mode, and people who need no password.
+// An identity provider for tests: oidc-provider from npm with the forms of its development mode. Its people need no password.
 import { createServer, type RequestListener } from 'node:http'
 import Provider from 'oidc-provider'
 import { serveSockets } from './upstreams.ts'
 
 export interface IdentityProvider extends AsyncDisposable {
   issuer: string
-  /** Settings for a service at this port of 127.0.0.1. */
+  /** The settings of a service on this port of 127.0.0.1. */
   settings: Record<string, string>
-  /** What it says of people, by the name that they type. May be changed. */
+  /** The claims about each person, by the name that the person types. Tests may change them. */
   people: Record<string, Record<string, unknown>>
-  /** Changes what it answers to a request. */
+  /** Replaces the provider's answer to a request. */
   meddle: ((path: string) => RequestListener | undefined) | undefined
 }
 
 const SECRET = 'secret-of-the-client'
 
-/** `port` is that of the service which its people sign in to. */
+/** `port` is the port of the service at which its people sign in. */
 export async function startIdentityProvider(port: number): Promise<IdentityProvider> {
   let answer: RequestListener = () => {}
   const server = createServer((request, response) => (idp.meddle?.(request.url!) ?? answer)(request, response))

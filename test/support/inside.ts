@@ -11,7 +11,7 @@ import { until } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
 import { kubectl } from '../kubernetes/cluster.ts'
 
-/** Limit on asking Docker for a container. */
+/** The limit of one Docker command. */
 const DOCKER_MS = 30_000
 
 export interface Found {
@@ -21,7 +21,7 @@ export interface Found {
   status: string
 }
 
-/** Whether sessions are containers or pods here, whose user, first process and addresses are others than those of the local driver's. */
+/** Whether sessions are containers or pods. Their user, first process and addresses then differ from those of the local driver. */
 export const areContainers = process.env.COB_DRIVER === 'docker' || process.env.COB_DRIVER === 'kubernetes'
 
 /** The container or the pod of a session. */
@@ -42,7 +42,7 @@ function rootOf(cloud: Cloud, id: string): number {
   return processes[0]!.pid
 }
 
-/** Every process of a session: pasta and bwrap, or tini, agent, display, Chromium. */
+/** Every process of a session: pasta and bwrap, or tini; then the agent, the display and Chromium. */
 export function processesOf(cloud: Cloud, id: string): Found[] {
   const root = rootOf(cloud, id)
   return [root, ...descendantsOf(root)].flatMap((pid) => {
@@ -56,7 +56,7 @@ export function processesOf(cloud: Cloud, id: string): Found[] {
         },
       ]
     } catch {
-      return [] // it ended in the meantime
+      return [] // the process ended in the meantime
     }
   })
 }
@@ -64,7 +64,7 @@ export function processesOf(cloud: Cloud, id: string): Found[] {
 export const agentOf = (cloud: Cloud, id: string): number =>
   processesOf(cloud, id).find(({ command }) => /node .*program\/agent\.mjs/.test(command) && !command.includes('bwrap'))!.pid
 
-/** The agent's open files, by their names inside. Undefined unless we are root, because its own user cannot see them. */
+/** The agent's open files, by their names inside the sandbox. Undefined unless the test runs as root, because the agent's own user cannot see them. */
 export function openFilesOf(cloud: Cloud, id: string): string[] | undefined {
   if (!isRoot()) return undefined
   const dir = `/proc/${agentOf(cloud, id)}/fd`
@@ -72,7 +72,7 @@ export function openFilesOf(cloud: Cloud, id: string): string[] | undefined {
     try {
       return readlinkSync(join(dir, fd))
     } catch {
-      return '' // it was closed in the meantime
+      return '' // the file was closed in the meantime
     }
   })
 }
@@ -81,7 +81,7 @@ export function openFilesOf(cloud: Cloud, id: string): string[] | undefined {
 export const chromiumOf = (cloud: Cloud, id: string): number =>
   processesOf(cloud, id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))!.pid
 
-/** A start of Chromium on a busy machine. */
+/** The limit for Chromium to start on a busy machine. */
 const RESTART_MS = 60_000
 
 /** Kills the session's Chromium, and waits for the next one. */
@@ -92,19 +92,19 @@ export async function killChromium(cloud: Cloud, id: string): Promise<void> {
     try {
       return chromiumOf(cloud, id) !== before
     } catch {
-      return false // between two runs
+      return false // Chromium is between two runs
     }
   }
   await until('the next Chromium', RESTART_MS, isBack, { everyMs: 20 })
 }
 
-/** Its processes of one kind: `renderer` for its pages, `gpu-process` for its frames. */
+/** The session's Chromium processes of one kind: `renderer` for pages, `gpu-process` for frames. */
 export const childrenOf = (cloud: Cloud, id: string, type: 'renderer' | 'gpu-process'): number[] =>
   processesOf(cloud, id)
     .filter(({ command }) => command.includes(`--type=${type}`))
     .map(({ pid }) => pid)
 
-/** Runs a shell line as a process of the session, with its user, mounts, processes and network. */
+/** Runs a shell line as a process of the session, with its user, mounts, pid namespace and network. */
 export function runInside(cloud: Cloud, id: string, line: string): Promise<{ code: number; output: string }> {
   const program = ['/usr/bin/env', '-i', '-C', '/home/kernel', 'PATH=/usr/bin:/bin:/opt/node', 'HOME=/home/kernel', 'timeout', '20', '/bin/bash', '-c', line]
   const [file, ...args] = [...before(cloud, id), ...program]
@@ -113,7 +113,7 @@ export function runInside(cloud: Cloud, id: string, line: string): Promise<{ cod
   })
 }
 
-/** The command before a program that is to run in a session's sandbox. */
+/** The command that runs a program in a session's sandbox. */
 function before(cloud: Cloud, id: string): string[] {
   if (process.env.COB_DRIVER === 'docker') return ['docker', 'exec', containerOf(id)]
   if (process.env.COB_DRIVER === 'kubernetes')
@@ -122,11 +122,11 @@ function before(cloud: Cloud, id: string): string[] {
 }
 
 function entering(cloud: Cloud, id: string): string[] {
-  // The agent's own user cannot enter its namespaces. The display is in the same ones and can be entered.
+  // The agent's own user cannot enter the agent's namespaces. The display has the same namespaces, and this user can enter them.
   const display = processesOf(cloud, id).find(({ command }) => command.startsWith('Xvfb '))!.pid
   const bwrap = processesOf(cloud, id)[1]!.pid
   const inner = /^NSpid:.*\s(\d+)$/m.exec(readFileSync(`/proc/${display}/status`, 'utf8'))![1]!
-  // A user who is not root needs two steps: from the outer user namespace into the mounts, and from there into the agent's own.
+  // A user other than root needs two steps: through the outer user namespace to the mounts, and from there into the agent's namespace.
   const spaces = ['net', 'mnt', 'pid', 'ipc', 'uts'].map((space) => `--${space === 'mnt' ? 'mount' : space}=/proc/${display}/ns/${space}`)
   const outer = [`--user=/proc/${bwrap}/ns/user`, '--preserve-credentials', ...spaces, '--']
   const own = ['/usr/bin/nsenter', `--user=/proc/${inner}/ns/user`, '--preserve-credentials', '--']
@@ -136,7 +136,7 @@ function entering(cloud: Cloud, id: string): string[] {
 
 const uidOf = (pid: number): string => /^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]!
 
-/** A call of the session's agent itself, also of the tools that are closed to callers. @throws when its answer is not 200 */
+/** Calls the session's agent directly, also tools that callers cannot use. @throws when the answer is not 200 */
 export async function askAgent(cloud: Cloud, id: string, path: string, body: object): Promise<Buffer> {
   const socketPath = join(cloud.dataDir, 'instances', id, 'agent.sock')
   const asking = request({ socketPath, path, method: 'POST', headers: { 'content-type': 'application/json' } }).end(JSON.stringify(body))

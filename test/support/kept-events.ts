@@ -1,8 +1,8 @@
-// Kept events of sessions, as a test says that they happened.
+// Stores events of sessions as if they had happened at the times that the test gives.
 import { TYPES, type Envelope, type EventType } from '../../src/agent/telemetry/contract.ts'
 import { lineOf, pack } from '../../src/control/sessions/telemetry/segments.ts'
 
-/** An event of a test: its type, when it was, in microseconds, and what it has. */
+/** An event of a test: its type, its time in microseconds, and its data. */
 export type Received = [type: EventType, ts: number, data?: Record<string, unknown>]
 
 export const envelope = ([type, ts, data]: Received, seq: number): Envelope => ({
@@ -10,7 +10,7 @@ export const envelope = ([type, ts, data]: Received, seq: number): Envelope => (
   event: { type, category: TYPES[type], ts, source: { kind: 'cdp' }, ...(data && { data }) },
 })
 
-/** Keeps events of a session, numbered from `first` on, as the service does: in runs, compressed. */
+/** Stores events of a session, numbered from `first` on, as the service does: in compressed runs. */
 export async function keepEvents(
   cloud: { query(text: string, values?: unknown[]): Promise<unknown> },
   sessionId: string,

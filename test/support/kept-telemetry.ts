@@ -4,7 +4,7 @@ import { telemetryFeed, type Envelope } from '../../src/agent/telemetry/contract
 import type { DataPaths } from '../../src/base/paths.ts'
 import { call } from '../../src/http/client.ts'
 
-/** Everything that tests write. The service's own calls of the agent would be events of `platform`. */
+/** The categories that tests write. `platform` is off, because the service's own calls to the agent would add its events. */
 export const EVERYTHING = {
   enabled: true,
   browser: Object.fromEntries(['console', 'network', 'page', 'interaction', 'screenshot'].map((name) => [name, { enabled: true }])),
@@ -19,7 +19,7 @@ export async function emit(paths: DataPaths, id: string, ...events: [type: Type,
     await call(agent, telemetryFeed.addTelemetry, { body: { type, source: { kind: 'cdp' }, data } }, { signal: AbortSignal.timeout(10_000) })
 }
 
-/** Console lines with numbers as their texts. */
+/** Writes console lines with the texts `line <number>`. */
 export const say = (paths: DataPaths, id: string, from: number, count: number): Promise<void> =>
   emit(paths, id, ...Array.from({ length: count }, (_, at): [Type, Record<string, unknown>] => ['console_log', { text: `line ${from + at}` }]))
 
@@ -32,14 +32,13 @@ export interface EventsPage {
 
 type Fetch = (path: string, init?: RequestInit) => Promise<Response>
 
-/** One page of the archive. */
 export async function pageOf(fetch: Fetch, id: string, query = ''): Promise<EventsPage> {
   const response = await fetch(`/browsers/${id}/telemetry/events?${query}`)
   const items = (await response.json()) as Envelope[]
   return { status: response.status, items, hasMore: response.headers.get('x-has-more') === 'true', next: Number(response.headers.get('x-next-offset')) }
 }
 
-/** All pages of the archive, as clients read them: to the first that is empty, or has nothing after it. */
+/** All pages of the archive, as clients read them: up to the first page that is empty or has no next page. */
 export async function allOf(fetch: Fetch, id: string, query = 'since=1h&limit=100'): Promise<Envelope[]> {
   const all: Envelope[] = []
   const offsets = new Set<number>()

@@ -9,9 +9,9 @@ import { sleep } from '../../src/base/wait.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 import type { Cloud } from './cloud.ts'
 
-/** A session that has been deleted ends in less, and so does the start of the warm browser after it. */
+/** The limit for a deleted session to end, and for the next warm browser to start. */
 const ENDED_MS = 30_000
-/** Files of ended sessions are removed at the lowest priority. */
+/** The limit for the removal of ended sessions' files, which has the lowest priority. */
 const TRASH_MS = 30_000
 
 interface Seen {
@@ -28,7 +28,7 @@ export function processesNow(): Set<string> {
   )
 }
 
-/** New processes that have the data directory among their mounts or in their command line. */
+/** New processes that have the data directory in their mounts or in their command line. */
 async function processesOf(dataDir: string, before: ReadonlySet<string>): Promise<Seen[]> {
   return (await processesUsing(dataDir, '')).filter(({ pid, ticks }) => !before.has(`${pid}:${ticks}`)).map(({ pid }) => ({ pid, command: commandOf(pid) }))
 }
@@ -41,11 +41,11 @@ function commandOf(pid: number): string {
   }
 }
 
-/** What a service that has ended left behind. Empty when nothing is left. */
+/** What an ended service left behind; empty when it left nothing. */
 export async function leftovers(dataDir: string, before: ReadonlySet<string>): Promise<string[]> {
   const left: string[] = []
   const paths = dataPaths(dataDir)
-  // Removers outlive the service that started them.
+  // Processes that remove files outlive the service that started them.
   const trash = () => (existsSync(paths.trash) ? readdirSync(paths.trash) : [])
   const emptied = performance.now() + TRASH_MS
   while (trash().length > 0 && performance.now() < emptied) await sleep(50)
@@ -56,7 +56,7 @@ export async function leftovers(dataDir: string, before: ReadonlySet<string>): P
   while ((await added()).length > 0 && performance.now() < end) await sleep(50)
   for (const { pid, command } of await added()) {
     left.push(`process ${pid}: ${command}`)
-    // It is reported; kill it so that it does not disturb the next tests.
+    // The test reports this process. Kill it, so that it does not disturb the next tests.
     const still = nameProcess(pid)
     if (still) signalProcess(still, 'SIGKILL')
   }
@@ -74,8 +74,8 @@ export async function leftovers(dataDir: string, before: ReadonlySet<string>): P
 }
 
 /**
- * What is left, in a service that goes on, of the sessions that have ended after `endedBefore`, and of app sandboxes. Empty when nothing is left. Then
- * every start has ended, too: all its browsers are warm.
+ * What remains in a running service of app sandboxes and of the sessions that ended after `endedBefore`. Empty when nothing remains; then all starts have ended too,
+ * and all its browsers are warm.
  */
 export async function remainders(service: Pick<Cloud, 'dataDir' | 'query'>, endedBefore: ReadonlySet<string>): Promise<string[]> {
   const { dataDir, query } = service
@@ -98,7 +98,7 @@ export async function remainders(service: Pick<Cloud, 'dataDir' | 'query'>, ende
     ]
     for (const id of ended) {
       const using = (await processesUsing(id, '')).map(({ pid }) => ({ pid, command: commandOf(pid) }))
-      // Removers name the folder that they remove. They outlive the session, and the check of the whole service waits for them.
+      // A process that removes files has their folder in its command line. It outlives the session, and the check of the whole service waits for it.
       left.push(...using.filter(({ command }) => !command.includes(paths.trash)).map(({ pid, command }) => `process ${pid}: ${command}`))
     }
     return left
@@ -112,12 +112,12 @@ export async function remainders(service: Pick<Cloud, 'dataDir' | 'query'>, ende
   return left
 }
 
-/** The ids of all sessions that have been deleted in a service, and of warm browsers that it has ended. */
+/** The ids of all deleted sessions and ended warm browsers of a service. */
 export async function endedSessions({ query }: Pick<Cloud, 'query'>): Promise<Set<string>> {
   return new Set((await query<{ id: string }>(`select id from browsers where state = 'deleted'`)).map(({ id }) => id))
 }
 
-/** The control groups above those of the sessions and the app sandboxes of a service that has this data directory. */
+/** The parent cgroups of the sessions and app sandboxes of a service with this data directory. */
 function groupsOf(dataDir: string): string[] {
   const { hostId } = dataPaths(dataDir)
   if (!existsSync(hostId)) return []

@@ -1,4 +1,4 @@
-// Leases as one of several replicas has them, without a database: it has every duty, may take nothing over, and reads rows instead of trusting its memory.
+// The leases of one of several replicas, without a database: it has every duty, may not take over another replica's work, and reads rows instead of its memory.
 import { newId } from '../../src/base/ids.ts'
 import { alone, type Leases } from '../../src/store/leases.ts'
 

@@ -1,24 +1,23 @@
-// Pages of logins, made by tests, on several hosts of this machine; and the calls by which a service drives an agent through them.
-import { once } from 'node:events'
+// Serves login pages that tests write, on several hosts of this machine, and makes the calls by which a service logs in through an agent.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { login, type Action, type Control, type PageModel } from '../../src/agent/login/contract.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import { call } from '../../src/http/client.ts'
+import { serveSockets } from './upstreams.ts'
 
-/** A page, or what answers a request for it. */
+/** The HTML of a page, or a function that answers its requests. */
 export type Made = string | ((request: IncomingMessage, response: ServerResponse, host: string) => void)
 
 export interface LoginSite extends AsyncDisposable {
-  /** An address: of the first host of this machine, or of another. */
+  /** The address of a page on this machine's first host, or on another one. */
   url(name: string, host?: string): string
-  /** What was asked for since the start: the host, the path with its query, and the body. */
+  /** The requests since the start: the host, the path with its query, and the body. */
   log: { host: string; path: string; body: string }[]
   port: number
 }
 
-/** The host of the service's machine as sessions see it, and a name below it, which is another site. */
+/** The name of the service's machine inside sessions. A name below it is another site. */
 export const OWN = 'host.cob.internal'
 
 export async function serveLogins(pages: Record<string, Made>): Promise<LoginSite> {
@@ -32,22 +31,16 @@ export async function serveLogins(pages: Record<string, Made>): Promise<LoginSit
     if (typeof page === 'function') return page(request, response, host)
     response.setHeader('content-type', 'text/html; charset=utf-8').end(page.replaceAll('PORT', String(port)))
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const served = await serveSockets(server)
+  const { port } = served
   return {
-    port,
+    ...served,
     log,
     url: (name, host = OWN) => `http://${host}:${port}/${name}`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
-    },
   }
 }
 
-/** The calls of one agent. */
+/** The login calls of one agent. */
 export function loginsOf(agent: Endpoint) {
   const options = { signal: new AbortController().signal }
   return {

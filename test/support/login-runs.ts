@@ -1,4 +1,4 @@
-// Runs of the worker of a login at a pretended site.
+// Runs the login worker at a fake site.
 import { expect } from 'vitest'
 import { workOn } from '../../src/control/logins/auth-connections/engine/worker.ts'
 import { button, input, link, password } from './page-models.ts'
@@ -16,7 +16,7 @@ export const loginForm = (more: SitePage['more'] = {}, extra: Parts = []): Pick<
 })
 export const isError = { alerts: [{ text: 'Wrong username or password.', by: 'role' as const }] }
 
-/** A form with both fields; then `after`, or the start page of a user. */
+/** A login form with both fields. After it comes `after`, or the start page of a logged-in user. */
 export const plain =
   (after = '/home', other?: (path: string, state: Parameters<Site>[1]) => SitePage | undefined): Site =>
   ({ pathname }, state) => {

@@ -1,10 +1,10 @@
-// A pretended site with its browser, and a pretended store of flows: what a worker of the login engine drives in fast tests. A clock that nobody waits for.
+// A fake site with its browser, a fake store of flows, and a clock that never really waits: the login engine's worker runs on them in fast tests.
 import { login, type Action, type Control, type PageModel } from '../../src/agent/login/contract.ts'
 import type { Answer, Learned, Pause } from '../../src/control/logins/auth-connections/flow.ts'
 import { BrowserGone, type LoginBrowser, type LoginBrowsers } from '../../src/control/logins/auth-connections/engine/browser.ts'
 import { isAllowedHost } from '../../src/control/logins/auth-connections/engine/hosts.ts'
 import { interpret } from '../../src/control/logins/auth-connections/engine/interpret.ts'
-import type { FlowEnd } from '../../src/control/logins/auth-connections/flows.ts'
+import type { FlowEnd } from '../../src/control/logins/auth-connections/flow-ends.ts'
 import type { Connection, Flow, FlowRows, Tools } from '../../src/control/logins/auth-connections/engine/work.ts'
 import { page } from './page-models.ts'
 
@@ -12,25 +12,25 @@ export type Parts = Parameters<typeof page>[0]
 export interface SitePage {
   parts: Parts
   more?: Parameters<typeof page>[1]
-  /** What a button does, with the values of the page's fields by their labels: the next address. */
+  /** The action of a button: gets the button's label and the values of the page's fields by label, and returns the next address. */
   press?: (label: string, values: Record<string, string>) => string | undefined
-  /** Whether the page sends itself, as by its button, when this has been typed. */
+  /** Whether the page submits itself, as by its button, when these values have been typed. */
   sendsItself?: (values: Record<string, string>) => boolean
-  /** Nothing on it changes when something is pressed. */
+  /** Nothing on the page changes when a button is pressed. */
   isSilent?: boolean
-  /** Whether its buttons cannot be pressed yet, though they look as if they could. */
+  /** Whether the buttons do not react yet, although they look active. */
   isBusy?: () => boolean
-  /** How the field with this label refuses to be filled: before anything is in it, or by taking the value and showing none. */
+  /** How the field with this label refuses a value: `before` anything is typed, or `after`, when it accepts the value and shows none. */
   refuses?: (label: string) => 'before' | 'after' | undefined
 }
-/** Of one profile: what its cookies say. Of one browser: where it is in a login. */
+/** `user` belongs to the profile (its cookies), `step` to one browser's progress in a login. */
 export interface State {
   user: string
   step: Record<string, unknown>
 }
 export type Site = (url: URL, state: State) => SitePage
 
-/** Values that must appear nowhere. */
+/** Secret values that must appear nowhere. */
 export const SECRETS = { username: 'ada-canary-7f', password: 'pw-canary-31', code: '481516', wrong: 'wrong-canary-99' }
 
 export class Clock {
@@ -84,7 +84,7 @@ class FakeBrowser implements LoginBrowser {
   }
   async act(actions: readonly Action[], hosts: readonly string[]) {
     this.#assertHere()
-    // As an agent takes them.
+    // Check the actions as an agent does.
     if (actions.length > 0) login.actOnLoginPage.body.parse({ actions, hosts })
     for (const [done, action] of actions.entries()) {
       const control = this.#model!.controls.find(({ ref }) => ref === action.ref)
@@ -118,50 +118,50 @@ class FakeBrowser implements LoginBrowser {
   async settle() {
     this.#assertHere()
     const isSame = this.url === this.#model?.url
-    return { by: !isSame ? ('navigated' as const) : this.#page().isSilent === true ? ('nothing' as const) : ('changed' as const), is_quiet: true }
+    return { by: !isSame ? ('navigated' as const) : this.#page().isSilent === true ? ('nothing' as const) : ('changed' as const) }
   }
   async marks(hosts: readonly string[]) {
     this.#assertHere()
     login.readLoginMarks.body.parse({ hosts })
-    const cookie = { name: 'session', domain: 'example.test', path: '/', digest: '0'.repeat(32), is_session: true, http_only: true }
-    return { cookies: this.state.user === '' ? [] : [cookie], stored: [] }
+    const cookie = { name: 'session', domain: 'example.test', digest: '0'.repeat(32) }
+    return { cookies: this.state.user === '' ? [] : [cookie] }
   }
   async end(): Promise<void> {
     this.#assertHere()
   }
 }
 
-/** Everything outside a worker. It survives the worker. */
+/** The state outside a worker, which survives it. */
 export class World {
   site: Site
   readonly clock = new Clock()
-  /** What is saved of the profile. */
+  /** The saved state of the profile. */
   profile = { user: '', saves: 0 }
   readonly browsers = new Map<string, FakeBrowser>()
   readonly opened: string[] = []
   readonly sent: { host: string; values: Record<string, string> }[] = []
-  /** Every value that was typed, in order. */
+  /** The typed values, in order. */
   readonly typed: string[] = []
-  /** The whole address after the login, which is kept sealed. */
+  /** The full address after the login, which the service encrypts. */
   landing: string | undefined
   reads = 0
   readonly kept: { into: string | undefined; name: string; values: Record<string, string> }[] = []
-  /** Of the credentials in which it was kept. */
+  /** The ids of the credentials in which the engine saved the values. */
   readonly keptIds = new Set<string>()
   readonly lines: string[] = []
   row: Flow & { end?: FlowEnd; websiteError?: string | null; typed?: Record<string, string>; answer?: Answer | undefined }
   connection: Connection
-  /** Every pause that was shown. */
+  /** Every pause that was shown to a person. */
   readonly pauses: Pause[] = []
   stored: { version: string; values: Record<string, string>; ssoProvider: string | undefined; totp: { period: number } | undefined } | undefined
-  /** What a provider answers. */
+  /** The answer of a credential provider. */
   provided: (by: { path: string; domain: string | undefined } | { domain: string }) => {
     values: Record<string, string>
     totp: string | undefined
     hosts: string[]
   } = () => ({ values: {}, totp: undefined, hosts: [] })
   proxyReads: 'nothing' | 'plain' | 'all' = 'nothing'
-  /** Called at each turn of a wait for a person. */
+  /** Called repeatedly during a wait for a person. Returns the person's answer. */
   person: (pause: Pause, step: string) => Partial<Pick<Answer, 'values' | 'choice'>> | undefined = () => undefined
   #made = 0
 
@@ -204,14 +204,14 @@ export class World {
     }
   }
 
-  /** A credential of the connection. */
+  /** Gives the connection a stored credential. */
   withStored(values: Record<string, string>, more: { ssoProvider?: string; totp?: boolean } = {}): this {
     this.stored = { version: 'credential 1', values, ssoProvider: more.ssoProvider, totp: more.totp ? { period: 30 } : undefined }
     this.connection.credential_id = 'credential'
     return this
   }
 
-  /** How often the stored password was sent. */
+  /** How many times a value was sent. */
   sentOf = (value: string): number => this.sent.filter(({ values }) => Object.values(values).includes(value)).length
 
   readonly flows: FlowRows = {
@@ -221,7 +221,7 @@ export class World {
     get: async () => structuredClone(this.row),
     connectionOf: async () => structuredClone(this.connection),
     remember: async (_, memory) => this.#change({ memory: JSON.parse(JSON.stringify(memory)) as Record<string, unknown> }),
-    ask: async (_, pause, step, until, websiteError = null) => {
+    ask: async (_, pause, step, until, websiteError) => {
       const stored = JSON.parse(JSON.stringify(pause)) as Pause
       if (this.row.answer) return false
       if (this.row.state === 'IN_PROGRESS') this.pauses.push(stored)
@@ -310,7 +310,7 @@ export class World {
       proxyReads: async () => this.proxyReads,
       totp: {
         read: () => ({ period: 30 }),
-        // The number of the period, so that the site of a test knows each one.
+        // The code is the number of the period, so that a test's site can check it.
         code: ({ period }, now) => {
           const at = Math.floor(now.getTime() / (period * 1000))
           return { code: String(at % 1_000_000).padStart(6, '0'), expiresAt: new Date((at + 1) * period * 1000) }
@@ -327,7 +327,7 @@ export class World {
   get learned(): Learned | undefined {
     return this.row.end?.state === 'SUCCESS' ? this.row.end.learned : undefined
   }
-  /** Everything that is stored or logged in plain text. */
+  /** All stored and logged text that is not encrypted. */
   plainText = (): string => JSON.stringify([{ ...this.row, typed: undefined, answer: undefined }, this.pauses, this.lines])
   openBrowsers = (): number => [...this.browsers.values()].filter(({ isGone }) => !isGone).length
 }

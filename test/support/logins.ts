@@ -1,4 +1,4 @@
-// A service for tests of clients of logins: the real hosted page, and the public calls of one connection, whose flow the test plays.
+// A fake service for tests of login clients: the real hosted page, and the public calls of one connection. The test sets the state of its flow.
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { Connection, FlowEvent, Submission } from '../../src/control/logins/auth-connections/contract.ts'
 import { hostedPath, serveHostedPage } from '../../src/control/logins/auth-connections/hosted-page.ts'
@@ -14,20 +14,16 @@ export type Played = Partial<Omit<FlowEvent & { event: 'managed_auth_state' }, '
 
 export interface PlayedLogin extends AsyncDisposable {
   url: string
-  /** The address for the person, with more in its query. */
+  /** The hosted page's address, with these parameters added. */
   hosted(query?: Record<string, string>): string
   code: string
-  /** Makes this the state. */
+  /** Sets the state of the flow. */
   play(state: Played): void
-  /** What was answered, oldest first. */
+  /** The submitted answers, oldest first. */
   answers: Submission[]
-  /** The bodies of answers as they came. */
-  bodies: unknown[]
-  /** Called with each answer that is taken. */
-  onAnswer: ((answer: Submission) => void) | undefined
-  /** Every request: method, path, and the headers that may tell a secret. */
+  /** Every request: method, path, and the headers that might leak a secret. */
   requests: { method: string; url: string; headers: Record<string, unknown> }[]
-  /** Whether everything is refused, as by a service that is away; with which status the token and answers are. */
+  /** Simulated faults: `everything` refuses all calls, as when the service is down; `token` and `submit` are the statuses of those calls. */
   faults: { everything: boolean; token: number | undefined; submit: number | undefined }
 }
 
@@ -65,14 +61,14 @@ const nothing = Object.fromEntries(
 )
 const alsoNothing = { error_code: null, error_message: null, hosted_url: null, live_view_url: null, sso_provider: null }
 
-/** A public call's CORS headers, as `managed-auth` promises them to pages of any origin. */
+/** The CORS headers of a public call, which `managed-auth` promises to pages of any origin. */
 const CORS = {
   'access-control-allow-origin': '*',
   'access-control-allow-headers': 'Authorization, Content-Type, Accept',
   'access-control-allow-methods': 'GET, POST, OPTIONS',
 }
 
-/** Starts it on a free port of this machine. */
+/** Starts the service on a free port of this machine. */
 export async function playLogin({
   domain = 'shop.example',
   profileName = 'work',
@@ -94,12 +90,10 @@ export async function playLogin({
     },
     play(next) {
       state = { ...ASLEEP, ...next }
-      // What the page is shown is what the contract allows.
+      // Check that the contract allows this state.
       FlowEvent.parse({ event: 'managed_auth_state', timestamp: new Date().toISOString(), ...state })
     },
     answers: [],
-    bodies: [],
-    onAnswer: undefined,
     requests: [],
     faults: { everything: false, token: undefined, submit: undefined },
     [Symbol.asyncDispose]: () => app.close(),
@@ -130,17 +124,15 @@ export async function playLogin({
     Connection.parse({ ...base, ...nothing, ...alsoNothing, domain, profile_name: profileName, ...ASLEEP, ...state }),
   )
   app.post('/auth/connections/:id/submit', async (request: FastifyRequest, reply) => {
-    login.bodies.push(request.body)
     const { success, data } = Submission.safeParse(request.body)
     if (!success) return refuse(reply, 400, 'not a submission')
     if (login.faults.submit !== undefined) return refuse(reply, login.faults.submit, 'the answer is refused')
     if (data.interaction_id !== undefined && data.interaction_id !== state.interaction_id) return refuse(reply, 409, 'another question by now')
     login.answers.push(data)
     login.play({ flow_step: 'SUBMITTING' })
-    login.onAnswer?.(data)
     return reply.code(202).send({ accepted: true })
   })
-  // What the page embeds for things that a person must do elsewhere.
+  // The page embeds this live view when the person must act elsewhere.
   app.get('/browser/live/:token', async (_request, reply) =>
     reply.type('text/html').send('<!doctype html><html lang="en"><title>Live</title><h1>Screen</h1><button>Inside</button></html>'),
   )

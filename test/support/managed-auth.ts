@@ -1,22 +1,22 @@
-// A client of managed auth: connections of a test, logins that it drives by submitting what they ask for, and health checks at once.
+// A client of managed auth: creates connections, drives logins by submitting what they ask for, and starts health checks.
 import type Kernel from '@onkernel/sdk'
 import type { Connection } from '../../src/control/logins/auth-connections/contract.ts'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
 
-/** A login of a real application, with everything that it loads, on a busy machine. */
+/** The limit for a login at a real application, with everything that it loads, on a busy machine. */
 const LOGIN_MS = 120_000
 
 type Field = NonNullable<Connection['fields']>[number]
 type Choice = NonNullable<Connection['choices']>[number]
 
-/** What a person knows: a value for a field, or undefined when there is none; which of several choices. */
+/** A person's answers: a value for a field, or undefined when there is none, and one of several choices. */
 export interface Person {
   value: (field: Field) => string | undefined
   choose?: (choices: readonly Choice[]) => Choice | undefined
 }
 
-/** Fills fields by what the fields of an application's user are called. */
+/** Answers fields with the user's value of the same name. */
 export function personOf(user: Record<string, string>, code?: (field: Field) => string): Person {
   const known = (key: string) => user[key]
   return {
@@ -33,10 +33,9 @@ export interface Shown extends Omit<Connection, 'profile_name'> {
   profile_name: string
 }
 
-/** The connection as it is now. */
 export const shown = async (cloud: Cloud, id: string): Promise<Shown> => (await cloud.client.auth.connections.retrieve(id)) as unknown as Shown
 
-/** Drives the login that is under way until it has ended, answering at most `most` questions. Returns the connection with the end, and what was asked. */
+/** Drives the present login until it has ended, answering at most `most` questions. Returns the final connection, and the questions. */
 export async function driven(
   cloud: Cloud,
   id: string,
@@ -76,7 +75,7 @@ export async function driven(
   return { end, asked }
 }
 
-/** Has the health check of a connection be due now, and waits for its result. */
+/** Makes a connection's health check due now, and waits for its result. */
 export async function checkNow(cloud: Cloud, id: string): Promise<Kernel.Auth.ManagedAuthTimelineEvent> {
   const before = new Set((await timeline(cloud, id, 'health_check')).map((item) => item.id))
   await cloud.query('update auth_connections set next_check_at = now() where id = $1', [id])

@@ -1,4 +1,4 @@
-// Two MCP clients that nobody here wrote, with one face: the official SDK of this generation and of the one before.
+// Two MCP clients with one interface: the present and the previous generation of the official SDK.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { Client as EarlierClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as EarlierTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
@@ -12,19 +12,19 @@ export type Said = { isError?: boolean; content: { type: string; text?: string; 
 export interface McpClient extends AsyncDisposable {
   tools(): Promise<Listed[]>
   call(name: string, given: object, signal?: AbortSignal): Promise<Said>
-  /** Calls a tool that answers JSON. @throws when it answers an error */
+  /** Calls a tool whose answer is JSON. @throws when the answer is an error */
   json<T = Record<string, any>>(name: string, given: object): Promise<T>
-  /** Calls a tool that has to answer an error, and returns its text. */
+  /** Calls a tool whose answer must be an error, and returns its text. */
   refused(name: string, given: object): Promise<string>
   client: Client
 }
 
-/** Connects with a key, or without ('') by a credential of `headers`, which are sent with every request. */
+/** Connects with a key. With the key '', it uses a credential in `headers`, which every request carries. */
 export async function connectMcp(url: string, key: string, generation: Generation = 'this', headers: Record<string, string> = {}): Promise<McpClient> {
   const info = { name: 'test', version: '1' }
   const address = new URL('/mcp', url)
   const options = { requestInit: { headers: { ...(key !== '' && { authorization: `Bearer ${key}` }), ...headers } } }
-  // By the same calls: this one speaks the revision of 2026-07-28, the earlier one that of 2025-11-25.
+  // Both clients make the same calls. The present one uses the protocol revision of 2026-07-28, the previous one that of 2025-11-25.
   const client = generation === 'this' ? new Client(info, { versionNegotiation: { mode: 'auto' } }) : (new EarlierClient(info) as unknown as Client)
   await client.connect(
     generation === 'this'

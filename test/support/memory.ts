@@ -1,16 +1,16 @@
-// The memory of processes under test: what they had, and the most that they had since.
+// The memory growth of processes under test: from the start of the watch to their peak.
 import { readFileSync, writeFileSync } from 'node:fs'
 
 const SAMPLE_MS = 200
-/** For clear_refs of proc(5): the highest resident set is counted anew. */
+/** The value for clear_refs of proc(5) that resets the peak of the resident set. */
 const RESET_PEAK = '5'
 
 export interface WatchedMemory extends Disposable {
-  /** How much more memory each process had at its highest than at the start, in MB. */
+  /** The difference between each process's peak and its start, in MB. */
   growth(): number[]
 }
 
-/** Watches processes from now on. What the kernel notes of the highest point is used where we may reset it; samples are taken as well. */
+/** Watches processes from now on. It uses the kernel's peak value where it can reset it, and samples otherwise. */
 export function watchMemory(pids: readonly number[]): WatchedMemory {
   const field = (pid: number, name: 'VmRSS' | 'VmHWM') =>
     Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024
@@ -19,7 +19,7 @@ export function watchMemory(pids: readonly number[]): WatchedMemory {
     try {
       writeFileSync(`/proc/${pid}/clear_refs`, RESET_PEAK)
     } catch {
-      isReset = false // only root may, and not in every container
+      isReset = false // only root may reset it, and not in every container
     }
     const before = field(pid, 'VmRSS')
     return { pid, isReset, before, most: before }

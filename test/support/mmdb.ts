@@ -4,7 +4,7 @@ const MARKER = Buffer.concat([Buffer.from([0xab, 0xcd, 0xef]), Buffer.from('MaxM
 const NODE_BYTES = 6
 const SEPARATOR_BYTES = 16
 
-/** The types of values, as the format numbers them. */
+/** The format's numbers for the types of values. */
 const TYPE = { text: 2, uint16: 5, uint32: 6, map: 7, uint64: 9, list: 11 }
 
 const head = (type: number, size: number): Buffer => {
@@ -20,7 +20,7 @@ const uint16 = number(TYPE.uint16, 2)
 const uint32 = number(TYPE.uint32, 4)
 const uint64 = number(TYPE.uint64, 6)
 
-/** A text, or an object of texts and objects. */
+/** Encodes a text, or an object of texts and objects. */
 function value(of: unknown): Buffer {
   if (Buffer.isBuffer(of)) return of
   if (typeof of === 'string') return Buffer.concat([head(TYPE.text, Buffer.byteLength(of)), Buffer.from(of)])
@@ -28,9 +28,9 @@ function value(of: unknown): Buffer {
   return Buffer.concat([head(TYPE.map, entries.length), ...entries.flatMap(([key, one]) => [value(key), value(one)])])
 }
 
-/** A database with a record for each network, as `203.0.113.0/24`. The networks do not overlap. */
+/** A database with one record for each network, for example `203.0.113.0/24`. The networks must not overlap. */
 export function mmdb(type: 'GeoLite2-City' | 'GeoLite2-Country', networks: Record<string, object>): Buffer {
-  // A branch is a node, the index of a record, or nothing yet.
+  // A branch is a node, the index of a record, or empty.
   type Node = [left?: Node | number, right?: Node | number]
   const root: Node = []
   const records = Object.values(networks).map(value)

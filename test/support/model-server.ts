@@ -1,20 +1,19 @@
-// A server that pretends to be the one of a model: it answers requests in their order, by a script of the test, which looks at each.
-import { once } from 'node:events'
+// A fake model server: a script of the test checks each request and answers it, in order.
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { serveSockets } from './upstreams.ts'
 
-/** Looks at the body of a request; returns the answer. An error that it throws is answered with 500. */
+/** Checks the body of a request and returns the answer. When it throws, the answer is 400. */
 // eslint-disable-next-line typescript/no-explicit-any -- bodies of several interfaces
 export type Turn = (body: any, path: string) => object | Promise<object>
 
 export interface ModelServer extends AsyncDisposable {
   url: string
-  /** @throws what a turn has thrown, or that there were more requests or fewer than turns */
+  /** @throws what a turn has thrown, or an error when the number of requests is not the number of turns */
   assertPlayed(): void
 }
 
-/** Starts it. Requests beyond the last turn are answered with 500. */
+/** Starts the server. A request beyond the last turn gets 400. */
 export async function playModel(turns: Turn[]): Promise<ModelServer> {
   let played = 0
   const problems: unknown[] = []
@@ -28,23 +27,18 @@ export async function playModel(turns: Turn[]): Promise<ModelServer> {
         response.end(JSON.stringify(await turn(body, request.url!)))
       } catch (error) {
         problems.push(error)
-        // Not 500: libraries would try again.
+        // Not 500, because libraries would retry.
         response.writeHead(400).end(JSON.stringify({ error: { type: 'invalid_request_error', message: String(error) } }))
       }
     })()
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const served = await serveSockets(server)
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...served,
+    url: `http://127.0.0.1:${served.port}`,
     assertPlayed() {
       if (problems.length > 0) throw problems[0]
       if (played !== turns.length) throw new Error(`the model was asked ${played} times, not ${turns.length}`)
-    },
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
     },
   }
 }
@@ -52,7 +46,7 @@ export async function playModel(turns: Turn[]): Promise<ModelServer> {
 const USAGE = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, input_tokens: 1, output_tokens: 1 }
 let made = 0
 
-/** An answer of OpenAI's chat completions with JSON as its text. */
+/** An answer of OpenAI's chat completions whose text is JSON. */
 export const completion = (content: object): object => ({
   id: `chatcmpl-${++made}`,
   object: 'chat.completion',
@@ -62,7 +56,7 @@ export const completion = (content: object): object => ({
   usage: USAGE,
 })
 
-/** An answer of OpenAI's responses. */
+/** An answer of OpenAI's Responses API. */
 export const response = (...output: object[]): object => ({
   id: `resp_${++made}`,
   object: 'response',
@@ -82,7 +76,7 @@ export const said = (words: string): object => ({
   content: [{ type: 'output_text', text: words, annotations: [] }],
 })
 
-/** An answer of Anthropic's messages. */
+/** An answer of Anthropic's Messages API. */
 export const message = (...content: object[]): object => ({
   id: `msg_${++made}`,
   type: 'message',

@@ -1,4 +1,4 @@
-// Values to send: valid ones, generated from a field's published description, odd ones, and valid ones with odd parts.
+// Values to send: valid values generated from a field's published description, odd values, and valid values with odd parts.
 import fc, { type Arbitrary } from 'fast-check'
 
 /** The published description of a field. */
@@ -13,12 +13,12 @@ export interface Field {
 
 // ---- valid values ----
 
-/** Fixed values for fields with few valid values, and for fields where large values only take long. */
+/** Fixed values for fields with few valid values, and small values for fields where large ones only take time. */
 function few(name: string): Arbitrary<unknown> | undefined {
   const texts: Record<string, string[]> = { start_url: ['about:blank', 'https://example.com/'], name: ['a', 'my browser', 'ü/%'], hold_keys: [] }
   const numbers: Record<string, [number, number]> = {
     duration_ms: [50, 60],
-    // An odd text may have 5,000 characters, and each takes this long.
+    // An odd text may have 5,000 characters, and the delay is per character.
     delay: [0, 1],
     step_delay_ms: [0, 2],
     duration: [0, 60],

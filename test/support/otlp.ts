@@ -1,4 +1,4 @@
-// A collector for tests: takes OTLP over HTTP as JSON, checks the form of every request by hand, and keeps what it has taken.
+// A collector for tests: accepts OTLP over HTTP as JSON, checks the form of every request, and stores what it accepted.
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,7 +8,7 @@ import { gunzipSync } from 'node:zlib'
 type Json = Record<string, unknown>
 
 export interface TakenRecord {
-  /** The session that it is of. */
+  /** The id of the session. */
   session: string
   resource: Json
   attributes: Json
@@ -23,20 +23,20 @@ export interface Taken {
 
 export interface Collector extends AsyncDisposable {
   readonly url: string
-  /** What it has answered with 200. */
+  /** The requests that it answered with 200. */
   readonly taken: Taken[]
-  /** All requests that it has had: their paths and answers. */
+  /** All requests: path and answered status. */
   readonly asked: { path: string; status: number }[]
-  /** What was wrong in the form of requests. */
+  /** The errors in the form of requests. */
   readonly wrong: string[]
-  /** What it does instead of taking them: for some paths, or all. */
+  /** What the collector does instead of accepting requests, for all paths or only for one. */
   trouble: { status?: number; headers?: Record<string, string>; body?: string; ms?: number; only?: string }
-  /** Log records of a session, in the order in which they came. */
+  /** The log records of a session, in order of arrival. */
   logs(session: string): TakenRecord[]
   spans(session: string): TakenRecord[]
-  /** Nobody is at its address. */
+  /** Stops listening. */
   down(): Promise<void>
-  /** Somebody is again. */
+  /** Listens again at the same address. */
   up(): Promise<void>
 }
 
@@ -166,7 +166,7 @@ function checkSpan(span: Json, check: Check, only: Only): void {
   check(typeof span.name === 'string' && span.name !== '' && [1, 2].includes(Number(span.kind)), 'a name or kind')
 }
 
-/** Exactly one of the forms of a value. */
+/** An OTLP value, which must have exactly one form. */
 function valueOf(value: Json, check: Check): unknown {
   const [[form, inner] = ['none', undefined], ...more] = Object.entries(value)
   check(more.length === 0, 'a value of several forms')

@@ -1,4 +1,4 @@
-// The pages made by hand (test/logins) as a site of one test: its own servers, its own proxy, and connections that end with it.
+// One of the test pages (test/logins) as a site for one test: its own servers, its own proxy, and a connection that is deleted with it.
 import { startOwnPages, type OwnPage, type OwnPages } from '../logins/apps/own-pages.ts'
 import type { PageName } from '../logins/apps/own-pages/pages.ts'
 import { startLoginNet } from '../logins/net.ts'
@@ -10,13 +10,13 @@ export interface OwnSite extends AsyncDisposable {
   profile: string
   page: OwnPage
   pages: OwnPages
-  /** The user of the site, who reads the codes that it sends. */
+  /** The site's user, who reads the codes that the site sends. */
   person: Person
-  /** Bodies that the site was sent, of every host. */
+  /** The bodies that the site received, on all hosts. */
   sent(): string[]
-  /** Stores the user's values as a credential, some of them other ones. */
+  /** Stores the user's values as a credential; `other` replaces some of them. */
   store(other?: Record<string, string>, totpSecret?: string): Promise<string>
-  /** Whether a session with the profile is logged in, by the site's own words. */
+  /** Whether the site shows a session with the profile as logged in. */
   isLoggedIn(): Promise<boolean>
 }
 
@@ -47,14 +47,14 @@ export async function ownSite(cloud: Cloud, name: PageName, more: (site: Pick<Ow
   const { id } = await client.auth.connections.create({
     domain: host,
     profile_name: profile,
-    // The pages have no TLS; without an address a login begins at https.
+    // The pages have no TLS, and a login without a login_url would start with https.
     login_url: page.loginUrl ?? page.homeUrl,
     proxy: { id: proxy },
     save_credentials: false,
     ...(await more({ store })),
   })
   scope.defer(() => client.profiles.delete(profile))
-  // A test may have deleted it.
+  // A test may have deleted it already.
   scope.defer(async () => {
     const { status } = await cloud.fetch(`/auth/connections/${id}`, { method: 'DELETE' })
     if (status !== 204 && status !== 404) throw new Error(`the deletion of a connection was answered ${status}`)

@@ -1,4 +1,4 @@
-// What leaves the network of a session, packet by packet, read where it leaves.
+// Reads every packet that leaves a session's network, at the point where it leaves.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -7,10 +7,10 @@ import { within } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
 import { processesOf } from './inside.ts'
 
-/** Python starts in a tenth of a second. */
+/** The limit for Python to start, which takes a tenth of a second. */
 const START_MS = 20_000
 
-/** Prints each packet that goes out by the session's device: what resolves neighbours apart, and resets without data, by which a closed connection is refused. */
+/** Prints each packet that the session's device sends. Left out: neighbour discovery, and resets without data, which refuse a closed connection. */
 const READER = `
 import socket, struct
 ETH_P_ALL, PACKET_OUTGOING = 3, 4
@@ -40,9 +40,9 @@ while True:
         print('protocol', protocol, to, flush=True)
 `
 
-/** Packets that have left the session since this was called, as `tcp 192.0.2.1:443`. */
+/** The packets that have left the session since this call, as `tcp 192.0.2.1:443`. */
 export async function watchPackets(cloud: Cloud, id: string): Promise<{ seen: string[] } & AsyncDisposable> {
-  // The process below pasta is in the network, and in the user namespace that owns it.
+  // The process below pasta is in the network namespace, and in the user namespace that owns it.
   const { pid } = processesOf(cloud, id)[1]!
   const asOwner = isRoot() ? [] : [`--user=/proc/${pid}/ns/user`, '--preserve-credentials']
   const child = spawn('nsenter', [...asOwner, `--net=/proc/${pid}/ns/net`, '--', 'python3', '-c', READER], { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -1,6 +1,6 @@
-// What a page that stands alone was filled in with.
+// Reads the data with which the service filled in a standalone page.
 
-/** The data for the script of a page, out of its HTML. */
+/** Extracts the data for the page's script from its HTML. */
 export function pageData(html: string): Record<string, unknown> {
   const [, text] = /data-page="([^"]*)"/.exec(html)!
   return JSON.parse(text!.replaceAll(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code)))) as Record<string, unknown>

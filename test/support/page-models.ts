@@ -1,11 +1,11 @@
-// Pages for tests of the login engine: saved ones of real applications, and made ones in a few words.
+// Pages for tests of the login engine: saved pages of real applications, and pages built in a few words.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PageModel, type Control, type Frame } from '../../src/agent/login/contract.ts'
 import type { PageContext } from '../../src/control/logins/auth-connections/engine/interpretation.ts'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 
-/** The model of a page that a real application has shown, as the agent's reader reads it. */
+/** The model that the agent read from a page of a real application. */
 export const savedPage = (name: string): PageModel => PageModel.parse(JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data/logins', `${name}.json`), 'utf8')))
 
 export const context = (more: Partial<PageContext> = {}): PageContext => ({ domain: 'example.test', hasSubmitted: false, ssoProvider: undefined, ...more })
@@ -15,7 +15,7 @@ type Part = Partial<Control>
 export const input = (label: string, more: Part = {}): Part => ({ tag: 'input', type: 'text', label, label_from: 'for', form: 0, ...more })
 export const password = (label: string, more: Part = {}): Part => input(label, { type: 'password', ...more })
 export const button = (label: string, more: Part = {}): Part => ({ tag: 'button', type: 'submit', label, label_from: 'text', form: 0, submits: true, ...more })
-/** A button that is in no form. */
+/** A button outside of any form. */
 export const press = (label: string, more: Part = {}): Part => button(label, { type: 'button', form: null, submits: false, ...more })
 export const box = (label: string, more: Part = {}): Part => input(label, { type: 'checkbox', checked: false, label_from: 'wrap', ...more })
 export const radio = (label: string, more: Part = {}): Part => box(label, { type: 'radio', ...more })
@@ -38,7 +38,7 @@ export const frame = (host: string, path: string, width: number, height: number,
   ...more,
 })
 
-/** A page with these controls below each other. What is not said is as on a plain page. */
+/** A page with these controls, one below the other. Everything else is as on a plain page. */
 export function page(
   parts: Part[],
   more: Partial<Omit<PageModel, 'controls' | 'alerts'>> & { alerts?: Partial<PageModel['alerts'][number]>[] } = {},
@@ -89,7 +89,6 @@ export function page(
     error: null,
     http_auth: false,
     passkey_asked: false,
-    is_popup: false,
     forms: Array.from({ length: mostForm + 1 }, () => ({ frame: 0, action_host: 'example.test', action_path: '/session', method: 'post' })),
     controls,
     headings: [],

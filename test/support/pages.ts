@@ -1,23 +1,22 @@
-// Pages for tests, served on this machine's loopback. Sessions reach them as host.cob.internal when the service allows it.
-import { once } from 'node:events'
+// Serves test pages on this machine's loopback. Sessions reach them as host.cob.internal when the service allows it.
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { extname, join } from 'node:path'
 import type { Page, Response } from 'playwright-core'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
+import { serveSockets } from './upstreams.ts'
 
 export interface Pages extends AsyncDisposable {
   /** The address of a file in test/pages, for a session. */
   url(name: string): string
-  /** The same for this machine's own programs. */
+  /** The address of the same file for programs of this machine. */
   local(name: string): string
-  /** How often a page has been requested. */
+  /** How many times a page has been requested. */
   hits(name: string): number
   port: number
 }
 
-/** Files of npm packages for pages, as /npm/<package>/<file>, so that no internet is needed. No part may begin with a dot. */
+/** Files of npm packages, as /npm/<package>/<file>, so that pages need no internet. No part may begin with a dot. */
 const NPM_FILE = /^npm((?:\/@?\w[\w.-]*){2,})$/
 const TYPES: Record<string, string> = {
   '.js': 'text/javascript; charset=utf-8',
@@ -39,19 +38,13 @@ export async function servePages(): Promise<Pages> {
       response.writeHead(404).end()
     }
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const served = await serveSockets(server)
+  const { port } = served
   return {
-    port,
+    ...served,
     url: (name) => `http://host.cob.internal:${port}/${name}`,
     local: (name) => `http://127.0.0.1:${port}/${name}`,
     hits: (name) => hits.get(name) ?? 0,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
-    },
   }
 }
 
@@ -68,8 +61,8 @@ function answer(name: string): { type: string; body: Buffer | string } {
 }
 
 /**
- * Loads what may fail to load, in a tab of its own beside `page`, which is closed then: the error page of a navigation that has failed comes late, and would interrupt
- * what its tab does next. @throws as `goto`
+ * Loads an address that may fail, in a separate tab. The error page of a failed navigation comes late, and would interrupt the next navigation of `page`. @throws as
+ * `goto`
  */
 export async function tryToLoad(page: Page, url: string): Promise<{ answer: Response; title: string }> {
   const tab = await page.context().newPage()

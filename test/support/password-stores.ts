@@ -1,4 +1,4 @@
-// Password stores as other programs make them: KeePassXC's command line, pass with GnuPG.
+// Makes password stores with other programs: KeePassXC's command line, and pass with GnuPG.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 
 const PROGRAM_MS = 60_000
 
-/** Runs a program; `input` is what a person would type. @throws with what it complained about */
+/** Runs a program; `input` is what a person would type. @throws with the program's error output */
 export function run(program: string, args: string[], { input = '', env = {} }: { input?: string; env?: Record<string, string> } = {}): string {
   return execFileSync(program, args, {
     input,
@@ -19,11 +19,11 @@ export function run(program: string, args: string[], { input = '', env = {} }: {
 
 export interface KeePass {
   file: string
-  /** A command of keepassxc-cli, which keeps the form of the file. `more`: what a person would type after the password. */
+  /** Runs keepassxc-cli with the arguments that every command needs. `more` is what a person would type after the password. */
   cli(command: string, args: string[], more?: string): string
 }
 
-/** A new file, made and changed by keepassxc-cli. */
+/** A new file that keepassxc-cli creates and changes. */
 export function makeKeePass(dir: string, { name, password }: { name: string; password: string }): KeePass {
   const file = join(dir, name)
   run('keepassxc-cli', ['db-create', '--set-password', '-t', '100', file], { input: `${password}\n${password}\n` })
@@ -36,14 +36,14 @@ export interface PassStore extends Disposable {
 
 /** A new password store in `dir`/store with keys in `dir`/gnupg, made by pass and gpg. */
 export function makePass(dir: string, passphrase: string): PassStore {
-  // The agent's socket has a short path.
+  // The path of gpg-agent's socket must be short.
   const home = mkdtempSync(join(tmpdir(), 'gpg-'))
   const env = { GNUPGHOME: home, PASSWORD_STORE_DIR: join(dir, 'store') }
   const parameters = ['--batch', '--pinentry-mode', 'loopback', '--passphrase', passphrase]
   run('gpg', [...parameters, '--quick-generate-key', 'Kim <kim@example.com>', 'future-default', 'default', 'never'], { env })
   run('pass', ['init', 'kim@example.com'], { env })
   mkdirSync(join(dir, 'gnupg'), { mode: 0o700 })
-  // What an operator copies.
+  // An operator copies these files.
   run('cp', ['-r', join(home, 'private-keys-v1.d'), join(home, 'pubring.kbx'), join(dir, 'gnupg')])
   return {
     insert: (name, text) => void run('pass', ['insert', '--multiline', name], { env, input: text }),

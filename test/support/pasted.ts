@@ -1,4 +1,4 @@
-// Runs lines that the dashboard offers to copy, exactly as they are, as somebody who pastes them does.
+// Runs lines that the dashboard offers to copy, unchanged, as a person who pastes them does.
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ const PROGRAM_MS = 100_000
 
 export type Language = 'TypeScript' | 'Python' | 'curl'
 
-/** What the lines print. The key is where they say that it is: in KERNEL_API_KEY. @throws with their output when they fail */
+/** Runs the lines, and returns their output. They read the key from KERNEL_API_KEY. @throws with their output when they fail */
 export async function runPasted(language: Language, lines: string, key: string): Promise<string> {
   const dir = mkdtempSync(join(tmpdir(), 'cob-pasted-'))
   try {
@@ -23,7 +23,7 @@ export async function runPasted(language: Language, lines: string, key: string):
       Python: ['program.py', join(PYTHON, 'venv/bin/python'), 'program.py'],
       curl: ['program.sh', 'bash', '-e', 'program.sh'],
     }[language] as [string, string, ...string[]]
-    // Without it, curl counts an answer of 404 as a success.
+    // Without this option, curl counts an answer of 404 as a success.
     writeFileSync(join(dir, name), language === 'curl' ? lines.replace(/^curl /, 'curl --fail-with-body ') : lines)
     const { stdout } = await promisify(execFile)(command, args, {
       cwd: dir,

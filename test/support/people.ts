@@ -1,4 +1,4 @@
-// People who have signed in, without an identity provider.
+// Signed-in people, without an identity provider.
 import { createHash, randomBytes } from 'node:crypto'
 import { newId } from '../../src/base/ids.ts'
 import type { Role } from '../../src/http/route.ts'
@@ -8,15 +8,15 @@ export interface SignedIn {
   id: string
   email: string
   cookie: string
-  /** A request as the dashboard makes it. */
+  /** Sends a request as the dashboard does. */
   fetch(path: string, init?: RequestInit): Promise<Response>
   send(method: string, path: string, body?: unknown): Promise<Response>
 }
 
-/** What requests of the dashboard carry. */
+/** The header of the dashboard's requests. */
 export const OURS = { 'x-cob-dashboard': '1' }
 
-/** Requests with a cookie, as the dashboard makes them. */
+/** Sends requests with a cookie, as the dashboard does. */
 export function asPage(url: string, cookie: string): Pick<SignedIn, 'fetch' | 'send'> {
   const asked: SignedIn['fetch'] = (path, init = {}) =>
     fetch(url + path, { ...init, headers: { cookie, ...OURS, ...(init.headers as Record<string, string>) } })
@@ -27,7 +27,7 @@ export function asPage(url: string, cookie: string): Pick<SignedIn, 'fetch' | 's
   }
 }
 
-/** Makes a person with these roles (by project; '' is all projects), who is signed in. */
+/** Creates a signed-in person with these roles (by project; '' is all projects). */
 export async function signedIn({ url, query }: Pick<FastCloud, 'url' | 'query'>, roles: Record<string, Role>): Promise<SignedIn> {
   const [id, token] = [newId(), randomBytes(32).toString('hex')]
   const email = `${id}@people.test`

@@ -1,12 +1,12 @@
-// A person with their own browser who opens live views of sessions.
+// A person with a browser who opens live views of sessions.
 import { isRoot } from '../../src/base/user.ts'
 import { chromium, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
 import { until } from '../../src/base/wait.ts'
 import { buildDashboard } from '../../web/build.ts'
 
-/** Time until an action in one place is visible in the other. */
+/** The limit for an action in one place to be visible in the other. */
 export const SEEN_MS = 10_000
-/** Time until a page that lost its connection has it again. */
+/** The limit for a page to reconnect. */
 const BACK_MS = 40_000
 
 export interface Person extends AsyncDisposable {
@@ -17,9 +17,9 @@ export interface Person extends AsyncDisposable {
   leave(): Promise<void>
 }
 
-/** Chromium's sandbox refuses to run as root. This is the visitor's own browser, and it only opens pages of ours. */
+/** Chromium's sandbox refuses to run as root. This is the person's own browser, and it opens only our pages, so root runs it without a sandbox. */
 export async function invitePerson(): Promise<Person> {
-  // What a person opens is built from the sources of today.
+  // Build the pages from the present sources.
   await buildDashboard()
   const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', chromiumSandbox: !isRoot() })
   let contexts: BrowserContext[] = []
@@ -50,16 +50,16 @@ export async function live(page: Page): Promise<void> {
   await until('a picture', SEEN_MS, async () => (await pixel(page, 5, 5)).some((value) => value > 0), { everyMs: 50 })
 }
 
-/** The colour of a session's pixel in the view; empty while the view has no picture yet. */
+/** The colour of a session's pixel in the live view; empty while the view has no picture yet. */
 const pixel = (page: Page, x: number, y: number): Promise<number[]> =>
   page.evaluate(`[...(document.querySelector('#screen canvas')?.getContext('2d').getImageData(${x}, ${y}, 1, 1).data ?? [])].slice(0, 3)`)
 
-/** Resolves when the view shows the session's pixel at `x`, `y` in this colour. */
+/** Resolves when the live view shows the session's pixel at `x`, `y` in this colour. */
 export async function sees(page: Page, colour: number[], x = 900, y = 600): Promise<void> {
   await until(`the colour ${String(colour)}`, SEEN_MS, async () => String(await pixel(page, x, y)) === String(colour), { everyMs: 20 })
 }
 
-/** The position of a session's pixel in the view. */
+/** The position of a session's pixel in the live view. */
 export async function spot(page: Page, x: number, y: number): Promise<[number, number]> {
   const box = (await page.locator('#screen canvas').boundingBox())!
   const width = (await page.evaluate("document.querySelector('#screen canvas').width")) as number

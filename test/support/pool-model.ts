@@ -1,23 +1,23 @@
-// Random calls of many callers to two pools of one service, with crashes and timeouts among them, against a small model of what each caller must find.
+// Makes random calls of many callers to two pools of one service, with crashes and timeouts, and compares the results with a small model.
 import { expect } from 'vitest'
 import { until, within } from '../../src/base/wait.ts'
 import { seeded } from './seeded.ts'
 
-/** The pools are compared with the model as a whole, each time after so many steps. */
+/** After this many steps, the pools are compared with the whole model. */
 const STEPS_AT_ONCE = 8
 
-/** A session as its caller gets it. */
+/** A session as its caller receives it. */
 interface Session {
   session_id: string
   [field: string]: unknown
 }
 
-/** The service whose pools are walked through. */
+/** The service whose pools are tested. */
 export interface Walked {
-  /** A request with the key. */
+  /** Sends a request with the API key. */
   fetch(path: string, init?: RequestInit): Promise<Response>
   query<T extends object>(text: string, values?: unknown[]): Promise<T[]>
-  /** Ends the instance of a browser as a crash does. Resolves when it has ended. */
+  /** Ends a browser's instance as a crash does. Resolves when it has ended. */
   crash(id: string): Promise<void>
 }
 
@@ -25,14 +25,14 @@ export interface Walk {
   steps: number
   /** The largest size of a pool. */
   largest: number
-  /** How long the service may take for anything. */
+  /** The limit for every operation of the service. */
   settleMs: number
 }
 
 /** The seed of this run; `COB_TEST_SEED` repeats one. */
 export const SEED = Number(process.env.COB_TEST_SEED ?? Date.now() % 1_000_000)
 
-/** A caller that has asked for a browser and has no answer yet. */
+/** A caller that waits for a browser. */
 interface Waiting {
   name: string
   answer: Promise<void>
@@ -42,18 +42,18 @@ interface Waiting {
 interface Pool {
   id: string
   size: number
-  /** The timeout of sessions, which stands for its whole configuration. */
+  /** The timeout of sessions; it stands for the pool's whole configuration. */
   timeout: number
-  /** Browsers that may have another one: they were there when it was changed. */
+  /** Browsers that may still have the old configuration, because they existed when it changed. */
   older: Set<string>
   isChanging: boolean
-  /** No more browsers than that may be there: the size, and more after it became smaller. */
+  /** The largest allowed number of browsers: the size, or more just after the size was reduced. */
   most: number
-  /** The sessions that callers have, with their names. */
+  /** The acquired sessions, with their names. */
   leases: Map<string, string>
-  /** In the order in which they came. */
+  /** The waiting callers, in order of arrival. */
   waiting: Waiting[]
-  /** When those who waited got theirs, in the order in which they came. */
+  /** The time and the name of each caller that waited and got a browser, in order of arrival. */
   served: string[]
 }
 
@@ -64,13 +64,13 @@ interface Row {
   name: string | null
 }
 
-/** Walks at random, and deletes the pools at the end. @throws with the seed and the last steps */
+/** Makes random steps, and deletes the pools at the end. @throws with the seed and the last steps */
 export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Walk): Promise<void> {
   const random = seeded(SEED)
   const below = (count: number) => Math.floor(random() * count)
   const pick = <T>(list: readonly T[]): T | undefined => list[below(list.length)]
   const log: string[] = []
-  /** Of callers who wait, for which nobody waits. */
+  /** Failures of calls whose promise is not awaited. */
   const failures: unknown[] = []
   let named = 0
 
@@ -85,7 +85,7 @@ export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Wal
     const size = 1 + below(largest)
     const made = await send('POST', '/browser_pools', { size, timeout_seconds: 600 }, [200])
     const { id } = (await made.json()) as { id: string }
-    // What ends is replaced at once: no caller can ask for such a rate.
+    // A very high rate, so that the pool replaces an ended browser at once. The API does not accept such a rate.
     await cloud.query(`update browser_pools set config = config || '{"fill_rate_per_minute": 10000000}' where id = $1`, [id])
     log.push(`made ${id} of ${size}`)
     return { id, size, timeout: 600, older: new Set(), isChanging: false, most: size, leases: new Map(), waiting: [], served: [] }
@@ -93,10 +93,10 @@ export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Wal
 
   const rowsNow = () => cloud.query<Row>(`select id, state, pool_id, name from browsers where state <> 'deleted'`)
   const poolOf = new Map<string, string>()
-  /** Names of callers that left, who may have got a browser in the same moment. */
+  /** The names of callers that left. Such a caller may have got a browser at the same moment. */
   const left = new Set<string>()
 
-  /** A browser that a caller has got: nobody else has it, and it is of this pool. */
+  /** Checks a browser that a caller got: no one else has it, it belongs to this pool, and its configuration is right. */
   function got(pool: Pool, name: string, session: Session, all: readonly Pool[]): void {
     const holders = all.flatMap(({ leases }) => leases.get(session.session_id) ?? [])
     expect([holders, session.name, (session.pool as { id: string } | undefined)?.id, session.tags]).toEqual([[], name, pool.id, { by: name }])
@@ -127,7 +127,7 @@ export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Wal
     if (seconds === 0) return answer
     answer.catch((error: unknown) => failures.push(error))
     pool.waiting.push({ name, answer, leave })
-    // It has its place before the next one comes.
+    // Wait until this caller is in the queue, so that the order of callers is known.
     await until(
       'its place',
       settleMs,
@@ -144,7 +144,7 @@ export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Wal
     await until('the crash to be noticed', settleMs, async () => (await rowsNow()).every((row) => row.id !== id), { everyMs: 2 })
   }
 
-  /** Ends the lease of a caller that has not used its browser for long. */
+  /** Ends a browser as if its caller had not used it for long. */
   async function timeOut(id: string): Promise<void> {
     await until('its timeout', settleMs, async () => {
       await cloud.query(`update browsers set last_active_at = now() - interval '1 day' where id = $1 and state = 'running'`, [id])
@@ -179,7 +179,7 @@ export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Wal
     } else if (what < 79) {
       const id = pick((await rowsNow()).filter((row) => row.pool_id === pool.id && ['warm', 'running'].includes(row.state)).map((row) => row.id))
       note(`crash of ${id}`)
-      // A caller may get it just now.
+      // A waiting caller may get this browser at this moment, so crash it only when nobody waits.
       if (id !== undefined && (pool.leases.has(id) || pool.waiting.length === 0)) {
         pool.leases.delete(id)
         await crash(id)
@@ -200,7 +200,7 @@ export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Wal
       const there = (await rowsNow()).filter((row) => row.pool_id === pool.id).length
       pool.most = Math.max(size, there, pool.size)
       Object.assign(pool, { size, timeout, isChanging: true })
-      // What is lent or being made meanwhile may have either configuration.
+      // Browsers that are acquired or created during the change may have either configuration.
       const keep = async (states: readonly string[]) => {
         for (const row of await rowsNow()) if (states.includes(row.state)) pool.older.add(row.id)
       }
@@ -211,7 +211,7 @@ export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Wal
     } else if (what < 92) {
       const force = below(2) === 0
       note(`delete, force ${force}`)
-      // Who gets one at the same moment is what the races are about.
+      // A waiting caller might get a browser at the same moment; the tests of races cover that.
       if (pool.waiting.length > 0 && !force) return
       const { status } = await send('DELETE', `/browser_pools/${pool.id}`, { force }, pool.leases.size > 0 && !force ? [409] : [204])
       if (status !== 204) return
@@ -234,7 +234,7 @@ export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Wal
     }
   }
 
-  /** What holds at any moment. */
+  /** Checks what must hold at any moment. */
   async function check(pools: readonly Pool[]): Promise<void> {
     if (failures.length > 0) throw failures[0]
     const before = new Map(pools.map((pool) => [pool, { leases: new Map(pool.leases), waiting: pool.waiting.map(({ name }) => name) }]))
@@ -247,19 +247,19 @@ export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Wal
       const { leases, waiting } = before.get(pool)!
       const running = new Map(own.filter(({ state }) => state === 'running').map((row) => [row.id, row.name]))
       for (const [id, name] of leases) if (pool.leases.has(id)) expect([id, running.get(id)]).toEqual([id, name])
-      // A caller whose answer is on its way.
+      // This caller's answer is still on its way.
       for (const [id, name] of running) if (!leases.has(id)) expect([name, waiting.includes(name!) || left.has(name!)]).toEqual([name, true])
       expect(own.filter(({ state, name }) => ['warm', 'starting'].includes(state) && name !== null)).toEqual([])
     }
   }
 
-  /** Waits until nothing goes on any more: every pool is full, and callers wait only for what others have. */
+  /** Waits until nothing changes any more: every pool is full, and callers wait only for acquired browsers. */
   async function settle(pools: readonly Pool[]): Promise<void> {
     for (const pool of pools) {
       let now: unknown
       const isSettled = async () => {
         const rows = (await rowsNow()).filter((row) => row.pool_id === pool.id)
-        // Callers that left as they got one: nobody gives these back.
+        // A caller that left at the moment when it got a browser does not release it, so delete it here.
         for (const row of rows) if (row.state === 'running' && left.has(row.name ?? '')) await cloud.fetch(`/browsers/${row.id}`, { method: 'DELETE' })
         const { acquired_count: acquired, available_count: available } = (await (await cloud.fetch(`/browser_pools/${pool.id}`)).json()) as Record<
           string,
@@ -274,7 +274,7 @@ export async function walkPools(cloud: Walked, { steps, largest, settleMs }: Wal
         throw new Error(`${(error as Error).message}: ${JSON.stringify(now)}`, { cause: error })
       })
       pool.most = Math.max(pool.size, pool.leases.size)
-      // By the time at which each has got its own, to the millisecond.
+      // Compare in order of arrival: the times of acquisition must ascend.
       const inOrder = pool.served.toSorted((a, b) => Number(/\d+$/.exec(a)) - Number(/\d+$/.exec(b)))
       const times = inOrder.map((one) => one.split(' ')[0]!)
       expect(times).toEqual(times.toSorted())

@@ -1,4 +1,4 @@
-// Programs of a session under test, through the published SDK: run, and read to the end.
+// Runs programs in a session through the published SDK, and reads their output to the end.
 import type Kernel from '@onkernel/sdk'
 import type { ProcessExecParams, ProcessStdoutStreamResponse } from '@onkernel/sdk/resources/browsers/process'
 import { conforms } from './contract.ts'

@@ -1,4 +1,4 @@
-// Quick starts of the documentation: their programs, taken out of the pages, and run as readers run them. Some open another address than the page says, and that is the only change.
+// Takes the programs of quick starts out of their pages, and runs them as readers do. The only change: some open another address than the page says.
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -10,16 +10,16 @@ import { promisify } from 'node:util'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import type { Cloud } from './cloud.ts'
 
-/** What pages of the documentation open, except the first ones, which work without the internet. */
+/** The address that most pages of the documentation open. The first pages open one that works without the internet. */
 const EXAMPLE = 'https://example.com'
 export const FIRST = 'data:text/html,<title>It works</title>'
-/** An agent that takes some steps, on a busy machine. */
+/** The limit for an agent that takes several steps, on a busy machine. */
 const PROGRAM_MS = 110_000
 
 export interface Quickstart {
-  /** By the name that the page gives to each. */
+  /** The programs by their file names on the page. */
   programs: Map<string, string>
-  /** What they print. */
+  /** The output that the page shows. */
   output: string
 }
 
@@ -28,7 +28,7 @@ const blocksOf = (page: string) =>
     ([, , name, content]) => [name!, content!] as const,
   )
 
-/** The programs of a page, which are its code blocks with a file name, and its block `text output`. @throws when there are none */
+/** Reads a page's programs (its code blocks with a file name) and its block `text output`. @throws when there are none */
 export function readQuickstart(page: string): Quickstart {
   const blocks = blocksOf(page)
   const programs = new Map(blocks.filter(([name]) => name.includes('.')))
@@ -38,13 +38,13 @@ export function readQuickstart(page: string): Quickstart {
 }
 
 export interface Site extends AsyncDisposable {
-  /** For sessions. */
+  /** The address for sessions. */
   url: string
-  /** The paths that were requested, favicons left out. */
+  /** The paths that were requested, without favicons. */
   paths(): string[]
 }
 
-/** A page like that of example.com, with a link to another one. */
+/** Serves a page like that of example.com, with a link to another page. */
 export async function serveExample(): Promise<Site> {
   let paths: string[] = []
   const page = (title: string, more: string) =>
@@ -74,18 +74,18 @@ export async function serveExample(): Promise<Site> {
 
 export interface How {
   cloud: Cloud
-  /** What it opens instead of the page of the documentation. */
+  /** The site that the program opens instead of the documented address. */
   site?: Pick<Site, 'url'>
-  /** The address that it opens, if not the usual one. */
+  /** The address in the program that is replaced, if it is not the usual one. */
   opens?: string
-  /** The program that runs it, and its first arguments; then comes the file. */
+  /** The program that runs the file, with its first arguments. */
   command: string[]
-  /** The folder with the packages of a program for Node. */
+  /** The folder with the packages of a Node program. */
   modules?: string
   env?: Record<string, string>
 }
 
-/** Runs a program of a page. Resolves with what it printed. @throws with all its output when it fails */
+/** Runs a page's program, and resolves with its output. @throws with all its output when it fails */
 export async function runQuickstart(page: string, name: string, { cloud, site, opens = EXAMPLE, command, modules, env = {} }: How): Promise<string> {
   const program = new Map(blocksOf(page)).get(name)
   if (program === undefined) throw new Error(`docs/${page}.md has no program ${name}`)
@@ -113,5 +113,5 @@ export async function runQuickstart(page: string, name: string, { cloud, site, o
   }
 }
 
-/** Runs `node` without its warnings about types. */
+/** Runs `node` without warnings about type stripping. */
 export const NODE = [process.execPath, '--disable-warning=ExperimentalWarning']

@@ -1,9 +1,9 @@
-// Raw HTTP: sends bytes on a socket and parses the answers.
+// Raw HTTP: sends bytes on a socket, and parses the answers.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { within } from '../../src/base/wait.ts'
 
-/** No request hangs: within this time it is answered or its connection ends. */
+/** Within this time a request is answered or its connection ends; no request may hang. */
 export const ANSWER_MS = 10_000
 
 export interface Answer {
@@ -12,7 +12,7 @@ export interface Answer {
   body: Buffer
 }
 
-/** Sends these bytes to the service at `url` on a new connection; returns its whole answer. Closes our side after `patienceMs` of silence. */
+/** Sends these bytes to the service at `url` on a new connection, and returns its whole answer. Closes this side after `patienceMs` of silence. */
 export async function say(url: string, raw: Buffer, patienceMs: number): Promise<Buffer> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   const chunks: Buffer[] = []
@@ -33,7 +33,6 @@ export async function say(url: string, raw: Buffer, patienceMs: number): Promise
   return Buffer.concat(chunks)
 }
 
-/** Parses the answers. @throws when they are incomplete */
 export function answersIn(said: Buffer): Answer[] {
   const answers: Answer[] = []
   for (let rest = said; rest.length > 0;) {

@@ -1,4 +1,4 @@
-// Proxies that people run, for tests: squid, tinyproxy, microsocks and proxy-chain, each with a user name and a password, on a free port of 127.0.0.1.
+// Starts proxy servers that people run: squid, tinyproxy, microsocks and proxy-chain, each with a user name and a password, on a free port of 127.0.0.1.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { until } from '../../src/base/wait.ts'
 import { freePort } from './free-port.ts'
 import type { Login } from './upstreams.ts'
 
-/** Squid reads its files and starts its helper first: 0.3 s alone. */
+/** The limit of a start. Squid, which reads its files and starts a helper first, takes 0.3 s alone. */
 const START_MS = 30_000
 
 export interface RealProxy extends AsyncDisposable {
@@ -19,7 +19,7 @@ export interface RealProxy extends AsyncDisposable {
 }
 
 const HOST = '127.0.0.1'
-/** Unpacked by script/setup. */
+/** script/setup unpacks it here. */
 const SQUID = join(PACKAGE_DIR, '.cob/squid')
 
 const answers = (port: number): Promise<boolean> =>
@@ -28,7 +28,7 @@ const answers = (port: number): Promise<boolean> =>
     socket.on('connect', () => socket.destroy())
   })
 
-/** A program that is the proxy, with files of its own. */
+/** Starts a proxy server with its own files. */
 async function program(
   command: (port: number, dir: string) => string[],
   files: (port: number, dir: string) => Record<string, string> = () => ({}),
@@ -36,7 +36,7 @@ async function program(
   await using scope = new AsyncDisposableStack()
   const dir = mkdtempSync(join(tmpdir(), 'cob-proxy-'))
   scope.defer(() => rmSync(dir, { recursive: true, force: true }))
-  // Squid does not stay root.
+  // Squid drops root, so other users need access.
   chmodSync(dir, 0o777)
   const port = await freePort()
   for (const [name, content] of Object.entries(files(port, dir))) writeFileSync(join(dir, name), content)
@@ -59,12 +59,12 @@ async function program(
   return { port, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
-/** Its password file is plain text: what it makes of that is not what is tested here. */
+/** The test's helper compares plain text, because squid's password file is not what is tested. */
 const squid = ({ username, password }: Login) =>
   program(
     (_, dir) => [join(SQUID, 'usr/sbin/squid'), '-N', '-f', join(dir, 'squid.conf')],
     (port, dir) => ({
-      // The protocol of its helpers: a line with both, and OK or ERR.
+      // The protocol of squid's helpers: a line with name and password, and OK or ERR.
       'login.sh': `while read -r line; do [ "$line" = '${username} ${password}' ] && echo OK || echo ERR; done\n`,
       'squid.conf': [
         `http_port ${HOST}:${port}`,
@@ -111,8 +111,8 @@ async function proxyChain(login: Login): Promise<RealProxy> {
   return { port: server.port, [Symbol.asyncDispose]: () => server.close(true) }
 }
 
-/** Starts each with this login. */
+/** Functions that start each server with a login. */
 export const REAL_PROXIES = { squid, tinyproxy, microsocks, 'proxy-chain': proxyChain } as const
 
-/** Whether squid is there: script/setup brings it where there is apt-get. */
+/** Whether squid is installed: script/setup unpacks it on machines with apt-get. */
 export const hasSquid = (): boolean => existsSync(join(SQUID, '.unpacked'))

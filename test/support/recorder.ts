@@ -1,9 +1,9 @@
-// An input queue with fake input and keyboard: they record all requests and track what is down.
+// An input queue with fake input and a fake keyboard, which record all requests and track what is down.
 import { makeActions } from '../../src/agent/computer/actions.ts'
 import { BatchBody } from '../../src/agent/computer/contract.ts'
-import type { Input } from '../../src/agent/computer/held-input.ts'
+import type { Input } from '../../src/agent/display/display.ts'
 import { makeInputQueue, type InputQueue, type NamedPlan } from '../../src/agent/computer/input-queue.ts'
-import type { Keyboard, Stroke } from '../../src/agent/computer/keyboard.ts'
+import type { Keyboard, Stroke } from '../../src/agent/display/display.ts'
 import type { Point } from '../../src/agent/computer/path.ts'
 import { seeded } from './seeded.ts'
 
@@ -18,9 +18,9 @@ export interface Recorder {
   log: string[]
   /** Keys and buttons that are down now: `key Control_L`, `button 1`. */
   down: Set<string>
-  /** Requests that a real input queue makes only on demand: pressing what is down, releasing what is not. */
+  /** Requests that a real input queue makes only when a caller asks for them: pressing what is down, or releasing what is not. */
   odd: string[]
-  /** Called before each request with its number, from 1; when it throws, the request fails with that error. */
+  /** Called before each request with its number, from 1. When it throws, the request fails with that error. */
   before: (call: number) => void
 }
 
@@ -35,7 +35,7 @@ const NAMES: Record<number, string> = {
 }
 const nameOf = (code: number): string => NAMES[code] ?? String.fromCodePoint(code & 0xff_ffff)
 
-/** A recorder. Its keycodes are the keysyms; capital letters and `%` need Shift. */
+/** A recorder whose keycodes are the keysyms. Capital letters and `%` need Shift. */
 function makeRecorder(): Recorder {
   let at: Point = [0, 0]
   let calls = 0
@@ -86,13 +86,13 @@ function makeRecorder(): Recorder {
 
 export interface Bench extends Recorder {
   inputQueue: InputQueue
-  /** Tests may make it smaller after an action was planned. */
+  /** Tests may reduce it after an action was planned. */
   screen: { viewport: typeof BIG }
-  /** Plans actions that a caller may have sent. */
+  /** Plans actions as if a caller had sent them. */
   plan(actions: readonly unknown[]): NamedPlan[]
 }
 
-/** An input queue on a recorder. `caughtUp` stands for the program in front. */
+/** An input queue on a recorder. `caughtUp` replaces the wait for the program in front. */
 export function makeBench(caughtUp: () => Promise<void> = async () => {}): Bench {
   const recorder = makeRecorder()
   const screen = { viewport: BIG }
@@ -114,7 +114,7 @@ export function makeBench(caughtUp: () => Promise<void> = async () => {}): Bench
   })
 }
 
-/** The error that `work` failed with; undefined when it succeeded. */
+/** The error of `work`, or undefined when it succeeded. */
 export const failure = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
     () => undefined,

@@ -1,4 +1,4 @@
-// Replays of sessions under test: starts and stops recordings, downloads and decodes their films.
+// Starts and stops recordings of sessions, and downloads and decodes their videos.
 import type Kernel from '@onkernel/sdk'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,10 +11,10 @@ import { decode, keep, probe, type Probed } from './films.ts'
 import { servePages } from './pages.ts'
 import { openSession, type Session } from './session.ts'
 
-/** The time for a recording that has ended to become a film. */
+/** The limit for an ended recording to become a video. */
 const FILM_MS = 20_000
 
-/** What test/pages/clock.html shows in each second of the clock, one after the other. */
+/** The colours of test/pages/clock.html, one for each second of the clock in turn. */
 export const CLOCK_COLOURS = [[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 0], [255, 0, 255], [0, 255, 255]] // prettier-ignore
 /** A small screen, and a place near its corner. */
 export const SMALL = { headless: true, viewport: { width: 1000, height: 600 }, timeout_seconds: 300 }
@@ -24,12 +24,12 @@ type Replay = Kernel.Browsers.ReplayStartResponse
 type Of = Pick<Session, 'id'>
 
 export interface TestReplays extends AsyncDisposable {
-  /** A session with clock.html. */
+  /** Opens a session with clock.html. */
   clockSession(options?: Parameters<typeof openSession>[1], hash?: string): Promise<Session>
   start(of: Of, options?: object): Promise<Replay>
   stop(of: Of, replay: Replay): Promise<void>
   found(of: Of, replay: Replay): Promise<Replay>
-  /** Downloads a replay once it is ready, and decodes all of it. */
+  /** Downloads a replay when it is ready, and decodes all of it. */
   film(of: Of, replay: Replay): Promise<Probed & { file: string; seconds: number }>
 }
 

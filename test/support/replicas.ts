@@ -1,24 +1,20 @@
-// Several services (replicas) on one database and one data directory: in the test's own process with fake browsers, or as processes of their own.
+// Several services (replicas) on one database and one data directory, as separate processes. two-replicas.ts has replicas inside the test's process.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { readConfig } from '../../src/base/config.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { dataPaths, PACKAGE_DIR, type DataPaths } from '../../src/base/paths.ts'
 import { sleep, until } from '../../src/base/wait.ts'
-import { startControlPlane, type ControlPlane } from '../../src/control/main.ts'
-import { fakeDriver } from '../../src/instances/fake/fake.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 import { freePort } from './free-port.ts'
 import type { Session } from './fast-cloud.ts'
-import { leftovers } from './leaks.ts'
 import { copyTemplate } from './template.ts'
 
-const START_MS = 60_000
-/** A takeover takes 5 s at most on an idle machine. */
+export const START_MS = 60_000
+/** The limit of a takeover, which takes at most 5 s on an idle machine. */
 const TAKEN_MS = 30_000
 
 /** Calls to one replica. */
@@ -44,13 +40,12 @@ export function replicaCalls(url: string, key: string): ReplicaCalls {
   return calls
 }
 
-/** What replicas share: a data directory, and a Postgres that none of them owns. */
+/** What replicas share: a data directory, and a Postgres that does not belong to any of them. */
 export interface Shared extends AsyncDisposable {
   paths: DataPaths
-  /** The settings of every replica. */
   env: Record<string, string>
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
-  /** Ends the Postgres, before anything else is checked. */
+  /** Stops the Postgres. Call it before the check for leftovers. */
   stopPostgres(): Promise<void>
 }
 
@@ -77,45 +72,25 @@ export async function share(env: Record<string, string>): Promise<Shared> {
   }
 }
 
-export interface FastReplica extends ReplicaCalls {
-  key: string
-  /** Stops it, as Ctrl-C does. */
-  stop(): Promise<void>
-}
-
-/** One more replica in this process, with fake browsers; `overTls`: reached by TCP, as on other machines. */
-export async function startFastReplica({ env }: Shared, overTls: boolean): Promise<FastReplica> {
-  const drive = async (_config: unknown, paths: DataPaths, _host: unknown, _log: unknown, replica: string) => fakeDriver(paths, { overTls, replica })
-  const plane: ControlPlane = await startControlPlane(readConfig({ COB_DRIVER: 'fake', ...env }), silentLog, AbortSignal.timeout(START_MS), drive)
-  let stopped: Promise<void> | undefined
-  return { ...replicaCalls(plane.url, plane.key.value), key: plane.key.value, stop: () => (stopped ??= Promise.resolve(plane[Symbol.asyncDispose]())) }
-}
-
-/** Ends everything that replicas leave when they stop: a service that has the scope for itself takes it over, and ends it. */
-export async function endAll(shared: Shared, overTls: boolean): Promise<void> {
-  const { COB_REPLICAS: _, ...env } = shared.env
-  await (await startFastReplica({ ...shared, env: { ...env, COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' } }, overTls)).stop()
-}
-
 export interface ReplicaProcess extends ReplicaCalls {
-  /** What it has logged so far, over all its starts. */
+  /** The log of all its starts. */
   log(): string
   isRunning(): boolean
-  /** Of its last start. */
+  /** The pid of its last start. */
   pid(): number
-  /** The name that it has in the database since its last start. */
+  /** Its name in the database since its last start. */
   replica(): string
-  /** Ends it with SIGKILL. Its sandboxes go on. */
+  /** Kills it with SIGKILL. Its sandboxes survive. */
   kill(): Promise<void>
-  /** Stops its clock for `ms`, as a machine that sleeps does. */
+  /** Stops its process for `ms`, as when a machine sleeps. */
   freeze(ms: number): Promise<void>
-  /** Starts it, again after a kill, at the same port. */
+  /** Starts it, also after a kill, on the same port. */
   start(): Promise<void>
-  /** Stops it, as Ctrl-C does; resolves with its exit code. */
+  /** Stops it as Ctrl-C does; resolves with its exit code. */
   stop(): Promise<number | null>
 }
 
-/** One more replica as a process of its own, of the command or of another program that serves. It is not started yet. */
+/** One more replica as a separate process of `cob serve`, or of another program that serves. It is not started yet. */
 export async function replicaProcess(
   { env }: Pick<Shared, 'env'>,
   key: string,
@@ -168,7 +143,7 @@ export async function replicaProcess(
   }
 }
 
-/** Resolves with the milliseconds until other replicas have every duty of the `dead` ones, and watch their browsers and runs. */
+/** Waits until other replicas have every duty of the `dead` ones and watch their browsers and runs. Resolves with the milliseconds. */
 export async function takenOver(shared: Pick<Shared, 'query'>, dead: readonly string[]): Promise<number> {
   const from = performance.now()
   await until(
@@ -186,30 +161,4 @@ export async function takenOver(shared: Pick<Shared, 'query'>, dead: readonly st
     { everyMs: 20 },
   )
   return performance.now() - from
-}
-
-/**
- * Ends processes that share something, and what they have left. Returns what is wrong then. `before`: the processes before the first one (leaks.ts); `program`: as theirs;
- * `instances`: what holds their instances besides.
- */
-export async function endReplicas(
-  shared: Shared,
-  replicas: readonly ReplicaProcess[],
-  key: string,
-  before: Parameters<typeof leftovers>[1],
-  program?: readonly string[],
-  instances?: AsyncDisposable,
-): Promise<unknown[]> {
-  const codes = await Promise.all(replicas.map((replica) => replica.stop()))
-  // Replicas leave what runs to the next one. A service with the scope for itself takes it over, and ends it.
-  const { COB_REPLICAS: _, ...env } = shared.env
-  const last = await replicaProcess({ env: { ...env, COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' } }, key, program)
-  await last.start()
-  const failed = replicas.filter((_replica, at) => codes[at] !== 0)
-  if ((await last.stop()) !== 0) failed.push(last)
-  await instances?.[Symbol.asyncDispose]()
-  await shared.stopPostgres()
-  const left = await leftovers(shared.paths.root, before)
-  await shared[Symbol.asyncDispose]()
-  return [...left, ...failed.map((replica) => replica.log().slice(-3000))]
 }

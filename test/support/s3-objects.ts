@@ -1,4 +1,4 @@
-// What an S3 server answers about objects that are there: reading, listing, removing, and uploads in parts.
+// An S3 server's calls on stored objects: reading, listing, removing, and uploads in parts.
 import type { IncomingMessage } from 'node:http'
 import { newId } from '../../src/base/ids.ts'
 import type { StoredObject } from './s3.ts'
@@ -9,12 +9,12 @@ export interface Answer {
   headers?: Record<string, string>
 }
 
-/** Keys of one page of a list. Amazon's has 1,000; fewer show whether a client asks for the next one. */
+/** The number of keys on one page of a list. Amazon's pages have 1,000; with few keys, a test sees whether a client asks for the next page. */
 const PAGE = 7
 
 const missing: Answer = { status: 404, body: '<Error><Code>NoSuchKey</Code><Message>The specified key does not exist.</Message></Error>' }
 
-/** Keeps uploads in parts until they are complete. `store` keeps an object; it may refuse. */
+/** Keeps the parts of uploads until they are complete. `store` stores an object, and may refuse it. */
 export function objectAnswers(objects: Map<string, StoredObject>, store: (path: string, body: Buffer, request: IncomingMessage) => Answer) {
   const uploads = new Map<string, Map<number, Buffer>>()
 

@@ -1,38 +1,40 @@
-// An S3 server and an STS server in the test's own process, on one port. They check signatures as Amazon's do, so a request with wrong or ended credentials is refused.
+// An S3 server and an STS server in the test's process, on one port. They check signatures as Amazon does, and refuse a request with wrong or expired credentials.
 import { createHash, createHmac } from 'node:crypto'
-import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
 import { newId } from '../../src/base/ids.ts'
 import { objectAnswers, type Answer } from './s3-objects.ts'
+import { serveSockets } from './upstreams.ts'
 import type { AuditLogEntry } from '../../src/control/access/audit-logs/contract.ts'
 
-/** The credentials that the server knows. */
+/** The credentials that the server accepts. */
 export const KEYS = { accessKeyId: 'AKIACOB', secretAccessKey: 'the-secret-key' }
 
 export interface StoredObject {
   body: Buffer
   headers: IncomingMessage['headers']
-  /** When it was stored. */
+  /** The time at which it was stored. */
   at: Date
-  /** The role whose credentials have signed it; undefined: {@link KEYS}. */
+  /** The role whose credentials signed the request; undefined for {@link KEYS}. */
   role: string | undefined
 }
 
 export interface S3Server extends AsyncDisposable {
   url: string
   buckets: Set<string>
-  /** By bucket, `/` and key. */
+  /** The objects, by bucket, `/` and key. */
   objects: Map<string, StoredObject>
-  /** Roles that may be assumed, with the ExternalId that each asks for. */
+  /** The roles that a client may assume, each with its ExternalId. */
   roles: Map<string, string>
-  /** How often a role was assumed, how many requests for an object have arrived, and how many of them were written or refused. */
+  /** How often a role was assumed, how many uploads of objects have begun, and how many of them were stored or refused. */
   counts: { assumed: number; begun: number; puts: number }
-  /** Makes the server refuse all objects with this status (`afterPuts`: only once so many have been written), or take what has arrived so late, if its client is still there. */
+  /**
+   * Makes the server refuse all objects with this status (with `afterPuts`, only after that many uploads), or delay each upload by `ms`; it is then dropped if its
+   * client has left.
+   */
   trouble: { status?: number; afterPuts?: number; ms?: number }
-  /** What exports below a prefix of a bucket have, object by object in the order of their keys. */
+  /** The exported entries below a prefix of a bucket, one list per object, in the order of their keys. */
   exported(bucket: string, prefix?: string): AuditLogEntry[][]
 }
 
@@ -81,7 +83,7 @@ export async function s3Server(): Promise<S3Server> {
   const server = createServer((request, response) => {
     void (async () => {
       const body = await buffer(request).catch(() => undefined)
-      // Its client has left.
+      // The client has disconnected.
       if (body === undefined) return
       if (request.method === 'PUT') it.counts.begun++
       if (it.trouble.ms !== undefined) await new Promise((resolve) => setTimeout(resolve, it.trouble.ms))
@@ -99,11 +101,12 @@ export async function s3Server(): Promise<S3Server> {
           : ofBucket(request, body)
       response.writeHead(reply.status, { 'content-type': 'text/xml', etag: '"x"', ...reply.headers }).end(reply.body)
     })()
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  })
+  const served = await serveSockets(server)
   return {
     ...it,
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...served,
+    url: `http://127.0.0.1:${served.port}`,
     get trouble() {
       return it.trouble
     },
@@ -118,16 +121,12 @@ export async function s3Server(): Promise<S3Server> {
           const lines = gunzipSync(body).toString().trimEnd().split('\n')
           return lines.map((line) => JSON.parse(line) as AuditLogEntry)
         }),
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
   }
 }
 
 const refusal = (status: number, code: string, message: string) => ({
   status,
-  // S3 and STS have different forms.
+  // S3 and STS have different error forms.
   xml: `<ErrorResponse><Error><Code>${code}</Code><Message>${message}</Message></Error><Code>${code}</Code><Message>${message}</Message></ErrorResponse>`,
 })
 
@@ -137,7 +136,7 @@ const signatureOf = ({ headers }: IncomingMessage) =>
   /Credential=([^/]+)\/(\d+)\/([^/]+)\/([^/]+)\/aws4_request, ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]+)/.exec(headers.authorization ?? '')
 const signerOf = (request: IncomingMessage): string => signatureOf(request)?.[1] ?? ''
 
-/** Whether a request has the right Signature Version 4, and the content that is signed. */
+/** Whether a request has the right Signature Version 4, and the content that was signed. */
 function isSigned(request: IncomingMessage, body: Buffer, secret: string): boolean {
   const [, , date, region, service, names, signature] = signatureOf(request)!
   const { pathname, searchParams } = new URL(request.url!, 'http://x')

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const MEMORY = '/dev/shm'
-/** Three test files at once need 100 MB each as a rule, and their services ask for some free space. */
+/** Three concurrent test files usually need 100 MB each, and their services require some free space. */
 const ROOM_BYTES = 3 * 1024 ** 3
-/** No run takes longer. */
+/** Folders that are older belong to no run. */
 const OLD_MS = 24 * 3600_000
 const PREFIX = 'cob-tests-'
 /** The environment variable with the folder of this run, for the test processes. */
@@ -17,9 +17,9 @@ export default function make(): () => void {
   const parent = hasRoom() ? MEMORY : tmpdir()
   removeOld(parent)
   const dir = mkdtempSync(join(parent, PREFIX))
-  // Test processes that are just being ended may still write.
+  // Test processes that are ending may still write.
   const remove = () => rmSync(dir, { recursive: true, force: true, maxRetries: 10 })
-  // After Ctrl-C vitest does not call what we return.
+  // After Ctrl-C vitest does not call the returned function.
   process.once('exit', remove)
   process.env[VARIABLE] = dir
   return remove
@@ -37,7 +37,7 @@ function hasRoom(): boolean {
   }
 }
 
-/** Removes what killed runs have left. */
+/** Removes the folders of killed runs. */
 function removeOld(parent: string): void {
   for (const name of readdirSync(parent)) {
     const dir = join(parent, name)

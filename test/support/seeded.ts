@@ -1,4 +1,4 @@
-// Repeatable random numbers, so that a failed run can be run again.
+// Repeatable random numbers, so that a failed run can be repeated.
 
 /** Numbers in [0, 1) that are the same for the same seed (mulberry32). */
 export function seeded(seed: number): () => number {

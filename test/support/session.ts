@@ -1,6 +1,6 @@
 // A session under test and its page, through the published SDK and Playwright.
 import type Kernel from '@onkernel/sdk'
-import { chromium, type Browser, type Page } from 'playwright-core'
+import { chromium, type Browser, type Frame, type Page } from 'playwright-core'
 import type { Cloud } from './cloud.ts'
 
 type Made = Awaited<ReturnType<Kernel['browsers']['create']>>
@@ -12,7 +12,7 @@ export interface Session extends AsyncDisposable {
   page: Page
 }
 
-/** Creates a browser and connects to its first page; disposing deletes it. */
+/** Creates a browser and connects to its first page. Disposing deletes it. */
 export async function openSession(cloud: Cloud, options: Parameters<Kernel['browsers']['create']>[0] = {}): Promise<Session> {
   const made = await cloud.client.browsers.create(options)
   const browser = await chromium.connectOverCDP(made.cdp_ws_url)
@@ -29,12 +29,12 @@ export async function openSession(cloud: Cloud, options: Parameters<Kernel['brow
   }
 }
 
-/** One event of the recorder page. A field that its event lacks is undefined. */
+/** One event of the recorder page. A field that the event does not have is undefined. */
 export interface Recorded {
   type: string
   /** Milliseconds since the page was opened. */
   at: number
-  /** The same for its input, which may be handled a moment later. */
+  /** The time of the input, which Chromium may handle a moment later. */
   inputAt: number
   /** The id of the element or its nearest ancestor with an id; otherwise its tag. */
   target: string
@@ -55,7 +55,7 @@ export interface Recorded {
   /** 0 standard, 1 left, 2 right, 3 number pad. */
   location?: number
   repeat?: boolean
-  /** For clicks: its number in a row of clicks. */
+  /** For clicks: its number in a series of clicks. */
   detail?: number
   deltaX?: number
   deltaY?: number
@@ -69,15 +69,15 @@ export interface Recorded {
   pressure?: number
   /** For copy, cut, paste and drop. */
   text?: string
-  /** For scroll: the element's position after it. */
+  /** For scroll: the element's position after the scroll. */
   left?: number
   top?: number
 }
 
 /** The events that test/pages/recorder.html has recorded so far. */
-export const recorded = (page: Page): Promise<Recorded[]> => page.evaluate('record')
+export const recorded = (page: Page | Frame): Promise<Recorded[]> => page.evaluate('record')
 
-export const clearRecord = (page: Page): Promise<void> => page.evaluate('void (record.length = 0)')
+export const clearRecord = (page: Page | Frame): Promise<void> => page.evaluate('void (record.length = 0)')
 
 export interface Box {
   x: number
@@ -86,7 +86,7 @@ export interface Box {
   height: number
 }
 
-/** The element's box in screen pixels. Tabs and address bar, where there are any, are above the page. */
+/** The element's box in screen pixels. The page is below the tabs and the address bar, if the window has them. */
 export async function boxOf(page: Page, selector: string): Promise<Box> {
   const box = (await page.locator(selector).boundingBox())!
   const [left, top] = (await page.evaluate('[screenX, screenY + outerHeight - innerHeight]')) as [number, number]

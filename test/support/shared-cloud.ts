@@ -1,5 +1,5 @@
-// Services that test files use one after the other, kept by vitest's own process. A service costs about 3 seconds of CPU time to start, end and check, and
-// a boot of Chromium for its warm browser.
+// Lends services to test files, one file after the other. vitest's main process keeps them. Starting, ending and checking a service costs about 3 seconds of CPU time,
+// and a boot of Chromium for its warm browser.
 import { once } from 'node:events'
 import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer, request, type IncomingMessage } from 'node:http'
@@ -10,25 +10,25 @@ import { nameProcess, signalProcess } from '../../src/base/processes.ts'
 import { callsTo, startCloud, type Cloud, type OwnCloud, type Place } from './cloud.ts'
 import { endedSessions, remainders } from './leaks.ts'
 
-/** The environment variable with the keeper's socket, for the test processes. */
+/** The environment variable that tells the test processes the keeper's socket. */
 const VARIABLE = 'COB_TEST_SHARED'
 
 interface Lent extends Place {
   pid: number
-  /** The file with its log, and where in it the part since the start of this loan begins. */
+  /** The log file, and the position at which this loan's part begins. */
   log: string
   from: number
 }
 
 interface Kept {
   cloud: OwnCloud
-  /** Its settings, as JSON. */
+  /** The service's settings, as JSON. */
   env: string
   log: string
   isLent: boolean
 }
 
-/** vitest calls it before the first test of a run. The returned function ends all services, and throws when one of them leaves anything behind. */
+/** vitest calls this before the first test of a run. The returned function ends all services, and throws when one of them leaves something behind. */
 export default async function keep(): Promise<() => Promise<void>> {
   const dir = mkdtempSync(join(tmpdir(), 'cob-shared-services-'))
   const services: Kept[] = []
@@ -48,7 +48,7 @@ export default async function keep(): Promise<() => Promise<void>> {
     const { cloud, log } = free ?? (await start(env))
     return { url: cloud.url, key: cloud.key, dataDir: cloud.dataDir, pid: cloud.pid(), log, from: readFileSync(log, 'utf8').length }
   }
-  /** `clean`: whether nothing was left in it. Otherwise the next file gets another. */
+  /** `clean` says whether the file left nothing in the service. Otherwise the service is ended, and the next file gets a new one. */
   async function takeBack(dataDir: string, clean: boolean): Promise<void> {
     const kept = services.find(({ cloud }) => cloud.dataDir === dataDir)!
     if (clean) kept.isLent = false
@@ -74,7 +74,7 @@ export default async function keep(): Promise<() => Promise<void>> {
   server.listen(socket)
   await once(server, 'listening')
   process.env[VARIABLE] = socket
-  // After Ctrl-C nothing waits for their ends, so each gets the signal that the person has sent to us.
+  // After Ctrl-C nothing waits for the services to end, so each gets the same signal.
   process.once('exit', () => {
     for (const { cloud } of services) {
       const service = nameProcess(cloud.pid())
@@ -91,8 +91,8 @@ export default async function keep(): Promise<() => Promise<void>> {
 }
 
 /**
- * A service with these settings that other test files use before and after this one, but not at the same time. Disposing gives it back, and fails when a
- * session of this file is left. For tests that neither end the service, nor count what it has ever done.
+ * A service with these settings, which other test files use before and after this one, but not at the same time. Disposing returns it, and fails when a session of
+ * this file is left. Do not use it in tests that end the service or count everything that it has done.
  */
 export async function shareCloud(env: Record<string, string> = {}): Promise<Cloud> {
   const sorted = JSON.stringify(Object.fromEntries(Object.entries(env).toSorted()))
@@ -108,7 +108,7 @@ export async function shareCloud(env: Record<string, string> = {}): Promise<Clou
     pid: () => pid,
     log: ownLog,
     async [Symbol.asyncDispose]() {
-      // An error is one more thing that is not as it was before.
+      // An error also means that the service is not clean.
       const left = await remainders(calls, endedBefore).catch((error: unknown) => [String(error)])
       const back = ask('/back', JSON.stringify({ dataDir: place.dataDir, clean: left.length === 0 }))
       await back.catch((error: unknown) => left.push(String(error)))
@@ -117,7 +117,7 @@ export async function shareCloud(env: Record<string, string> = {}): Promise<Clou
   }
 }
 
-/** Asks the keeper. @throws with its words when it fails */
+/** Calls the keeper. @throws with the keeper's error text when the call fails */
 async function ask(path: string, body: string): Promise<string> {
   const asked = request({ socketPath: process.env[VARIABLE], path, method: 'POST' })
   asked.end(body)

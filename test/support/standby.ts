@@ -1,4 +1,4 @@
-// Sessions that sleep, seen from outside: their processes by the kernel's own counters.
+// Observes sessions in standby from outside, through the kernel's counters of their processes.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { dataPaths } from '../../src/base/paths.ts'
@@ -6,7 +6,7 @@ import { until } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
 import { agentOf, processesOf } from './inside.ts'
 
-/** A session that nothing uses sleeps after the time that its service is started with, and the time of moving its processes into a group. */
+/** The limit for an unused session to sleep: the time of the service's setting, and the time to move its processes into a cgroup. */
 const ASLEEP_MS = 15_000
 
 type Seen = Pick<Cloud, 'dataDir'>
@@ -25,7 +25,7 @@ export async function asleep(cloud: Seen, id: string): Promise<void> {
   await until('the session to sleep', ASLEEP_MS, () => isAsleep(cloud, id), { everyMs: 20 })
 }
 
-/** The processes of a session that are stopped while it sleeps: all but the agent, and those around it. */
+/** The processes of a session that are stopped in standby: all except the agent and its parents. */
 export function stoppable(cloud: Cloud, id: string): number[] {
   const agent = agentOf(cloud, id)
   const all = processesOf(cloud, id)

@@ -1,9 +1,9 @@
-// A vitest reporter that ends a run with what one wants to know of a long log: the slowest tests, and after them what failed, a line each.
+// A vitest reporter that ends the log of a run with a summary: the slowest tests, then the failures, one line each.
 import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node'
 
-/** How many tests are listed. */
+/** The number of listed tests. */
 const LISTED = 20
-/** How much of an error is shown. The whole of it is further up. */
+/** The number of characters of an error that are shown. The full error is further up in the log. */
 const SHOWN = 300
 
 interface Ran {
@@ -13,7 +13,7 @@ interface Ran {
   ms: number | undefined
 }
 
-/** The `LISTED` slowest tests that ran, slowest first, a line each: seconds, file, name. */
+/** The `LISTED` slowest tests that ran, slowest first, one line each: seconds, file, name. */
 function slowest(tests: readonly Ran[]): string[] {
   return tests
     .filter((test): test is Ran & { ms: number } => test.ms !== undefined)
@@ -26,7 +26,7 @@ interface Reported {
   message: string
 }
 
-/** What of a file failed: itself, a group of its tests (in a hook), a test. A line each: file, name, the first error. */
+/** The failures of a file: of the file itself, of groups of tests (in a hook), and of tests. One line each: file, name, the first error. */
 function failures(module: TestModule): string[] {
   const line = (name: string, errors: readonly Reported[]) => {
     const [first] = errors

@@ -1,7 +1,7 @@
-// Tar archives with anything in them, for tests of what is refused.
+// Makes tar archives with any content, for tests of what the readers refuse.
 
 const BLOCK = 512
-/** The end mark. */
+/** The mark at the end of an archive. */
 export const TAR_END = Buffer.alloc(2 * BLOCK)
 const fill = (size: number): Buffer => Buffer.alloc((BLOCK - (size % BLOCK)) % BLOCK)
 
@@ -30,7 +30,7 @@ export function tarEntry(path: string, content: Buffer | string = '', change: (h
   return isLong ? Buffer.concat([tarEntry('long', Buffer.concat([name, Buffer.alloc(1)]), typed('L')), entry]) : entry
 }
 
-/** Gives an entry a type, and what it links to. */
+/** Gives an entry a type and a link target. */
 export const typed =
   (type: string, link = '') =>
   (header: Buffer): void => {

@@ -1,4 +1,4 @@
-// An agent's feed of telemetry whose events a test decides, with numbers and gaps of any kind.
+// A fake agent's telemetry feed: the test chooses the events, with any numbers and gaps.
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
@@ -9,15 +9,15 @@ const BEAT_MS = 50
 
 export interface PretendFeed extends AsyncDisposable {
   endpoint: Endpoint
-  /** All that it keeps; change it to forget some. */
+  /** The events that the feed keeps. A test may remove some. */
   kept: Envelope[]
-  /** How often it was asked. */
+  /** How many times a reader has connected. */
   asked(): number
-  /** Tells of an event now. */
+  /** Adds events now. */
   push(...events: Envelope[]): void
-  /** Sends this to all who read. */
+  /** Sends this text to all readers. */
   send(text: string): void
-  /** Ends all connections. */
+  /** Closes all connections. */
   cut(): void
 }
 

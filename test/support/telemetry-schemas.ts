@@ -1,5 +1,5 @@
-// Checks events of telemetry against the published contract: as SDK 0.84 has them (test/data/schemas.json), where it knows the type, and as the newest
-// Python SDK has them (test/data/newest-telemetry.json, made from its models), where no field may be that the contract does not name.
+// Checks telemetry events against the published contract. SDK 0.84 knows some of the types (test/data/schemas.json). The newest Python SDK knows all of them
+// (test/data/newest-telemetry.json, generated from its models), and its events may have no other fields.
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,18 +25,18 @@ const ajv = new Ajv2020({ strict: false, allErrors: true })
 ajv.addSchema(newest)
 const compiled = new Map<string, ValidateFunction>()
 
-/** Types that the newest release knows. */
+/** The event types of the newest release. */
 export const NEWEST_TYPES = Object.keys(newest['x-event-types'])
-/** Commands that the newest release knows. */
+/** The commands of the newest release. */
 export const NEWEST_COMMANDS = Object.keys(newest['x-cdp-commands'])
 
-/** Of our own making: events that are missing between two others. Who tells of them adds what is known. */
+/** Cob's own event type, which says that events between two others are missing. Each source adds what it knows. */
 const Lost = z.looseObject({ reason: z.string() })
 
-/** Types of targets that SDK 0.84 does not list. The newest release does, and is asked for them as they are. */
+/** Target types that SDK 0.84 does not list. The newest release does, so its check gets them unchanged. */
 const NEWER_TARGETS = new Set<unknown>(['iframe', 'worker'])
 
-/** The longest envelope, as JSON; of a screenshot 1 MiB. */
+/** The limit of an envelope as JSON. A screenshot may have 1 MiB. */
 const MAX_LENGTH = 64 * 1024
 
 function check(definition: string, value: unknown): void {
@@ -45,7 +45,7 @@ function check(definition: string, value: unknown): void {
   if (!validate(value)) throw new Error(`not a ${definition}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(value, null, 1).slice(0, 1500)}`)
 }
 
-/** Throws unless `envelope` is an event as the contract has it; returns it. */
+/** Returns `envelope`. @throws unless it is an event of the contract */
 export function assertEvent(envelope: unknown): Envelope {
   const { seq, event, ...rest } = envelope as Envelope
   const said = JSON.stringify(envelope).slice(0, 500)
@@ -63,12 +63,12 @@ export function assertEvent(envelope: unknown): Envelope {
   const schema = older.get(type)
   if (schema) conforms(schema, NEWER_TARGETS.has(data?.target_type) ? { ...event, data: { ...data, target_type: 'other' } } : event)
   if (type === 'cdp_command') {
-    // One clear error, in place of one for each command.
+    // Report one clear error, not one for each command.
     const definition = newest['x-cdp-commands'][String(data?.method)]
     if (!definition) throw new Error(`${String(data?.method)} is no command of the contract: ${said}`)
     check(definition, data)
   }
-  // The contract has data in some events always; one that was too long has none.
+  // The contract requires data in some events, but a truncated event may have none.
   if (!(truncated && data === undefined)) check(newest['x-event-types'][type]!, event)
   return envelope as Envelope
 }

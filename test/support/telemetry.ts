@@ -1,38 +1,41 @@
-// The telemetry of a session under test: its stream, read as any client reads it. Every event is checked against the published contract.
+// The telemetry of a session under test, read from its stream as any client does. Every event is checked against the published contract.
 import type { Envelope } from '../../src/agent/telemetry/contract.ts'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
 import { openSession, type Session } from './session.ts'
 import { assertEvent } from './telemetry-schemas.ts'
 
-/** On a busy machine. */
+/** The limit for an event to arrive on a busy machine. */
 const TOLD_MS = 20_000
 
 export interface TelemetryEvents extends AsyncDisposable {
-  /** All that was told so far, from the first event of the session. */
+  /** All events so far, from the first event of the session. */
   all: Received[]
   of(type: string): Received[]
-  /** The first event that `matches`. @throws when none comes */
+  /** Resolves with the first event that `matches`. @throws when none comes */
   next(type: string, matches?: (event: Received) => boolean): Promise<Received>
 }
 
 export interface Received {
   seq: number
   type: string
+  category: string
   ts: number
   source: { kind: string; event?: string; metadata?: Record<string, string> }
   data: Record<string, unknown>
   truncated?: boolean
 }
 
-/** Reads the stream of a session until it is disposed of, which fails when an event was not as the contract has it. */
+/** Reads a session's stream until it is disposed. Disposing fails when an event did not conform to the contract. */
 export async function readTelemetry(cloud: Cloud, id: string): Promise<TelemetryEvents> {
   const stop = new AbortController()
   const answer = await cloud.fetch(`/browsers/${id}/telemetry/stream?replay=all`, { signal: stop.signal })
   if (!answer.ok || !answer.body) throw new Error(`the stream answered ${answer.status}: ${await answer.text()}`)
   const all: Received[] = []
   const wrong: string[] = []
+  let broken: unknown
   const check = () => {
+    if (broken !== undefined) throw broken as Error
     if (wrong.length > 0) throw new Error(`${wrong.length} events are not as the contract has them, the first one: ${wrong[0]}`)
   }
   const read = async () => {
@@ -54,7 +57,7 @@ export async function readTelemetry(cloud: Cloud, id: string): Promise<Telemetry
     }
   }
   const reading = read().catch((error: unknown) => {
-    if (!stop.signal.aborted) throw error
+    if (!stop.signal.aborted) broken = error
   })
   return {
     all,
@@ -72,7 +75,7 @@ export async function readTelemetry(cloud: Cloud, id: string): Promise<Telemetry
   }
 }
 
-/** The option of a session that captures these categories besides the default ones. */
+/** The telemetry option of a session that captures these categories besides the default ones. */
 export const capturing = (...names: string[]) => ({ enabled: true, browser: Object.fromEntries(names.map((name) => [name, { enabled: true }])) })
 
 export interface WatchedSession extends AsyncDisposable {
@@ -80,7 +83,7 @@ export interface WatchedSession extends AsyncDisposable {
   received: TelemetryEvents
 }
 
-/** A session that captures these categories, and what it tells. */
+/** A session that captures these categories, and its events. */
 export async function watchedSession(cloud: Cloud, names: readonly string[], options: object = {}): Promise<WatchedSession> {
   await using scope = new AsyncDisposableStack()
   const session = scope.use(await openSession(cloud, { ...options, telemetry: capturing(...names) } as Parameters<typeof openSession>[1]))

@@ -1,4 +1,4 @@
-// Does the work of a first start once for all services under test: a database with all tables, and the agent's compiled code.
+// Does the work of a first start once for all services of a test run: creates a database with all tables, and compiles the agent's code.
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import { openDb } from '../../src/store/db.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 
 const MAKE_MS = 120_000
-/** The environment variable with the template's folder, for the test processes. */
+/** The environment variable that tells the test processes the template's folder. */
 const VARIABLE = 'COB_TEST_TEMPLATE'
 
 /** vitest calls it before the first test of a run, and calls the returned function after the last test. */
@@ -29,7 +29,7 @@ export default async function make(): Promise<() => void> {
       await postgres.stop()
     }
     await using trash = new Trash(paths.trash, silentLog)
-    // Without a working sandbox the fast tests still pass. The others then report the problem.
+    // Without a working sandbox the fast tests still pass. Other tests then report the problem.
     await agentCache(paths.root, readConfig(process.env).chromium, trash, signal).catch(() => {})
   } catch (error) {
     remove()
@@ -39,10 +39,10 @@ export default async function make(): Promise<() => void> {
   return remove
 }
 
-/** Fills a new data directory with the result of a first start. */
+/** Copies the result of a first start into a new data directory. */
 export function copyTemplate(dataDir: string): void {
   const template = process.env[VARIABLE]
-  if (template === undefined) return // outside of a test run, as in the benchmark: the service makes it
+  if (template === undefined) return // outside of a test run, as in the benchmark, the service does this work
   const parts = readdirSync(template).filter((name) => name === 'postgres' || name.startsWith('agent-cache-'))
   execFileSync('cp', ['-a', '--reflink=auto', ...parts.map((name) => join(template, name)), dataDir])
   if (!existsSync(join(dataDir, 'postgres'))) throw new Error('the template has no database')

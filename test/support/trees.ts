@@ -9,7 +9,7 @@ export function tempDir(): { path: string } & Disposable {
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
 
-/** Everything below a folder by relative name: a file's text, `-> target` of a link, `/` for a folder, and the permissions. */
+/** Everything below a folder, by relative name: a file's text, `-> target` for a link, `/` for a folder, and the permissions. */
 export function treeOf(root: string, at = ''): Record<string, string> {
   const found: Record<string, string> = {}
   for (const name of readdirSync(join(root, at)).sort()) {

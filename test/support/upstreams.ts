@@ -1,4 +1,4 @@
-// Proxies for tests: HTTP, HTTPS with a certificate authority of its own, SOCKS5. Each remembers what it was asked for.
+// Proxies for tests: HTTP, HTTPS with its own certificate authority, SOCKS5. Each records its requests.
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,13 +17,13 @@ export interface Login {
 
 export interface TestProxy extends AsyncDisposable {
   port: number
-  /** What was asked for: `CONNECT host:port`, `GET http://…`, `SOCKS host:port`. */
+  /** The requests: `CONNECT host:port`, `GET http://…`, `SOCKS host:port`. */
   asked: string[]
-  /** How many connections are open. */
+  /** The number of open connections. */
   open(): number
 }
 
-/** Where a proxy connects to for a name of the test. */
+/** The address to which a proxy connects for each name of the test. */
 export type Names = Record<string, string>
 
 interface ProxySettings {
@@ -31,7 +31,7 @@ interface ProxySettings {
   names?: Names
 }
 
-/** A server on a free port of 127.0.0.1, or of another address, which ends its connections when it ends. */
+/** Listens with a server on a free port of 127.0.0.1, or of another address. Disposing closes it with its connections. */
 export async function serveSockets(server: Server, host = '127.0.0.1'): Promise<{ port: number; open: () => number } & AsyncDisposable> {
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket))))
@@ -48,7 +48,7 @@ export async function serveSockets(server: Server, host = '127.0.0.1'): Promise<
   }
 }
 
-/** A TCP server whose connections are handled by `handle`. */
+/** A TCP server that passes each connection to `handle`. */
 export const tcpServer = (handle: (socket: Socket) => void) => serveSockets(createTcp(handle))
 
 const join2 = (a: Duplex, b: Duplex) => {
@@ -57,7 +57,7 @@ const join2 = (a: Duplex, b: Duplex) => {
   a.pipe(b).pipe(a)
 }
 
-/** An HTTP proxy: CONNECT, and requests in absolute form. With `tls`, an HTTPS proxy. */
+/** An HTTP proxy for CONNECT and for requests in absolute form. With `tls`, it is an HTTPS proxy. */
 export async function httpProxy({ login, names = {}, tls }: ProxySettings & { tls?: { key: string; cert: string } } = {}): Promise<TestProxy> {
   const asked: string[] = []
   const expected = login && `Basic ${Buffer.from(`${login.username}:${login.password}`).toString('base64')}`
@@ -99,7 +99,6 @@ export async function httpProxy({ login, names = {}, tls }: ProxySettings & { tl
   return { ...served, asked }
 }
 
-/** A SOCKS5 proxy. */
 export async function socksProxy({ login, names = {} }: ProxySettings = {}): Promise<TestProxy> {
   const asked: string[] = []
   const served = await tcpServer((socket) => void handle(socket).catch(() => socket.destroy()))
@@ -138,7 +137,7 @@ export async function socksProxy({ login, names = {} }: ProxySettings = {}): Pro
   return { ...served, asked }
 }
 
-/** A certificate authority, and a certificate that it has signed, for `localhost` and another name. All in PEM. */
+/** A certificate authority, and a certificate that it has signed for `localhost` and another name. All in PEM. */
 export async function makeCertificates(name = 'site.test'): Promise<{ ca: string; key: string; cert: string }> {
   const dir = mkdtempSync(join(tmpdir(), 'cob-ca-'))
   const file = (name: string) => join(dir, name)

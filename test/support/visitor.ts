@@ -1,12 +1,12 @@
-// A web browser for tests of sign-in that need no page: it keeps cookies, follows redirects and sends forms.
+// A web browser for sign-in tests that need no page: it keeps cookies, follows redirects and sends forms.
 
 export interface Visitor {
   cookies: Map<string, string>
-  /** Follows redirects until `until` says that an address is not to be asked for, or there is an answer. */
+  /** Follows redirects until a request is answered, or until `until` is true for the next address. */
   go(url: string, init?: RequestInit, until?: (url: URL) => boolean): Promise<{ url: URL; response: Response | undefined; text: string }>
 }
 
-/** Cookies are those of one host: web browsers do not tell ports apart. */
+/** It keeps one set of cookies for one host: web browsers do not separate cookies by port. */
 export function makeVisitor(): Visitor {
   const cookies = new Map<string, string>()
   return {
@@ -34,12 +34,11 @@ export function makeVisitor(): Visitor {
   }
 }
 
-/** Sends a form. */
 export const form = (fields: Record<string, string>): RequestInit => ({
   method: 'POST',
   headers: { 'content-type': 'application/x-www-form-urlencoded' },
   body: new URLSearchParams(fields).toString(),
 })
 
-/** Where the form of a page leads. */
+/** The address to which a page's form is sent. */
 export const actionOf = (text: string, at: URL): string => new URL(/<form[^>]*action="([^"]+)"/.exec(text)![1]!.replaceAll('&amp;', '&'), at).href

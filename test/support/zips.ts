@@ -4,9 +4,9 @@ import { crc32, deflateRawSync } from 'node:zlib'
 export interface ZipEntry {
   name: string
   content?: Buffer | string
-  /** Unix mode with its kind: 0o100644, 0o120777. */
+  /** The Unix mode with the file type: 0o100644, 0o120777. */
   mode?: number
-  /** A false size for the header. */
+  /** A false size to write into the header. */
   size?: number
   crc?: number
   method?: number

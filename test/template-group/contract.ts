@@ -1,4 +1,4 @@
-// The contract of the template group: what callers say and get. Only data: clients, commands and pages read it as well.
+// The contract of the template group: the requests and answers of its calls. It has only data, because clients, commands and pages read it too.
 import { z } from 'zod'
 import { json, none, page, pagingQuery, route } from '../../src/http/route.ts'
 

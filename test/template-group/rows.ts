@@ -1,4 +1,4 @@
-// The rows of the template group. In the product, a migration of src/store/migrations makes the table, and src/store/tables.ts has its type.
+// The rows of the template group. In a real group, a migration in src/store/migrations creates the table, and src/store/tables.ts has its type.
 import type { Selectable } from 'kysely'
 import type { Db } from '../../src/store/db.ts'
 import { newest, type Paging } from '../../src/store/lists.ts'
@@ -19,11 +19,11 @@ export const record = ({ id, created_at, text, profile_id }: NoteRow): Note => (
 export const insertNote = (db: Db, row: Pick<NoteRow, 'id' | 'project_id' | 'text' | 'profile_id'>): Promise<NoteRow> =>
   db.insertInto('notes').values(row).returningAll().executeTakeFirstOrThrow()
 
-/** A note of this project: a key of another one does not see it. */
+/** Finds a note of this project only, so a key of another project cannot see it. */
 export const findNote = (db: Db, project: string, id: string): Promise<NoteRow | undefined> =>
   db.selectFrom('notes').selectAll().where('project_id', '=', project).where('id', '=', id).executeTakeFirst()
 
-/** One row more than `limit` when there are more. */
+/** Returns one row more than `limit` when there are more. */
 export const listNotes = (db: Db, project: string, filter: Paging): Promise<NoteRow[]> =>
   db.selectFrom('notes').selectAll().where('project_id', '=', project).$call(newest('notes', filter)).execute()
 

@@ -1,4 +1,4 @@
-// The start of the dashboard: who is signed in, then its pages.
+// Starts the dashboard: reads who is signed in, then shows the pages.
 import './styles/tokens.css'
 import './styles/base.css'
 import './styles/controls.css'

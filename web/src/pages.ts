@@ -1,12 +1,12 @@
-// Every page of the dashboard: where it is, what the navigation calls it, and its chunk. A new page is one line here (web/README.md).
+// The list of the dashboard's pages: path, name in the navigation, and chunk. A new page is one line here (web/README.md).
 import type { ComponentType } from 'react'
 
 export interface PageEntry {
-  /** Below `/dashboard/`. */
+  /** The path below `/dashboard/`. */
   path: string
-  /** The title of the document; pages about one thing add its name (`usePageTitle`). */
+  /** The title of the document. Pages about one thing add its name (`usePageTitle`). */
   title: string
-  /** Its place in the navigation; a page about one thing has none. */
+  /** The section of the navigation. A page about one thing has none. */
   section?: (typeof SECTIONS)[number]
   load: () => Promise<{ default: ComponentType }>
 }

@@ -1,4 +1,4 @@
-// The routes of the dashboard in the browser, made of the list of pages.
+// The dashboard's routes in the browser, built from the list of pages.
 import { createBrowserRouter, redirect, type RouteObject } from 'react-router'
 import { PAGES, type PageEntry } from './pages.ts'
 import { Broken, NoSuchPage } from './shell/broken.tsx'
@@ -12,7 +12,7 @@ const routeOf = ({ path, title, load }: PageEntry): RouteObject => ({
 
 export const BASE = '/dashboard'
 
-// The service answers the page at `/` as well.
+// The service also serves the page at `/`.
 if (location.pathname === '/') history.replaceState(null, '', BASE)
 
 export const router: ReturnType<typeof createBrowserRouter> = createBrowserRouter(

@@ -10,13 +10,13 @@ import { mendMapper } from './bidi-mends.ts'
 import { openSession, readCommand, type Command } from './bidi-session.ts'
 import { windowsInOrder } from './bidi-windows.ts'
 
-/** What the thread is started with. */
+/** The thread's start parameters. */
 export interface MapperTask {
   /** Chromium's own WebSocket. */
   browserUrl: string
 }
 
-/** What the thread tells the agent. */
+/** Messages from the thread to the agent. */
 export type FromMapper = { kind: 'send'; text: string } | { kind: 'end'; why: 'ended' | 'browser_ended' | 'failed' } | { kind: 'fault'; text: string }
 
 const CDP_CONNECT_MS = 10_000
@@ -28,7 +28,7 @@ if (agent && typeof workerData?.browserUrl === 'string') await serve(workerData 
 async function serve({ browserUrl }: MapperTask): Promise<void> {
   const tell = (message: FromMapper) => agent!.postMessage(message)
   const fault = (error: unknown) => tell({ kind: 'fault', text: (error as Error | undefined)?.stack ?? String(error) })
-  // The mapper is written to run in a page. There, an exception in one event's listener does not stop the next event. Chromedriver runs it so.
+  // The mapper is written to run in a page, where an exception in one event's listener does not stop the next event. Chromedriver runs it in this way.
   process.on('uncaughtException', fault)
   process.on('unhandledRejection', fault)
 

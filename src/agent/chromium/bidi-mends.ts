@@ -1,4 +1,5 @@
-// Patches for chromium-bidi 17.0.2: its faults, and what it cannot know of this browser. Applied in each mapper's thread. Delete them when a later version has fixed the faults.
+// Patches for chromium-bidi 17.0.2: its bugs, and facts about this browser that it cannot know. Applied in each mapper's thread. Delete them when a later
+// version has fixed the bugs.
 import { BrowsingContextImpl } from 'chromium-bidi/out/Default/gen/src/bidiMapper/modules/context/BrowsingContextImpl.js'
 import { BrowsingContextProcessor } from 'chromium-bidi/out/Default/gen/src/bidiMapper/modules/context/BrowsingContextProcessor.js'
 import { MapperCdpClient } from 'chromium-bidi/out/Default/gen/src/cdp/CdpClient.js'
@@ -12,20 +13,24 @@ interface Listening {
 type Context = Pick<BrowsingContextImpl, 'dispose'>
 type Sending = { sendCommand(method: string, params?: object): Promise<unknown> }
 
-/** Commands of the history. They are refused in the moment between two documents of the back/forward cache, and have done nothing then. */
+/** Commands of the history. Chromium refuses them, without an effect, while it replaces a page by one from the back/forward cache. */
 const HISTORY = ['Page.getNavigationHistory', 'Page.navigateToHistoryEntry']
-/** Timeout of that moment: it takes some 10 ms. */
+/** Timeout for this replacement, which takes some 10 ms. */
 const SWAP_MS = 2_000
 const SWAP_EVERY_MS = 20
 
-/** The isolated worlds in which the agent looks at pages. To a client they would be realms that nobody has made, some with an empty origin. */
+/** The isolated worlds in which the agent reads pages. To a client they would be realms without a creator, some with an empty origin. */
 const OWN_WORLD = /^cob(-[a-z]+)?$/
 
 /**
- * Five patches. A command of the history that comes while a page is swapped is sent again. When a listener of a CDP event throws, the other listeners still get the event, and `fault` gets the error. The context of a
- * removed frame stops listening: when the back/forward cache brings the frame back, the old context would create a realm for a context that the
- * mapper does not know. The agent's own worlds are not told of. And a new tab or window that is not asked for in the background has the focus, as the specification says: Chromium
- * leaves the focus of an empty window in its address bar.
+ * Five patches:
+ * - A command of the history that comes while a page is being replaced is sent again.
+ * - When a listener of a CDP event throws, the other listeners still get the event, and `fault` gets the error.
+ * - The context of a removed frame stops listening. When the back/forward cache brings the frame back, the old context would create a realm that the mapper
+ * does not know.
+ * - The agent's own worlds are hidden from clients.
+ * - A new tab or window has the focus unless it is asked for in the background, as the specification says. Chromium leaves the focus of an empty window in its
+ * address bar.
  */
 export function mendMapper(fault: (error: unknown) => void): void {
   const client = MapperCdpClient.prototype as unknown as Listening & Sending

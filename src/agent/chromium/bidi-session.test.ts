@@ -1,4 +1,4 @@
-// What the host of a mapper answers itself: the form of commands, what comes before session.new, its capabilities and its answer.
+// Commands that the mapper's host answers itself: their form, commands before session.new, its capabilities and its answer.
 import { expect, test } from 'vitest'
 import { openSession, readCommand } from './bidi-session.ts'
 

@@ -1,5 +1,5 @@
-// What the mapper leaves to its host: the form of a command, and the BiDi session of a connection. That is which commands come before it, which capabilities a client may
-// ask for, and what session.new says about the browser.
+// Work that the mapper leaves to its host: the form of a command, and the BiDi session of a connection. That includes the commands before session.new, the
+// capabilities that a client may request, and the answer of session.new about the browser.
 import { randomUUID } from 'node:crypto'
 
 /** A BiDi command. */
@@ -35,8 +35,8 @@ export interface Refusal {
 export type Reply = ({ type: 'error' } & Refusal) | { type: 'success'; result: object }
 
 /**
- * Reads a command. A refusal has the command's id where that is valid, because a client waits for exactly this id: the specification says so for everything that is an object with an
- * id. The id of a refusal is null where there is none.
+ * Reads a command. A refusal carries the command's id, because a client waits for exactly this id. The specification requires this whenever the message is an
+ * object with a valid id; otherwise the id is null.
  */
 export function readCommand(text: string): { id: number; command: Command } | { id: number | null; refusal: Refusal } {
   let said: unknown
@@ -115,7 +115,7 @@ export function openSession({ product }: BrowserVersion): BidiSession {
       awaited = undefined
       if (type !== 'success' || !result) return message
       state = 'created'
-      // No URL of its own: this connection is the session's only one.
+      // Leave out a URL: this connection is the session's only one.
       const { webSocketUrl: _, ...capabilities } = result.capabilities
       const known = { browserName: 'chrome', browserVersion, platformName: PLATFORM, setWindowRect: true }
       return { ...message, result: { ...result, sessionId, capabilities: { ...capabilities, ...known } } }

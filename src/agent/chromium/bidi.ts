@@ -36,7 +36,7 @@ export function connectBidi(
     if (message.kind === 'fault') onFault(message.text)
     else if (client.readyState !== WebSocket.OPEN) return
     else if (message.kind === 'send' && client.bufferedAmount > MAX_WAITING_BYTES) {
-      // Without a close frame: it would wait behind all the rest.
+      // Close without a close frame: it would wait after all queued data.
       log.warn({}, 'a BiDi client reads too slowly and was disconnected')
       client.terminate()
     } else if (message.kind === 'send') client.send(message.text)
@@ -51,7 +51,7 @@ export function connectBidi(
   void exited.then(onBrowserEnd)
 }
 
-/** Closes the client's WebSocket; the first reason is the one that is sent. */
+/** Closes the client's WebSocket. The first reason is sent. */
 function close(client: WebSocket, { code, reason }: CloseReason): void {
   client.close(code, JSON.stringify(reason))
 }

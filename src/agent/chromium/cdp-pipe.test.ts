@@ -1,4 +1,4 @@
-// CDP messages over a pipe: where one ends, and how large it may be.
+// CDP messages over a pipe: their end, and their largest size.
 import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
 import { exceptionsAtTop } from '../../../test/support/fake-cdp.ts'
@@ -58,7 +58,7 @@ test('an event above its limit is dropped and told, however often and in however
     for (let from = 0; from < large.length; from += step) say(large.slice(from, from + step))
   }
   say(event('next'))
-  // An answer of the same length was asked for.
+  // An answer of the same length is allowed, because it was requested.
   const answered = cdp.send('Target.createTarget', { url: 'a' })
   say(answer(1, 'x'.repeat(2_000)))
   expect((await answered).targetId).toHaveLength(2_000)

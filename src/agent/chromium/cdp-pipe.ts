@@ -7,11 +7,11 @@ import { makeCdp, type Cdp } from './cdp.ts'
  * the agent holds a message several times while reading it.
  */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-/** Bytes of one event. Nobody has asked for them: a page makes as many as it likes, as long as it likes, and reading one holds up the agent. */
+/** Limit on one event, in bytes. Events are not requested: a page can cause any number of any length, and reading one blocks the agent. */
 const MAX_EVENT_BYTES = 4 * 1024 * 1024
-/** How Chromium begins an answer. Everything else is an event. */
+/** The beginning of each answer of Chromium. Every other message is an event. */
 const ANSWER = Buffer.from('{"id":')
-/** Of a larger message, this much is kept, for the number of its command or the name of the event. */
+/** This many bytes of a too large message are kept, for the number of its command or the name of the event. */
 const BEGINNING_BYTES = 128
 
 /** Speaks CDP (JSON messages, each ended by a NUL) over Chromium's file descriptors 3 and 4. */
@@ -19,7 +19,7 @@ export function cdpOverPipe(input: Writable, output: Readable, maxBytes = MAX_ME
   const { cdp, receiver } = makeCdp((text) => input.write(`${text}\0`))
   let parts: Buffer[] = []
   let bytes = 0
-  /** Of the message that is being read, when its kind is known. */
+  /** Limit on the current message, once its kind is known. */
   let limit = 0
   const add = (part: Buffer) => {
     bytes += part.length

@@ -1,4 +1,4 @@
-// CDP over a WebSocket of Chromium's port: for work whose targets must end with its connection, or whose messages would hold up the agent's pipe.
+// CDP over a WebSocket of Chromium's port: for work whose targets must end with its connection, or whose messages would block the agent's pipe.
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { within } from '../../base/wait.ts'

@@ -57,7 +57,7 @@ test('events reach the listeners of their own session only, in order, until the 
   const heard: string[] = []
   const leave = first.on('Network.loadingFinished', ({ requestId }) => heard.push(`first ${requestId}`))
   const also = ({ requestId }: { requestId: string }) => void heard.push(`also ${requestId}`)
-  first.on('Network.loadingFinished', also)
+  const alsoLeaves = first.on('Network.loadingFinished', also)
   second.on('Network.loadingFinished', ({ requestId }) => heard.push(`second ${requestId}`))
   cdp.on('Network.loadingFinished', ({ requestId }) => heard.push(`browser ${requestId}`))
   emit('Network.loadingFinished', { requestId: '1' }, 'session-1')
@@ -67,7 +67,7 @@ test('events reach the listeners of their own session only, in order, until the 
   emit('Network.loadingFailed', { requestId: '5' }, 'session-1')
   leave()
   emit('Network.loadingFinished', { requestId: '6' }, 'session-1')
-  first.off('Network.loadingFinished', also)
+  alsoLeaves()
   emit('Network.loadingFinished', { requestId: '7' }, 'session-1')
   expect(heard).toEqual(['first 1', 'also 1', 'second 2', 'browser 3', 'also 6'])
 })

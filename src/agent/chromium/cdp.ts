@@ -1,16 +1,19 @@
-// The agent's CDP client: commands with limits, sessions of targets, typed events. What carries the messages: cdp-pipe.ts and cdp-socket.ts.
+// The agent's CDP client: commands with limits, sessions of targets, typed events. The transports: cdp-pipe.ts and cdp-socket.ts.
 import { within } from '../../base/wait.ts'
 import type { EventName, EventParams, Method, Params, Result } from './cdp-protocol.ts'
 
 /** Chromium answers in microseconds when idle; with five starting at once on two cores it took 3 s. */
 const ANSWER_MS = 30_000
 
-/** For commands that wait for a server on the internet: the caller's timeout limits them. This is the longest delay of a timer. */
+/** For commands that wait for a server on the internet, the caller's timeout is the limit. This is the longest delay of a timer. */
 export const NO_LIMIT_MS = 2_147_483_647
 
-/** Commands without an answer. A browser that hangs gets some of every action; far fewer were seen. Above this, commands fail at once. */
+/** Most commands without an answer. In a browser that hangs, each action leaves some; usually there are far fewer. Above this, commands fail at once. */
 const MAX_PENDING = 10_000
-/** The same for sessions that Chromium has opened by itself, together: pages decide how many those are, and what happens in them. The agent's own commands have the rest. */
+/**
+ * The same for all sessions together that Chromium has opened itself: pages determine their number and their commands. The rest is reserved for the agent's own
+ * commands.
+ */
 const MAX_PENDING_ADOPTED = 2_000
 
 /** Chromium refused a command, or its answer was too large. The message is Chromium's. */
@@ -22,13 +25,13 @@ export class CdpRefusal extends Error {
   }
 }
 
-/** The target of a command is gone, or the connection has ended: a client closed the page, or the browser ended. */
+/** The target of a command has ended, or the connection: a client closed the page, or the browser ended. */
 export class CdpGone extends Error {}
 
 /** Chromium's errors for a command to a target that is closing or closed (content/browser/devtools). */
 const GONE = /^(Inspected target navigated or closed|Session with given id not found\.|Not attached to an active page|Target closed)/
 
-/** One object for all sessions: nearly every action opens one and ends it, and taking a stack each time cost more than the rest. */
+/** One object for all sessions: nearly every action opens and ends one, and capturing a stack each time cost more than the rest. */
 const SESSION_ENDED = new CdpGone('the session with the page has ended')
 
 export interface SendOptions {
@@ -36,23 +39,19 @@ export interface SendOptions {
   limitMs?: number
   /** Ends the wait for the answer. Chromium may still carry out the command. */
   signal?: AbortSignal
-  /** Sends it however many commands wait for their answer. For those without which a page would stand still; who sends them bounds their number. */
+  /** Sends it even above the limit on pending commands. For commands without which a page would hang; their sender limits their number. */
   isUrgent?: boolean
 }
 
-/** What commands are sent to: the browser, or one session of a target. */
+/** The receiver of commands: the browser, or one session of a target. */
 export interface CdpChannel {
   /**
    * Sends a command, before this returns. @throws CdpRefusal with Chromium's message; CdpGone when the target or the connection ends; WaitTimeout
    * after the limit; the signal's reason
    */
   send<M extends Method>(method: M, params: Params<M>, options?: SendOptions): Promise<Result<M>>
-  /**
-   * Calls `listener` for each event, in the order in which Chromium sent the events. Ends with the channel; the returned function ends it earlier, like
-   * {@link off}.
-   */
+  /** Calls `listener` for each event, in the order in which Chromium sent the events. Ends with the channel; the returned function ends it earlier. */
   on<E extends EventName>(event: E, listener: (params: EventParams<E>) => void): () => void
-  off<E extends EventName>(event: E, listener: (params: EventParams<E>) => void): void
 }
 
 /** A session of one target. `await using` detaches it. */
@@ -73,19 +72,19 @@ export interface Cdp extends CdpChannel {
   /** Attaches to a target, in a session of its own. @throws as {@link CdpChannel.send} */
   session(targetId: string, options?: SendOptions): Promise<CdpSession>
   /**
-   * Takes over a session that Chromium has opened by itself, as its event `Target.attachedToTarget` says. Call it in the listener of that event: the events of
-   * the session follow at once. `by`: the session that has got the event, with which this one ends; none: it is one with the browser.
+   * Takes over a session that Chromium has opened itself, as announced by its event `Target.attachedToTarget`. Call it in the listener of that event: the
+   * session's events follow at once. `by`: the session that got the event; this one ends with it. Without it: a session of the browser.
    */
   adopt(sessionId: string, targetId: string, by?: CdpSession): CdpSession
-  /** Calls `listener` for each event that was too large to be read, with its name. The returned function ends that. */
+  /** Calls `listener` with the name of each event that was too large to read. The returned function stops this. */
   onLostEvent(listener: (method: string) => void): () => void
 }
 
-/** What the carrier of messages tells the client. */
+/** Callbacks from the transport to the client. */
 export interface CdpReceiver {
   /** One message. An exception in a listener goes to the top-level handler, so the messages after this one are still read. */
   onMessage(text: string): void
-  /** A message that was above the limit in size: only its beginning. */
+  /** A message above the size limit: only its beginning. */
   onTooLarge(beginning: string): void
   /** The end of the connection. */
   onEnd(cause?: unknown): void
@@ -103,11 +102,11 @@ interface Channel {
   sessionId?: string
   listeners: Map<string, Set<(params: never) => void>>
   end: AbortController
-  /** Whether Chromium has opened it by itself. */
+  /** Whether Chromium has opened it itself. */
   isAdopted: boolean
 }
 
-/** Makes a client over something that carries messages. `write` sends one; what arrives is reported to the receiver. */
+/** Makes a client over a transport. `write` sends a message; received ones are passed to the receiver. */
 export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: CdpReceiver } {
   const pending = new Map<number, Pending>()
   const sessions = new Map<string, Channel>()
@@ -152,16 +151,14 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
 
   function channelOf(channel: Channel): CdpChannel {
     const { listeners, end: ended } = channel
-    const off: CdpChannel['off'] = (event, listener) => void listeners.get(event)?.delete(listener)
     return {
       send: (method, params, options) => post(channel, method, params, options) as never,
       on(event, listener) {
         if (ended.signal.aborted) return () => {}
         const all = listeners.get(event) ?? new Set()
         listeners.set(event, all.add(listener))
-        return () => off(event, listener)
+        return () => void listeners.get(event)?.delete(listener)
       },
-      off,
     }
   }
 
@@ -177,7 +174,7 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
     const detach = async () => {
       if (channel.end.signal.aborted) return
       try {
-        // Chromium knows a session only where it was opened.
+        // Detach it where it was opened: Chromium knows the session only there.
         const options = { isUrgent: isAdopted }
         await (by ? by.send('Target.detachFromTarget', { sessionId }, options) : post(browser, 'Target.detachFromTarget', { sessionId }, options))
       } catch (error) {
@@ -192,7 +189,7 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
 
   function onAnswer(id: unknown, { result, error }: Record<string, unknown>): void {
     const waiting = pending.get(id as number)
-    // The wait for it has ended before.
+    // The wait for this answer has already ended.
     if (!waiting) return
     pending.delete(id as number)
     const { answer, method, read } = waiting
@@ -222,7 +219,7 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
       alone(() => {
         const [, id] = /^\{"id":(\d+),/.exec(beginning) ?? []
         if (id === undefined) {
-          // Pages can make events of any size, so this is no fault of the agent.
+          // Pages can cause events of any size, so this is no error of the agent.
           const [, method = 'unknown'] = /^\{"method":"([A-Za-z.]{1,100})"/.exec(beginning) ?? []
           for (const listener of lostListeners) alone(() => listener(method))
           return
@@ -242,14 +239,14 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
     ended: browser.end.signal,
     async session(targetId, { limitMs = ANSWER_MS, signal } = {}) {
       signal?.throwIfAborted()
-      // Even when nobody waits any more, Chromium opens the session; then it is ended.
+      // Chromium opens the session even when nobody waits for it any more. End it then.
       const attached = post(browser, 'Target.attachToTarget', { targetId, flatten: true }, { limitMs: NO_LIMIT_MS }, ({ sessionId }) =>
         open(String(sessionId), targetId, false),
       )
       try {
         return (await within('Target.attachToTarget', limitMs, attached, signal)) as CdpSession
       } catch (error) {
-        attached.then((session) => (session as CdpSession).detach()).catch(() => {}) // it was not attached, or its target is gone
+        attached.then((session) => (session as CdpSession).detach()).catch(() => {}) // it was not attached, or its target has ended
         throw error
       }
     },

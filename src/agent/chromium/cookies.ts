@@ -1,5 +1,5 @@
-// Cookies that Chromium did not write when it closed. It writes them 30 seconds after a change, or at its end; on a busy machine an end now and then comes
-// first, and Chromium reports a proper close all the same (https://crbug.com/792187). docs/decisions/0074-profiles.md
+// Restores cookies that Chromium did not write when it closed. It writes them 30 seconds after a change, or at its end. On a busy machine it sometimes ends
+// before that, and still reports a proper close (https://crbug.com/792187). docs/decisions/0074-profiles.md
 import { createDecipheriv, createHash, pbkdf2Sync } from 'node:crypto'
 import { copyFileSync, lstatSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,14 +10,14 @@ import { LAST_SESSION } from './flags.ts'
 
 type Cookie = Protocol.Network.Cookie
 
-/** Some thousand cookies of 4 kB. */
+/** Timeout for some thousand cookies of 4 kB. */
 const ANSWER_MS = 10_000
-/** One that ends this soon would not be read by the next browser. */
+/** A cookie that expires within this time would not be read by the next browser. */
 const SOON_MS = 60_000
 /** Chromium keeps some thousand cookies; a program of the session can write others. */
 const MAX_ROWS = 20_000
 const MAX_VALUE = 8_192
-/** Other Chromiums that are asked to write what is missing, one after the other. */
+/** Most other Chromiums that are started to write missing cookies, one after the other. */
 const MAX_TRIES = 2
 /** Chromium's database of cookies, in the folder of a profile. */
 const DATABASE = 'Cookies'
@@ -25,7 +25,7 @@ const PROFILE = 'Default'
 /** From 1601, where Chromium's clock begins, to 1970. In microseconds. */
 const EPOCH = 11_644_473_600_000_000n
 
-/** What the default context had at one moment. `at`: that moment, in microseconds of Chromium's clock. */
+/** The cookies of the default context at one moment. `at`: that moment, in microseconds of Chromium's clock. */
 export interface KnownCookies {
   at: bigint
   cookies: Cookie[]
@@ -49,7 +49,7 @@ interface Row {
   last_update_utc: bigint
 }
 
-/** Those that the database of the profile in `folder` does not have as they were. A change that is newer than `known` counts as written. */
+/** The cookies that the database of the profile in `folder` lacks or has with other values. A change that is newer than `known` counts as written. */
 export function unwritten(folder: string, { at, cookies }: KnownCookies): Cookie[] {
   if (cookies.length === 0) return []
   const rows = Map.groupBy(readRows(join(folder, DATABASE)), (row) => keyOf(row.host_key, row.path, row.name))
@@ -58,7 +58,7 @@ export function unwritten(folder: string, { at, cookies }: KnownCookies): Cookie
     return !same.some((row) => {
       if (row.last_update_utc > at) return true
       const written = valueOf(row)
-      // A way of encryption that is not known here: then the time at which it ends has to do.
+      // With an unknown encryption, compare only the expiry.
       if (written === undefined) return expires === -1 || Math.abs(Number(row.expires_utc - EPOCH) / 1e6 - expires) < 1
       return written === value
     })
@@ -71,9 +71,9 @@ const keyOf = (...parts: string[]): string => parts.join('\0')
 
 function readRows(path: string): Row[] {
   if (!isFile(path)) return []
-  // Not at the start of every agent: it takes 1.5 MB.
+  // Load it only here and not at the start of every agent: it takes 1.5 MB.
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
-  // Not read-only: what an interrupted write has left is rolled back, as the next Chromium would do it.
+  // Not read-only: this rolls an interrupted write back, as the next Chromium would.
   using database = new DatabaseSync(path)
   const rows = database.prepare(
     `select host_key, path, name, value, encrypted_value, expires_utc, last_update_utc from cookies where length(encrypted_value) <= ${MAX_VALUE} and length(value) <= ${MAX_VALUE} limit ${MAX_ROWS}`,
@@ -82,7 +82,7 @@ function readRows(path: string): Row[] {
   return rows.all() as unknown as Row[]
 }
 
-/** With --password-store=basic, the key is made of words in Chromium's source (components/os_crypt). It only hides. */
+/** With --password-store=basic, the key is derived from constants in Chromium's source (components/os_crypt). It only obfuscates. */
 const makeKey = () => pbkdf2Sync('peanuts', 'saltysalt', 1, 16, 'sha1')
 let key: Buffer | undefined
 const PREFIX = 'v10'
@@ -103,8 +103,8 @@ function valueOf({ host_key, value, encrypted_value }: Row): string | undefined 
 }
 
 /**
- * Has another Chromium, with a profile of its own below `scratch`, write into the database of the profile in `folder` what is missing there. `runAside` starts it with that user
- * data directory, and resolves when it has closed. Resolves with how many are still missing.
+ * Starts another Chromium, with its own profile below `scratch`, to write the missing cookies into a copy of the database of the profile in `folder`.
+ * `runAside` starts it with that user data directory, and resolves when it has closed. Resolves with the number of cookies that are still missing.
  */
 export async function writeMissing(
   folder: string,
@@ -118,7 +118,7 @@ export async function writeMissing(
     rmSync(scratch, { recursive: true, force: true })
     mkdirSync(aside, { recursive: true, mode: 0o700 })
     try {
-      // Otherwise it would remove the cookies of the session at its start.
+      // Without this, it would remove session cookies at its start.
       writeFileSync(join(aside, 'Preferences'), JSON.stringify({ session: { restore_on_startup: LAST_SESSION } }), { mode: 0o600 })
       const database = join(folder, DATABASE)
       if (isFile(database)) copyFileSync(database, join(aside, DATABASE))
@@ -126,7 +126,7 @@ export async function writeMissing(
         for (const cookie of missing)
           await cdp.send('Storage.setCookies', { cookies: [settable(cookie)] }).catch((err: unknown) => log.warn({ err }, 'a cookie could not be set again'))
       })
-      // It may have failed as the first one did.
+      // It may have failed like the first one.
       if (missingFrom(aside, known, log).length < missing.length) {
         rmSync(`${database}-journal`, { force: true })
         renameSync(join(aside, DATABASE), database)
@@ -139,7 +139,7 @@ export async function writeMissing(
   return missing.length
 }
 
-/** All of them, when the database cannot be read. */
+/** The missing cookies. All of them when the database cannot be read. */
 function missingFrom(folder: string, known: KnownCookies, log: Log): Cookie[] {
   try {
     return unwritten(folder, known)

@@ -1,4 +1,4 @@
-// A client may redirect downloads to a folder of its own. They are copied to the downloads folder too, under their names.
+// A client may redirect downloads to its own folder. They are also copied to the downloads folder, under their names.
 import { constants } from 'node:fs'
 import { copyFile, link, rm } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
@@ -6,17 +6,17 @@ import type { Log } from '../../base/log.ts'
 import { temporaryName } from '../fs/stage.ts'
 import type { Cdp } from './cdp.ts'
 
-/** How many download names are remembered, and how many free names are tried. */
+/** Most download names that are remembered, and most free names that are tried. */
 const MAX_BEGUN = 1_000
 const MAX_NAMES = 1_000
 
 /** Longest name in bytes; leaves room for a number and an extension below the file system's limit of 255. */
 const MAX_NAME = 200
 
-/** A download that has not progressed for so long is not counted: its server may never send the rest. */
+/** A download without progress for this time does not count: its server may never send the rest. */
 const STALLED_MS = 30_000
 
-/** The downloads that go on, by when they were last heard of. */
+/** The running downloads, by the time of their last progress. */
 export class CurrentDownloads {
   readonly #receivedAt = new Map<string, number>()
 
@@ -36,8 +36,8 @@ export class CurrentDownloads {
 }
 
 /**
- * Copies a file into `folder` when the browser has saved it elsewhere under a bare number. Playwright redirects the downloads of every browser that
- * it connects to, because it expects to read the files from its own disk. Its own file stays.
+ * Copies a file into `folder` when the browser has saved it elsewhere under a bare number. Playwright redirects the downloads of every browser that it connects
+ * to, because it expects to read the files from its own disk. Playwright's file stays.
  */
 export async function mirrorDownloads(cdp: Cdp, folder: string, current: CurrentDownloads, log: Log): Promise<void> {
   const begun = new Map<string, string>()
@@ -55,7 +55,7 @@ export async function mirrorDownloads(cdp: Cdp, folder: string, current: Current
     if (basename(filePath) !== guid || dirname(filePath) === folder) return
     copyInto(filePath, folder, name).catch((err: unknown) => log.warn({ err, filePath }, 'a download could not be copied to the downloads folder'))
   })
-  // Only subscribes to download events, of every profile. Where downloads go is decided by policy and by clients.
+  // This only subscribes to download events of every profile. Policies and clients determine the folder.
   await cdp.send('Browser.setDownloadBehavior', { behavior: 'default', eventsEnabled: true })
 }
 

@@ -1,4 +1,4 @@
-// How Chromium is started, and why each flag is there. The sandbox is never switched off.
+// Chromium's command line, with the reason for each flag. The sandbox is never switched off.
 
 /** Where the profile is in an instance. Users of the original depend on this path. */
 export const USER_DATA_DIR = '/home/kernel/user-data'
@@ -6,32 +6,32 @@ export const USER_DATA_DIR = '/home/kernel/user-data'
 /** Where the browser saves downloads. Users of the original depend on this path. */
 export const DOWNLOADS_DIR = '/home/kernel/Downloads'
 
-/** Chromium's value of the preference `session.restore_on_startup` for "continue where you left off". Without it, a start drops the cookies of the session. */
+/** Chromium's value of the preference `session.restore_on_startup` for "continue where you left off". Without it, a start drops session cookies. */
 export const LAST_SESSION = 1
 
 /**
- * How long after a change Chromium has written what pages keep in localStorage: it begins one second after a first change, by a flag
- * below (StorageAreaImpl::EnableAggressiveCommitDelay). Without that flag it is 5 seconds, and more for pages that change a lot.
+ * Time after a change within which Chromium has written the localStorage of pages: it starts one second after a first change, because of a flag below
+ * (StorageAreaImpl::EnableAggressiveCommitDelay). Without that flag it is 5 seconds, and more for pages that change a lot.
  */
 export const STORED_AFTER_MS = 1_250
 
-/** For services that Chromium asks by itself. It refuses this port without a connection. */
+/** For services that Chromium itself contacts. It refuses this port without a connection. */
 const NOWHERE = 'http://127.0.0.1:9/'
 
 /**
- * Where Chromium gets lists of dangerous pages, megabytes for each session. They cannot be turned off by a policy: without Safe Browsing, many kinds of
- * files are downloaded only after a person has agreed.
+ * The server of lists of dangerous pages, megabytes for each session. No policy can turn them off: without Safe Browsing, many kinds of files are downloaded
+ * only after a person has agreed.
  */
 export const SAFE_BROWSING_HOST = 'safebrowsing.googleapis.com'
 
 const FEATURES_OFF = [
   // A tab that shows a prerendered page has a main frame whose id is not the target's. Playwright then hangs in that tab, and so would `unseen.ts`.
   'Prerender2',
-  'Prewarm', // the same for the search engine's page, and a request that nobody asked for
+  'Prewarm', // the same for the search engine's page, with an unwanted request
   'PreconnectToSearch',
   'AimEnabled',
   'AvoidCorsURLLoaderRestartOnRedirect', // it aborts redirected requests of other origins while a client intercepts requests
-  'AvoidUnnecessaryBeforeUnloadCheckSync', // a client that closes a page is told of its `beforeunload` dialog
+  'AvoidUnnecessaryBeforeUnloadCheckSync', // otherwise a client that closes a page gets no event for its `beforeunload` dialog
   'ProcessPerSiteUpToMainFrameThreshold', // tabs of one site share no process, so a dialog or a breakpoint in one does not stop the others
   'LensOverlay',
   'WebUIReloadButton',
@@ -53,17 +53,17 @@ const FEATURES_OFF = [
 ]
 
 const FEATURES_ON = [
-  'NetworkServiceInProcess2', // a process and 25 MB less
+  'NetworkServiceInProcess2', // saves a process and 25 MB
   'CDPScreenshotNewSurface', // without it, screenshots of tabs in the background hang from some 15 tabs on
   'SkipListAccountsWithoutGaiaCookies', // no request for accounts
-  // Chromium reads changed policies in a task of its lowest priority. Those wait until it calls its start complete: without these settings when its first
-  // page has been idle for a second or two, which a page that loads all the time never is.
+  // Chromium reads changed policies in a task of its lowest priority. Such tasks wait until it considers its start complete: without these settings, when its
+  // first page has been idle for a second or two, which never happens with a page that loads all the time.
   'ImprovedStartupBestEffortDelay:StartupDelayVisibleTabTimeout/0s/StartupDelayFailsafeTimeout/500ms/StartupDelayIncludesSessionRestore/false',
 ]
 
-/** What programs need, and a page or a server can notice. */
+/** Features that programs need, and that a page or a server can notice. */
 const FOR_PROGRAMS = [
-  // Pages in the background keep their timers and frames: an agent works in several tabs.
+  // Pages in the background keep their timers and frames, because an agent works in several tabs.
   '--disable-background-timer-throttling',
   '--disable-backgrounding-occluded-windows',
   '--disable-renderer-backgrounding',
@@ -71,18 +71,18 @@ const FOR_PROGRAMS = [
 ]
 const FEATURES_OFF_FOR_PROGRAMS = [
   'HttpsUpgrades',
-  'HttpsFirstBalancedModeAutoEnable', // an http address stays one, for clients that intercept it
-  'AcceptCHFrame', // it starts a request again that a client intercepts
-  'IgnoreDuplicateNavs', // a client that waits for its second navigation to the same address would wait for good
-  'PaintHolding', // no screenshot of the page before
+  'HttpsFirstBalancedModeAutoEnable', // an http address is not changed to https, for clients that intercept it
+  'AcceptCHFrame', // it restarts a request that a client intercepts
+  'IgnoreDuplicateNavs', // otherwise a client that waits for its second navigation to the same address would hang
+  'PaintHolding', // no screenshot of the previous page
 ]
 
-/** The tabs that were open last; an empty page if there were none. */
+/** Reopens the tabs that were open last; an empty page if there were none. */
 export const RESTORE = '--restore-last-session'
 
 /**
- * The command line for a session's browser; `asPerson`: without what a page could notice and only programs need. What the launches of Playwright, Puppeteer and
- * ChromeDriver have, and this has not: test/data/launches.ts. `extra` comes last, so its flags override ours.
+ * The command line for a session's browser. `asPerson`: without flags that a page could notice and only programs need. Flags of Playwright, Puppeteer and
+ * ChromeDriver that are missing here: test/data/launches.ts. `extra` comes last, so its flags override ours.
  */
 export function chromiumFlags(size: { width: number; height: number }, asPerson: boolean, extra: readonly string[]): string[] {
   return [
@@ -94,8 +94,8 @@ export function chromiumFlags(size: { width: number; height: number }, asPerson:
     '--no-default-browser-check',
     '--password-store=basic', // no key ring to wait for
     '--enable-aggressive-domstorage-flushing', // STORED_AFTER_MS
-    // No traffic of the browser's own: only the caller's pages use the network. Not by --disable-background-networking: Chromium would install no extensions
-    // by policy then, and asks for accounts and components all the same. docs/decisions/0073
+    // Disables the browser's own traffic: only the caller's pages use the network. --disable-background-networking cannot be used: with it, Chromium would
+    // install no extensions by policy, and would still ask for accounts and components. docs/decisions/0073
     '--disable-component-update',
     `--component-updater=url-source=${NOWHERE}`,
     `--gaia-url=${NOWHERE}`,
@@ -107,9 +107,9 @@ export function chromiumFlags(size: { width: number; height: number }, asPerson:
     `--disable-features=${[...FEATURES_OFF, ...(asPerson ? [] : FEATURES_OFF_FOR_PROGRAMS)].join(',')}`,
     `--enable-features=${FEATURES_ON.join(',')}`,
     ...(asPerson ? [] : FOR_PROGRAMS),
-    // Clients wait for the load of a page that they go back to. A page out of this cache is not loaded, so Playwright's goBack() would wait for good.
+    // Clients wait for the load of a page when they go back to it. A page from this cache does not load, so Playwright's goBack() would hang.
     '--disable-back-forward-cache',
-    '--disable-auto-reload', // an error page stays until somebody reloads it
+    '--disable-auto-reload', // an error page is not reloaded automatically
     '--allow-pre-commit-input', // Chromium would drop input for a page that has not been drawn
     '--disable-search-engine-choice-screen',
     '--disable-hang-monitor',
@@ -125,7 +125,7 @@ export function chromiumFlags(size: { width: number; height: number }, asPerson:
     `--window-size=${size.width},${size.height}`,
     '--start-maximized',
     ...extra,
-    // It would be one more tab.
+    // With restored tabs, it would be one more tab.
     ...(extra.includes(RESTORE) ? [] : ['about:blank']),
   ]
 }

@@ -1,25 +1,25 @@
-// Opens a profile in the running Chromium, as a second start of it would: over the socket by which a new process hands its command line to the one that
-// runs (chrome/browser/process_singleton_posix.cc).
+// Opens a profile in the running Chromium like a second start: over the socket on which a new process sends its command line to the running one
+// (chrome/browser/process_singleton_posix.cc).
 import { connect } from 'node:net'
 import { until, within } from '../../base/wait.ts'
 import { CdpGone, type Cdp } from './cdp.ts'
 import type { Log } from '../../base/log.ts'
 import { read } from './unseen.ts'
 
-/** Chromium takes a command line within milliseconds. */
+/** Timeout for a command line. Chromium accepts it within milliseconds. */
 const TAKEN_MS = 5_000
-/** Longer than any answer of it, in bytes. */
+/** Longer than any of its answers, in bytes. */
 const MAX_ANSWER = 100
 /** A profile of 50 MB opened in 0.2 s alone; Chromium on a busy machine takes as long for it as for a start. */
 const OPENED_MS = 60_000
 /** A page that is loaded answers within milliseconds, unless it hangs. */
 const FRONT_MS = 5_000
-/** Each takes some ten milliseconds. Chromium loads the others later. */
+/** Most restored tabs that are loaded here, in some ten milliseconds each. Chromium loads the others later. */
 const MAX_TABS = 20
-/** A page closes within milliseconds. One that hangs is ended by Chromium after about a second. */
+/** A page closes within milliseconds. Chromium ends a page that hangs after about a second. */
 const CLOSED_MS = 5_000
 
-/** Hands a command line over to the Chromium that has `socket`. @throws when it does not take it */
+/** Sends a command line to the Chromium that has `socket`. @throws when it does not accept it */
 export async function handOver(socket: string, args: readonly string[]): Promise<void> {
   const connection = connect(socket)
   try {
@@ -44,14 +44,14 @@ export async function handOver(socket: string, args: readonly string[]): Promise
 interface Opened {
   /** A page of it. */
   page: string
-  /** Resolves when what was open before has been closed, and restored tabs have loaded; never rejects. Nobody may connect to Chromium before. */
+  /** Resolves when the earlier pages have been closed, and restored tabs have loaded; never rejects. No client may connect to Chromium before. */
   settled: Promise<void>
 }
 
 /**
- * Has the running Chromium open the profile in `folder`, a folder of its user data directory, and resolves when it has a page. Then the default
- * context is the profile's: Chromium answers commands for it when it has read the cookies. `urls` are opened; without any, what the profile restores. @throws when Chromium ends,
- * or does not open it
+ * Opens the profile in `folder`, a folder of the user data directory, in the running Chromium, and resolves when it has a page. The default context is then the
+ * profile's: Chromium answers commands for it after it has read the cookies. `urls` are opened; without any, the profile's own tabs. @throws when Chromium
+ * ends, or does not open it
  */
 export async function moveToProfile(cdp: Cdp, socket: string, folder: string, urls: readonly string[], log: Log): Promise<Opened> {
   const before = await cdp.send('Target.getBrowserContexts', {})
@@ -74,16 +74,16 @@ export async function moveToProfile(cdp: Cdp, socket: string, folder: string, ur
   return { page, settled: Promise.all([closed, loaded]).then(() => {}) }
 }
 
-/** Has Chromium read the cookies, which it would do when a client or a page first needs one. Nobody waits for it: what was open is closed meanwhile. */
+/** Makes Chromium read the cookies now, and not when a client or a page first needs one. It is not awaited: meanwhile the earlier pages are closed. */
 async function readCookies(cdp: Cdp, page: string): Promise<void> {
   await using session = await cdp.session(page)
-  // The answer has none of them: they may be many, and only the reading counts.
+  // The answer is empty on purpose: there may be many cookies, and only the reading counts.
   await session.send('Network.getCookies', { urls: ['http://cookies.invalid/'] })
 }
 
 /**
- * Has Chromium load the tabs that it has restored in the background. It would begin three seconds later, and until then a client's commands to such a tab get
- * no answer: Playwright waits for it when it connects. A tab loads when it comes to the front; then the one that was there comes back.
+ * Makes Chromium load the tabs that it has restored in the background. It would start three seconds later, and until then a client's commands to such a tab get
+ * no answer: Playwright waits for them when it connects. A tab loads when it comes to the front; then the earlier front tab comes back.
  */
 async function loadTabs(cdp: Cdp, context: string | undefined, log: Log): Promise<void> {
   const tabs = (await pagesOf(cdp)).filter(({ browserContextId }) => browserContextId === context).map(({ targetId }) => targetId)
@@ -93,13 +93,13 @@ async function loadTabs(cdp: Cdp, context: string | undefined, log: Log): Promis
     if ((await read(session, 'document.visibilityState', { limitMs: FRONT_MS })) !== 'visible') throw new Error('it is in the background')
     return tab
   })
-  // A tab that is not loaded does not answer.
+  // A tab that is not loaded does not answer. The first answer comes from the tab in front.
   const front = await within('the tab in front to answer', FRONT_MS, Promise.any(asked))
   for (const targetId of [...tabs.filter((tab) => tab !== front).slice(0, MAX_TABS), front])
     await cdp.send('Target.activateTarget', { targetId }).catch((err: unknown) => log.debug({ err }, 'a tab was closed'))
   const answers = async (tab: string) => {
     await using session = await cdp.session(tab)
-    // It may be replaced just now, by the one that loads.
+    // The page may just be replaced by the one that loads.
     return session.send('Runtime.evaluate', { expression: '1' }, { limitMs: FRONT_MS }).then(
       () => true,
       (error: unknown) => !(error instanceof CdpGone),
@@ -110,7 +110,7 @@ async function loadTabs(cdp: Cdp, context: string | undefined, log: Log): Promis
 
 const pagesOf = async (cdp: Cdp) => (await cdp.send('Target.getTargets', {})).targetInfos.filter(({ type }) => type === 'page')
 
-/** Closes what was open in the profile before. Only after the new window is there: with its last window Chromium ends. */
+/** Closes everything that was open in the earlier profile. Call it after the new window exists: Chromium ends with its last window. */
 async function closeOld(cdp: Cdp, pages: readonly string[], contexts: readonly string[], log: Log): Promise<void> {
   const left = new Set(pages)
   const closed = Promise.withResolvers<void>()
@@ -118,7 +118,7 @@ async function closeOld(cdp: Cdp, pages: readonly string[], contexts: readonly s
     if (left.delete(targetId) && left.size === 0) closed.resolve()
   })
   try {
-    // A client may have closed some itself.
+    // A client may already have closed some.
     const close = (targetId: string) => cdp.send('Target.closeTarget', { targetId }).catch(() => void left.delete(targetId))
     await Promise.all(pages.map(close))
     if (left.size > 0) await within('the old pages to close', CLOSED_MS, closed.promise)

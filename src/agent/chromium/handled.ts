@@ -3,12 +3,12 @@ import type { Log } from '../../base/log.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
 import type { Cdp } from './cdp.ts'
 import type { Protocol } from './cdp-protocol.ts'
-import type { Browser } from './keeper.ts'
+import type { Keeper } from './keeper.ts'
 import { read } from './unseen.ts'
 
 /** An idle page answers after two frames. A page with a busy script or an open alert does not answer; its keys wait, as they would for a person. */
 const HANDLED_MS = 1_000
-/** At most this many pages and frames are asked; few are on the screen at once. */
+/** Most pages and frames that are asked; few are on the screen at once. */
 const MAX_ASKED = 32
 
 /**
@@ -16,7 +16,7 @@ const MAX_ASKED = 32
  * pass does Chromium act on it, for example by focusing its address bar. Chromium answers a gesture of zero distance after all earlier input, because
  * both use the same channel between browser and page, and no page can see such a gesture.
  */
-export function pagesHandled(browser: Pick<Browser, 'run'>, log: Log): () => Promise<void> {
+export function pagesHandled(browser: Pick<Keeper, 'run'>, log: Log): () => Promise<void> {
   return async () => {
     const work = async () => {
       const { pipe } = await browser.run()
@@ -25,7 +25,7 @@ export function pagesHandled(browser: Pick<Browser, 'run'>, log: Log): () => Pro
       // The key itself may close the page.
       await Promise.all(asked.map((target) => handled(pipe, target).catch((err: unknown) => log.debug({ err }, 'a page could not be asked about its input'))))
     }
-    // The input itself may close the last page, and the browser with it. Then nothing is left that could handle it.
+    // The input itself may close the last page, and the browser with it. Then there is nothing to wait for.
     await within('pages to handle input', HANDLED_MS, work()).catch((err: unknown) => {
       log.debug({ err }, err instanceof WaitTimeout ? 'a page is busy' : 'the browser is gone')
     })

@@ -1,4 +1,4 @@
-// A page that appears in no window, no list of tabs and no client's list of pages.
+// A page that is in no window, no list of tabs and no client's list of pages.
 import type { Cdp } from './cdp.ts'
 
 /** Opens a hidden page in the profile in use; `opened` closes it. Returns its target. */

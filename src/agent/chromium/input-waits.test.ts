@@ -1,4 +1,4 @@
-// What input costs in CDP commands, with a fake Chromium: the waits before it (painted.ts) and after shortcuts (handled.ts).
+// The CDP commands that input needs, with a fake Chromium: for the waits before it (painted.ts) and after shortcuts (handled.ts).
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { fakeCdp, silence } from '../../../test/support/fake-cdp.ts'
 import { silentLog } from '../../base/log.ts'
@@ -33,7 +33,7 @@ test('input waits once for each navigation, also of one that changes nothing abo
   const { cdp, sent, replies, emit } = fakeCdp()
   let clients = 0
   const changed = () => emit('Target.targetInfoChanged', { targetInfo: { ...page('one'), attached: clients > 0 } })
-  // As Chromium: an event for the first client, and one after the last one.
+  // Like Chromium: an event for the first client, and one after the last one.
   const client = (change: 1 | -1) => {
     clients += change
     if (clients === (change === 1 ? 1 : 0)) changed()

@@ -1,13 +1,13 @@
-// Keeps one Chromium running in its session: starts it, restarts it after a crash, and restarts it when a setting needs that. What the settings are
-// is in session/fit.
+// Keeps one Chromium running in its session: starts it, restarts it after a crash, and restarts it when a setting needs that. The settings are in session/fit.
 import { EventEmitter } from 'node:events'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
+import { resultWithin } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
-import type { Screen } from '../display/screen.ts'
+import type { Screen } from '../display/display.ts'
 import type { Cdp, CdpSession } from './cdp.ts'
 import { CurrentDownloads, mirrorDownloads } from './downloads.ts'
 import { wasClosed } from './crashed.ts'
@@ -16,60 +16,52 @@ import { moveToProfile } from './hand-over.ts'
 import { chromiumFlags, DOWNLOADS_DIR, RESTORE, STORED_AFTER_MS, USER_DATA_DIR } from './flags.ts'
 import { drawn, watchPaints } from './painted.ts'
 import { writeBasePolicy } from './policies.ts'
-import { startChromium, type ChromiumRun } from './process.ts'
+import { startChromium, type ChromiumRun, type Running } from './process.ts'
+import { read } from './unseen.ts'
 
 /** After more crashes than this within CRASH_WINDOW_MS the session fails: further restarts would only waste CPU. */
 const MAX_CRASHES = 5
 const CRASH_WINDOW_MS = 60_000
 
-/** The first frame of a new browser. Six that started at once on two busy cores needed 3 s. */
+/** Limit on the first frame of a new browser. Six that started at once on two busy cores needed 3 s. */
 const DRAWN_MS = 10_000
 
-/** The folder of the profile that a new Chromium has, below the user data directory. */
+/** The profile folder of a new Chromium, below the user data directory. */
 const FIRST_PROFILE = 'Default'
 
-/** The user data directory of a Chromium that writes cookies for another one. On the same disk. */
+/** The user data directory of a Chromium that writes cookies for another one. It is on the same disk. */
 const COOKIES_DIR = `${USER_DATA_DIR}-cookies`
 
-/** For its last close, which is to leave a whole profile: a gigabyte on a busy machine. */
+/** A service worker that a page needs starts within this time, or the page does without it. */
+const OPENING_MS = 2_000
+
+/** Limit on the last close, which should leave a complete profile: a gigabyte on a busy machine. */
 const FINISH_MS = 30_000
 
-/** How Chromium has ended for good. */
+/** The result of Chromium's final close. */
 export interface Finished {
-  /** It has closed its profile itself, with all cookies. Otherwise it had crashed, or did not close: then what it wrote last may be missing. */
+  /** Whether it has closed its profile itself, with all cookies. Otherwise it crashed, or did not close: then its last changes may be missing. */
   whole: boolean
   version: string
 }
 
 export interface KeeperEvents {
-  /** Not when a client or its user has closed it. */
+  /** Not when a client or the user has closed it. */
   chromium_crashed: [detail: string, pid: number]
-  /** After a crash, or after it was closed. It is tried again, or given up. */
+  /** After a crash or a close. The start is tried again, or given up. */
   chromium_not_started: []
   chromium_restarted: [detail: string]
   given_up: [detail: string]
 }
 
-/** The part of the keeper that tools may use; the fake driver has its own implementation. */
-export type Browser = Pick<
-  Keeper,
-  | 'run'
-  | 'restart'
-  | 'onRestart'
-  | 'profile'
-  | 'changeProfile'
-  | 'finish'
-  | 'isFinished'
-  | 'isCurrent'
-  | 'firstDrawn'
-  | 'painted'
-  | 'withFirstPage'
-  | 'restarts'
-  | 'isDownloading'
-  | 'isRecovering'
-  | 'on'
-  | 'off'
->
+/** The part of the keeper for the session and its sockets. The fake driver has its own implementation. */
+export interface SessionBrowser
+  extends
+    Pick<EventEmitter<KeeperEvents>, 'on' | 'off'>,
+    Pick<Keeper, 'restart' | 'onRestart' | 'isFinished' | 'isCurrent' | 'painted' | 'restarts' | 'isDownloading' | 'isRecovering'> {
+  run(): Promise<Running>
+  runForClient(): Promise<Running>
+}
 
 /** Owns Chromium. {@link Keeper.run} gives the current run. */
 export class Keeper extends EventEmitter<KeeperEvents> {
@@ -84,8 +76,10 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   readonly #downloads = new CurrentDownloads()
   #recovering = false
   #run: ChromiumRun | undefined
-  /** Resolves when nothing is left of the profile before. */
+  /** Resolves when the earlier profile is completely closed. */
   #settled: Promise<void> = Promise.resolve()
+  /** Resolves when the start page has opened, or after OPENING_MS. Never rejects. */
+  #opening: Promise<unknown> = Promise.resolve()
   #closing = false
   #asPerson = false
   #finished: Promise<Finished> | undefined
@@ -114,20 +108,35 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.#said = said
   }
 
-  /** The running browser. Waits for a start or restart in progress, and for what a new profile closes. */
+  /** The running browser. Waits for a start or restart in progress, and for pages of an earlier profile to close. */
   async run(): Promise<ChromiumRun> {
     await this.#settled
     return this.#run ?? (await this.#turns.run(async () => this.#run ?? (await this.#start(this.#crashes.length > 0 ? [RESTORE] : []))))
   }
 
-  /** Whether Chromium still is in this run. */
-  isCurrent(run: ChromiumRun): boolean {
+  /**
+   * The running browser for a client that connects. Waits for a page that is just opening, at most `patienceMs`. A client that attaches while the page's
+   * service worker starts would cause a deadlock: the worker waits for the client, the page waits for the worker, and the client's commands wait for the page.
+   */
+  async runForClient(patienceMs = OPENING_MS): Promise<ChromiumRun> {
+    await this.run()
+    await resultWithin(patienceMs, this.#opening)
+    return this.run()
+  }
+
+  /** Records that a page is opening until `opened` settles. */
+  opens(opened: Promise<unknown>): void {
+    this.#opening = resultWithin(OPENING_MS, opened).catch(() => {})
+  }
+
+  /** Whether this run of Chromium is the present one. */
+  isCurrent(run: Running): boolean {
     return this.#run === run && !this.#closing
   }
 
   /**
-   * Restarts Chromium with an empty page, for settings that it reads only at its start. `asPerson`: as a person starts it, from now on. Resolves after the work of
-   * {@link onRestart}.
+   * Restarts Chromium with an empty page, for settings that it reads only at its start. `asPerson`: from now on, it is started as a person starts it. Resolves
+   * after the work of {@link onRestart}.
    */
   async restart({ asPerson = this.#asPerson } = {}): Promise<void> {
     await this.#turns.run(async () => {
@@ -149,8 +158,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   }
 
   /**
-   * Opens another profile in the running Chromium, and closes what was open; {@link run} waits for that. A Chromium that does not open it, or is just down, is started with it.
-   * `keepTabs`: it opens the tabs that the profile has. Resolves after the work of {@link onRestart}. @throws 503; then the profile is the one before
+   * Opens another profile in the running Chromium, and closes the earlier pages; {@link run} waits for that. If Chromium does not open it, or is down just now,
+   * it is started with it. `keepTabs`: opens the profile's tabs. Resolves after the work of {@link onRestart}. @throws 503; then the earlier profile stays
    */
   async changeProfile(folder: string, keepTabs: boolean): Promise<void> {
     await this.#turns.run(async () => {
@@ -176,6 +185,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       const { page, settled } = await moveToProfile(run.pipe, join(USER_DATA_DIR, 'SingletonSocket'), folder, urls, this.#log)
       run.firstPage = page
       this.#settled = settled
+      if (urls.length === 0) this.opens(answer(run, page))
     } catch (err) {
       this.#log.warn({ err }, 'the running Chromium did not open a profile; starting it with that')
       return false
@@ -185,8 +195,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   }
 
   /**
-   * Adds work that each restart of Chromium needs, after a crash as well, and each change of the profile. The restart is reported when the work has
-   * resolved. When it rejects, a {@link restart} fails; after a crash the work is tried again, as often as Chromium is.
+   * Adds work for each restart of Chromium, also after a crash, and for each change of the profile. The restart is reported when the work has resolved. If the
+   * work rejects, a {@link restart} fails; after a crash the work is retried as often as Chromium is.
    */
   onRestart(work: () => Promise<void>): void {
     this.#onRestart.push(work)
@@ -196,17 +206,17 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     for (const work of this.#onRestart) await work()
   }
 
-  /** Whether Chromium has crashed or was closed, and is not back yet as it was. */
+  /** Whether Chromium has crashed or was closed, and is not restored yet. */
   get isRecovering(): boolean {
     return this.#recovering
   }
 
-  /** Whether a download goes on. */
+  /** Whether a download is running. */
   get isDownloading(): boolean {
     return this.#downloads.any
   }
 
-  /** Resolves when the first page of the current run has been drawn for the first time, or cannot be. */
+  /** Resolves when the first page of the current run has been drawn for the first time, or cannot be drawn. */
   firstDrawn(): Promise<void> {
     return this.#drawn
   }
@@ -218,7 +228,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     )?.(signal)
   }
 
-  /** Runs `work` on the first page, in a CDP session of its own. */
+  /** Runs `work` on the first page, in a separate CDP session. */
   async withFirstPage(work: (page: CdpSession) => Promise<unknown>): Promise<void> {
     const { pipe, firstPage } = await this.run()
     await using page = await pipe.session(firstPage)
@@ -231,7 +241,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.#finished ??= this.#turns.run(async () => {
       const run = this.#run
       this.#run = undefined
-      // One that comes back after a crash is not as it was yet.
+      // A browser that restarts after a crash is not complete yet.
       const isWhole = run !== undefined && !this.#recovering
       const hasClosed = run !== undefined && (await this.#closeWhole(run))
       return { whole: hasClosed && isWhole, version: this.#version }
@@ -240,8 +250,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   }
 
   /**
-   * Closes Chromium so that its profile has what pages have stored. Resolves with whether it has. Chromium's own end does not wait until localStorage and cookies are
-   * written. docs/decisions/0074-profiles.md
+   * Closes Chromium so that its profile contains everything that pages have stored. Resolves with whether it does. Chromium's own end does not wait until
+   * localStorage and cookies are written. docs/decisions/0074-profiles.md
    */
   async #closeWhole(run: ChromiumRun): Promise<boolean> {
     await Promise.race([setTimeout(STORED_AFTER_MS, undefined, { signal: this.#signal }).catch(() => {}), run.exited])
@@ -254,7 +264,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     return hasClosed && (known === undefined || (await this.#hasWritten(known)))
   }
 
-  /** Whether the profile has these cookies, at last by the work of another Chromium. */
+  /** Whether the profile contains these cookies, if necessary after another Chromium has written them. */
   async #hasWritten(known: KnownCookies): Promise<boolean> {
     const runAside = async (userDataDir: string, work: (cdp: Cdp) => Promise<void>) => {
       const flags = chromiumFlags(this.#screen.viewport, this.#asPerson, [`--user-data-dir=${userDataDir}`, '--disable-extensions'])
@@ -309,6 +319,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       return undefined
     })
     this.#watchFirstFrame(run)
+    if (extra.includes(RESTORE)) this.opens(answer(run, run.firstPage))
     void run.exited.then((exit) => this.#onExit(run, exit))
     return run
   }
@@ -329,7 +340,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     }
     while (this.#mayRestart()) {
       try {
-        // A caller may have restarted it already.
+        // A caller may already have restarted it.
         const { pid } = await this.#turns.run(async () => this.#run ?? (await this.#start([RESTORE])))
         this.restarts++
         await this.#restarted()
@@ -352,4 +363,10 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.#crashes = [...this.#crashes.filter((at) => now - at < CRASH_WINDOW_MS), now]
     return this.#crashes.length <= MAX_CRASHES
   }
+}
+
+/** Resolves when a restored page answers. It does not before its server does. */
+async function answer({ pipe }: ChromiumRun, page: string): Promise<void> {
+  await using session = await pipe.session(page)
+  await read(session, '1', { limitMs: OPENING_MS })
 }

@@ -11,14 +11,14 @@ const FRESH_MS = 2_000
 /** The longest wait of input for first frames. They came within 16 ms on an idle machine, and within 0.5 s on one with ten times its load. */
 const PAINTED_MS = 1_000
 
-/** Resolves with the second frame after this. A page that nobody sees has no frames. */
+/** Resolves with the second frame after this. A hidden page has no frames. */
 const NEXT_FRAMES = `document.visibilityState === 'visible' && new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
 
-/** How long to wait, after its frames, for a page to be on the screen. An empty page never reports that it is, and takes input. */
+/** How long to wait, after its frames, until a page is on the screen. An empty page never reports that, but accepts input. */
 const SHOWN_MS = 250
 
 /**
- * The same, and then until the page's first content is on the screen: Chromium drops input until then, and on a busy machine that is later than the
+ * The same, and then waits until the page's first content is on the screen: Chromium drops input until then, and on a busy machine that is later than the
  * second frame (one of 15 clicks was lost).
  */
 const SHOWN = `Promise.resolve(${NEXT_FRAMES}).then((drawn) => !drawn || performance.getEntriesByType('paint').length > 0 || new Promise((done) => {
@@ -27,8 +27,8 @@ const SHOWN = `Promise.resolve(${NEXT_FRAMES}).then((drawn) => !drawn || perform
 }))`
 
 /**
- * Resolves when a page has drawn two frames from now, or is hidden; or what else `expression` waits for. @throws WaitTimeout after `ms`; when the page
- * is gone
+ * Resolves when a page has drawn two frames from now, or is hidden; or with another condition in `expression`. @throws WaitTimeout after `ms`; when the page
+ * has ended
  */
 export async function drawn(cdp: Cdp, targetId: string, ms: number, log: Log, expression = NEXT_FRAMES): Promise<void> {
   const page = await cdp.session(targetId)
@@ -40,14 +40,14 @@ export async function drawn(cdp: Cdp, targetId: string, ms: number, log: Log, ex
   }
 }
 
-/** Listens for navigations. The result resolves when the pages that were navigated lately have been painted, or after {@link PAINTED_MS}. */
+/** Listens for navigations. The result resolves when recently navigated pages have been painted, or after {@link PAINTED_MS}. */
 export async function watchPaints(cdp: Cdp, log: Log): Promise<(signal: AbortSignal) => Promise<void>> {
-  /** When each page was navigated, in milliseconds of `performance.now()`. */
+  /** Time of each page's navigation, in milliseconds of `performance.now()`. */
   const fresh = new Map<string, number>()
-  /** Whether a client is attached to each page, as Chromium last said. */
+  /** Whether a client is attached to each page, by Chromium's last event. */
   const attached = new Map<string, boolean>()
-  // Chromium tells of each navigation, also of a reload and of one within the document; then everything in `info` may be as before. It tells in events of
-  // their own when the first client attaches and the last one detaches, as this module and Playwright do all the time: those are no navigations.
+  // Chromium reports each navigation, also a reload and one within the document; then `info` may be unchanged. It also sends an event when the first client
+  // attaches and when the last one detaches, as this module and Playwright do all the time: those are no navigations.
   const onInfo = ({ targetInfo: info }: { targetInfo: Protocol.Target.TargetInfo }) => {
     if (info.type !== 'page') return
     const before = attached.get(info.targetId)
@@ -60,7 +60,7 @@ export async function watchPaints(cdp: Cdp, log: Log): Promise<(signal: AbortSig
     fresh.delete(targetId)
     attached.delete(targetId)
   })
-  // Some pages, such as a print preview (print-previews.ts), are of the type "other" at first.
+  // Some pages, such as a print preview (print-previews.ts), first have the type "other".
   await cdp.send('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }, { type: 'other' }] })
 
   return async (signal) => {
@@ -71,7 +71,7 @@ export async function watchPaints(cdp: Cdp, log: Log): Promise<(signal: AbortSig
     const all = Promise.all(
       pages.map((targetId) =>
         drawn(cdp, targetId, PAINTED_MS, log, SHOWN).catch((err: unknown) => {
-          // The page was closed, or shows nothing. Input goes to what is on the screen.
+          // The page was closed, or shows nothing. Input goes to the visible page.
           if (!(err instanceof WaitTimeout)) log.debug({ err }, 'a page was gone')
         }),
       ),

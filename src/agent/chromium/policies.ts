@@ -1,4 +1,4 @@
-// Managed policies: those of every session, the session's own, its proxy, and the extensions to install. Chromium reads them when it starts; it takes the last
+// Managed policies: those of every session, the session's own, its proxy, and the extensions to install. Chromium reads all of them at its start, and the last
 // two at any time.
 import { mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,29 +22,32 @@ const BASE_POLICY = {
   DefaultAutomaticDownloadsSetting: 1,
   // Pages may open windows without a user gesture, as in every browser that programs drive. Sessions with stealth change that.
   DefaultPopupsSetting: 1,
-  // It would ask a server of Google for the time.
+  // Otherwise it would ask a server of Google for the time.
   BrowserNetworkTimeQueriesEnabled: false,
 }
 
 /**
- * Chromium takes a change of its policies at once only when none of their files was changed lately: else it waits five seconds, because somebody may still be writing.
- * So all of them have this time, and are put in place whole.
+ * Chromium applies a change of its policies at once only if none of their files was changed recently; otherwise it waits five seconds, because somebody may
+ * still be writing. So all files get this old time, and are replaced atomically.
  */
 const MODIFIED_AT = 0
 
 /** Writes the policies of every session. */
 export const writeBasePolicy = (): void => write('00-cob.json', BASE_POLICY)
 
-/** Has Chromium block windows that a page opens by itself, as a person's does. It applies from the next start of Chromium on; the session's own policies may say otherwise. */
+/**
+ * Makes Chromium block windows that a page opens by itself, as in a person's browser. It applies from the next start of Chromium; the session's own policies
+ * may override it.
+ */
 export const writePopupPolicy = (): void => write('20-popups.json', { DefaultPopupsSetting: 2 })
 
-/** Writes the session's own policies, in place of those before. They apply from the next start of Chromium on. */
+/** Writes the session's own policies and replaces earlier ones. They apply from the next start of Chromium. */
 export const writeSessionPolicy = (policy: Record<string, unknown>): void => write('50-session.json', policy)
 
 /**
- * Has Chromium use the HTTP proxy on a port of this instance for everything, except for `direct` (hosts, with or without ports) and a service that it does not find
- * without one; without a port, none any more. It takes effect within milliseconds, over whatever the session's own policies say. Peer connections then use no UDP of
- * their own. Of `authorities` (PEM) the browser trusts certificates of sites.
+ * Makes Chromium use the HTTP proxy on a port of this instance for everything, except for `direct` (hosts, with or without ports) and for Safe Browsing's server,
+ * whose name does not resolve (flags.ts). Without a port: no proxy any more. It takes effect within milliseconds and overrides the session's own policies. Peer connections
+ * then use no UDP of their own. The browser trusts certificates of sites that `authorities` (PEM) have signed.
  */
 export function writeProxyPolicy(port: number | undefined, direct: readonly string[], authorities: string): void {
   if (port === undefined) return rmSync(join(POLICY_DIR, PROXY_POLICY), { force: true })
@@ -58,13 +61,13 @@ export function writeProxyPolicy(port: number | undefined, direct: readonly stri
 const PROXY_POLICY = '60-proxy.json'
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----([\sA-Za-z0-9+/=]*)-----END CERTIFICATE-----/g
 
-/** Has Chromium install exactly these extensions: it fetches the new ones from their addresses, and removes those before that are not among them. */
+/** Makes Chromium install exactly these extensions: it fetches new ones from their addresses, and removes others. */
 export const writeExtensionPolicy = (all: readonly { id: string; updateUrl: string }[]): void =>
   write('70-extensions.json', { ExtensionInstallForcelist: all.map(({ id, updateUrl }) => `${id};${updateUrl}`) })
 
 function write(name: string, policy: object): void {
   mkdirSync(POLICY_DIR, { recursive: true })
-  // Beside the folder: Chromium reads every file in it.
+  // Write it outside of the folder: Chromium reads every file in it.
   const draft = join(POLICY_DIR, '..', `.${name}`)
   writeFileSync(draft, JSON.stringify(policy))
   utimesSync(draft, MODIFIED_AT, MODIFIED_AT)

@@ -1,16 +1,16 @@
-// Print previews. Each is a page of its own beside the tab that prints, and blocks that tab until it is closed, as a dialog does.
+// Print previews. Each is a separate page beside the tab that prints, and blocks that tab like a dialog until it is closed.
 import type { Cdp } from './cdp.ts'
 import type { Protocol } from './cdp-protocol.ts'
 
 const PREVIEW = 'chrome://print/'
 
-/** What its button "Cancel" says to Chromium. `Target.closeTarget` and `Page.close` succeed and close nothing. */
+/** The message of its button "Cancel" to Chromium. `Target.closeTarget` and `Page.close` succeed and close nothing. */
 const CANCEL = `chrome.send('dialogClose')`
 
 /** The longest wait for one to close. It takes some milliseconds. */
 const CLOSE_MS = 1_000
 
-/** Notes the previews that open, from what Chromium tells since `Target.setDiscoverTargets` (painted.ts). The result closes those that are open. */
+/** Records the previews that open, by Chromium's events after `Target.setDiscoverTargets` (painted.ts). The result closes the open ones. */
 export function watchPrintPreviews(cdp: Cdp): () => Promise<void> {
   const open = new Set<string>()
   const onInfo = ({ targetInfo: { targetId, type, url } }: { targetInfo: Protocol.Target.TargetInfo }) => {
@@ -26,7 +26,7 @@ export function watchPrintPreviews(cdp: Cdp): () => Promise<void> {
   return async () => {
     const all = [...open]
     open.clear()
-    // One that has been closed meanwhile is refused; one that hangs must not keep the caller.
+    // A preview that was closed meanwhile is refused; one that hangs must not block the caller.
     await Promise.allSettled(all.map(close))
   }
 }

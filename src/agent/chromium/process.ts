@@ -25,14 +25,17 @@ export interface ChromiumRun {
   /** The debugging port inside the sandbox, and the path of the browser's own target there. */
   port: number
   browserPath: string
-  /** The target of the first page; after a change of the profile, of one in that. */
+  /** The target of the first page; after a change of the profile, of a page in the new one. */
   firstPage: string
   exited: Promise<{ code: number | null; signal: string | null }>
-  /** Closes the print previews that are open. Each blocks the tab that prints. */
+  /** Closes the open print previews. Each blocks the tab that prints. */
   closePrintPreviews(): Promise<void>
   /** Closes it as a user would, and after `limitMs` with increasing force. Resolves with whether it has ended as after a user's close. */
   close(limitMs?: number): Promise<boolean>
 }
+
+/** The facts about a run for a session and its clients. */
+export type Running = Pick<ChromiumRun, 'pid' | 'startedAt' | 'version' | 'port' | 'browserPath' | 'exited'>
 
 /** Starts Chromium and resolves when it answers on the pipe and the port and has its first page. */
 export async function startChromium(
@@ -103,10 +106,10 @@ export async function startChromium(
   }
 }
 
-/** A page can make many of them. */
+/** A page can cause many of them. */
 const LOST_LOGGED_EVERY_MS = 1_000
 
-/** Says in the log that events were too large to be read. */
+/** Logs events that were too large to read. */
 function tellLostEvents(pipe: Cdp, log: Log): void {
   let loggedAt = -Infinity
   let events = 0

@@ -1,4 +1,4 @@
-// What pages are asked so that they do not see it, with a fake Chromium. test/e2e/stealth.test.ts has pages that look for it.
+// Reading pages without their notice, with a fake Chromium. test/e2e/stealth.test.ts has pages that try to detect it.
 import { expect, test } from 'vitest'
 import { fakeCdp } from '../../../test/support/fake-cdp.ts'
 import { evaluateApart, read } from './unseen.ts'

@@ -1,4 +1,4 @@
-// The checks of the first page's window, over a Chromium and a window manager that do not do what they are told.
+// The checks of the first page's window, over a Chromium and a window manager that do not do as they are told.
 import { expect, test } from 'vitest'
 import { silentLog } from '../../base/log.ts'
 import { fakeCdp, type FakeCdp } from '../../../test/support/fake-cdp.ts'
@@ -39,7 +39,7 @@ test('a window that does what it is told passes', async () => {
   expect(sent.find(({ method }) => method === 'Browser.setWindowBounds')?.params).toEqual({ windowId: 7, bounds: { windowState: 'fullscreen' } })
 })
 
-/** An answer of Chromium after which the check is stopped, so that it fails with the last answer that it had. */
+/** An answer of Chromium after which the check is stopped, so that it fails with this answer. */
 const last = <T>(stop: AbortController, answer: T) => {
   stop.abort(new Error('stopped'))
   return answer

@@ -1,11 +1,11 @@
 // The window of the first page: full screen or not, its size, and the size of the page in it.
 import type { Log } from '../../base/log.ts'
 import { sleep, until, within } from '../../base/wait.ts'
-import type { Screen } from '../display/screen.ts'
-import type { WindowManager } from '../display/windows.ts'
+import type { Screen } from '../display/display.ts'
+import type { WindowManager } from '../display/display.ts'
 import type { Cdp, CdpSession } from './cdp.ts'
 import type { Protocol } from './cdp-protocol.ts'
-import type { Browser } from './keeper.ts'
+import type { Keeper } from './keeper.ts'
 import { drawn } from './painted.ts'
 import { read } from './unseen.ts'
 
@@ -13,38 +13,38 @@ import { read } from './unseen.ts'
 const WINDOW_MS = 5_000
 /** The first frame of a new browser. Six that started at once on two busy cores needed 3 s. */
 const DRAWN_MS = 10_000
-/** Chromium leaves full screen this long after it entered, when it could not draw until then: 1.48 to 1.57 s were seen. */
+/** Chromium leaves full screen this long after it entered, if it could not draw meanwhile: 1.48 to 1.57 s were measured. */
 const LEAVES_MS = 1_400
-/** Frames that took longer than this may have come too late for that. Chromium has left within AGAIN_MS of them. */
+/** If frames took longer than this, they may have come too late. Chromium then leaves within AGAIN_MS after them. */
 const UNDRAWN_MS = 1_000
 const AGAIN_MS = 1_000
-/** A page learns its size within milliseconds. Longer than the control plane waits for a warm browser, which it replaces when that time is over. */
+/** A page gets its size within milliseconds. Longer than the control plane waits for a warm browser, which it then replaces. */
 const SIZED_MS = 15_000
 
 /** The window of the first page, as the steps of fitting use it (session/fit). The fake driver has its own implementation. */
 export interface PageWindow {
   /**
-   * Tells the window to fill the screen without tabs and address bar, or with them. The result resolves when it does so. @throws when it cannot be
-   * told; so does the result when it does not follow
+   * Makes the window fill the screen without tabs and address bar, or with them. The result resolves when the window has done so. @throws when the command
+   * fails; the result rejects when the window does not follow
    */
   setFullscreen(fullscreen: boolean): Promise<() => Promise<void>>
   /** Resolves when the window fills the viewport, or the user has given it another size. @throws when it does not */
   fillsScreen(): Promise<void>
   /**
-   * Resolves when the page, which is still empty, has the size of its window: Chromium tells its pages a moment after it has changed the window, and a
-   * start page that opens in between would be laid out below a tab bar that is not there. @throws when the page does not get its size
+   * Resolves when the page, which is still empty, has the size of its window. Chromium tells its pages the size a moment after it has changed the window: a
+   * start page that opens in between would have the layout for a tab bar that does not exist. @throws when the page does not get its size
    */
   pageFills(fullscreen: boolean): Promise<void>
   /**
-   * Chromium leaves full screen by itself when it cannot draw for 1.5 s after it entered, as on a machine that is very busy. This enters it again, as
-   * soon as Chromium draws. A window that a client took out of full screen earlier is left alone. `entered` is in milliseconds of `performance.now()`.
+   * Chromium leaves full screen by itself when it cannot draw for 1.5 s after it entered, for example on a very busy machine. This enters it again as soon as
+   * Chromium draws. A window that a client took out of full screen earlier is left alone. `entered` is in milliseconds of `performance.now()`.
    */
   holdFullscreen(entered: number): Promise<void>
 }
 
 /** The window of the browser's first page, whichever run of Chromium that is. */
 export function openPageWindow(
-  browser: Pick<Browser, 'run' | 'isCurrent' | 'firstDrawn' | 'withFirstPage'>,
+  browser: Pick<Keeper, 'run' | 'isCurrent' | 'firstDrawn' | 'withFirstPage'>,
   screen: Pick<Screen, 'viewport'>,
   windows: Pick<WindowManager, 'expectNotice' | 'front' | 'caughtUp'>,
   log: Log,
@@ -88,7 +88,7 @@ export function openPageWindow(
     async fillsScreen() {
       const { pipe, firstPage } = await browser.run()
       const { targetInfos } = await pipe.send('Target.getTargets', {})
-      // The user may have closed it.
+      // The user may have closed the page.
       if (!targetInfos.some(({ targetId }) => targetId === firstPage)) return
       const { windowId } = await pipe.send('Browser.getWindowForTarget', { targetId: firstPage })
       await filled(pipe, windowId)

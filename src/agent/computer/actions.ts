@@ -1,6 +1,6 @@
 // Plans every action that changes something on the screen from the body that a caller sent, alone or in a batch.
 import { sleep } from '../../base/wait.ts'
-import type { Cursor } from '../display/cursor.ts'
+import type { Cursor } from '../display/display.ts'
 import type { Action, SetCursor, Sleep } from './contract.ts'
 import type { NamedPlan, Planned } from './input-queue.ts'
 import { keyPlans, type KeyTools } from './keys.ts'

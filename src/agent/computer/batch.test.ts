@@ -1,5 +1,5 @@
-// Batches as callers send them: each action is validated as it is alone, an invalid field is named with its index, and an invalid batch does nothing.
-// input-queue.test.ts tests how a batch stops.
+// Batches of actions as callers send them. Each action is validated as it is alone, an invalid field is named with its index, and an invalid batch does
+// nothing. How a batch stops is in input-queue.test.ts.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ACTIONS, DONE, named, outcome, shown, startControls, type Controls } from '../../../test/support/computer.ts'
 import { conforms } from '../../../test/support/contract.ts'
@@ -15,7 +15,7 @@ const PAUSE = { type: 'sleep', sleep: { duration_ms: 0 } }
 const sleeping = (duration_ms: unknown) => ({ type: 'sleep', sleep: { duration_ms } })
 const moveTo = (x: number, y: number) => ({ type: 'move_mouse', move_mouse: { x, y, smooth: false } })
 
-/** A batch with this action after two valid ones. */
+/** The invalid fields of a batch with this action after two valid ones. */
 async function refusedThird(action: unknown): Promise<string[]> {
   const fields = await named(batch(ELSEWHERE, PAUSE, action))
   expect(await controls.pointer(), 'the pointer has moved').toEqual(HERE)
@@ -139,7 +139,7 @@ describe('a sleep action', () => {
 
   test('accepts 0 to 30,000 milliseconds', async () => {
     expect(await outcome(batch(sleeping(0)))).toEqual(DONE)
-    // The second one is refused.
+    // The second sleep is refused.
     expect(await named(batch(sleeping(30_000), sleeping(30_001)))).toEqual(['actions.1.sleep.duration_ms'])
   })
 

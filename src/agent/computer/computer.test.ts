@@ -1,5 +1,5 @@
-// Computer controls as callers reach them: forwarded through the control plane to the agent's real routes, with a fake screen. refusals.test.ts tests
-// refused requests, batch.test.ts batches.
+// Computer controls as callers reach them: through the control plane, to the agent's real routes, with a fake screen. Refused requests are in
+// refusals.test.ts, batches in batch.test.ts.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

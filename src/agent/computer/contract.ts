@@ -1,10 +1,10 @@
-// The screen, pointer and keyboard, as callers see them. Paths are the agent's; the control plane offers them under a browser.
+// The screen, pointer and keyboard for callers. Paths are the agent's; the control plane offers them below a browser.
 import { z } from 'zod'
 import { bytes, json, none, route } from '../../http/route.ts'
 
 const group = 'Browser Computer Controls'
 
-/** The longest action or batch of actions; a longer one is refused before it begins. */
+/** The longest action or batch of actions; a longer one is refused before it starts. */
 export const MAX_ACTION_MS = 300_000
 
 /** The longest wait inside a batch. */
@@ -22,7 +22,7 @@ const MAX_NOTCHES = 10_000
 /** Actions of one batch. */
 export const MAX_ACTIONS = 1_000
 
-/** The highest typo chance that smooth typing accepts. */
+/** The highest typo chance. */
 const MAX_TYPO_CHANCE = 0.1
 
 /** Text typed in one call, in UTF-16 code units; for longer texts use the clipboard. */

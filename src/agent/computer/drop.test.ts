@@ -1,7 +1,7 @@
-// Letting go of what the pointer carries, over a pretended drag.
+// Dropping what the pointer drags, over a fake drag.
 import { expect, test } from 'vitest'
 import { makeBench, NEVER } from '../../../test/support/recorder.ts'
-import type { Drags } from '../display/drags.ts'
+import type { Drags } from '../display/display.ts'
 import { makeDrop } from './drop.ts'
 import { HeldInput } from './held-input.ts'
 

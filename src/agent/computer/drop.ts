@@ -1,21 +1,21 @@
-// Letting go of what the pointer carries, when the browser would take it.
+// Drops what the pointer drags, at a moment when the browser accepts the drop.
 import { within } from '../../base/wait.ts'
-import type { Drags } from '../display/drags.ts'
+import type { Drags } from '../display/display.ts'
 import type { HeldInput } from './held-input.ts'
 import type { Point } from './path.ts'
 
 /**
- * How often the pointer's place is sent, at least. For each, Chromium asks the page whether it takes the drop, and lets go by the answer to the one before. The first
- * may begin the drag, and the page is asked for good only at the second one on an element; the fourth is for a frame, which is entered before.
+ * Fewest times that the pointer's position is sent. For each one, Chromium asks the page whether it accepts the drop, and uses the answer to the previous one.
+ * The first may start the drag, and only the second one on an element gives a final answer; the fourth is for a frame, which is entered first.
  */
 const MIN_SENT = 4
-/** And at most: a target that moves changes its answer all the time. */
+/** Most times: the answer of a moving target changes all the time. */
 const MAX_SENT = 20
-/** And so long at least: pages move targets aside, or into place, when something is dragged over them. */
+/** Shortest time: pages move targets aside, or into place, when something is dragged over them. */
 const MIN_SENT_MS = 300
-/** No more after this long: a page that is busy answers late. */
+/** Longest time: a busy page answers late. */
 const READY_MS = 10_000
-/** What {@link DropTools.settled} waits for ends by itself within 5 s. */
+/** {@link DropTools.settled} ends by itself within 5 s. */
 const SETTLED_MS = 15_000
 
 export interface DropTools {
@@ -25,23 +25,23 @@ export interface DropTools {
 }
 
 export interface Drop {
-  /** Resolves when pages have handled the way to `at`, and, if that has begun a drag, when the browser would drop there what it carries. */
+  /** Resolves when pages have handled the movement to `at`, and, if a drag has started, when the browser would accept the drop there. */
   ready(held: HeldInput, at: Point, signal: AbortSignal): Promise<void>
   /** Resolves when a drop after the release of the button is done. */
   done(signal: AbortSignal): Promise<void>
-  /** Whether something is dragged. */
+  /** Whether a drag is in progress. */
   readonly isDragging: boolean
 }
 
 /**
- * Chromium drops only after the page has answered a `dragover` at the place, and after another one: it knows the answer to an earlier one then. It sends them when
- * the pointer is moved, and every 350 ms. A movement to where the pointer is has the same effect, and nothing that a page could see but this event.
+ * Chromium drops only after the page has answered a `dragover` at the place, and after another one: only then does it know the answer to the first. It sends
+ * them when the pointer moves, and every 350 ms. A movement to the pointer's present position has the same effect, and a page sees only this event.
  */
 export function makeDrop({ drags, settled }: DropTools): Drop {
   const handled = (signal: AbortSignal) => within('pages to handle the pointer', SETTLED_MS, settled(), signal)
   return {
     async ready(held, at, signal) {
-      // A drag begins when the page has handled a movement.
+      // A drag starts when the page has handled a movement.
       await handled(signal)
       const start = performance.now()
       for (let sent = 1; drags.isOn && sent <= MAX_SENT && performance.now() < start + READY_MS; sent++) {

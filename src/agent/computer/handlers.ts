@@ -1,16 +1,16 @@
 // The computer contract, answered by the screen and the input queue.
 import type { Bytes, Handlers } from '../../http/route.ts'
-import type { Clipboard } from '../display/clipboard.ts'
-import type { Drags } from '../display/drags.ts'
-import type { Screen } from '../display/screen.ts'
+import type { Clipboard } from '../display/display.ts'
+import type { Drags } from '../display/display.ts'
+import type { Screen } from '../display/display.ts'
 import { makeActions } from './actions.ts'
 import type { computer } from './contract.ts'
-import type { Input } from './held-input.ts'
+import type { Input } from '../display/display.ts'
 import { makeInputQueue, type InputQueue } from './input-queue.ts'
-import type { Keyboard } from './keyboard.ts'
+import type { Keyboard } from '../display/display.ts'
 import { Screenshots } from './screenshot.ts'
 
-/** What the computer controls work on: real in an instance, simulated by the fake driver. */
+/** The devices that the computer controls use: real in an instance, simulated by the fake driver. */
 export interface Computer {
   screen: Screen
   input: Input
@@ -18,10 +18,10 @@ export interface Computer {
   clipboard: Clipboard
   /** Resolves when the program in front has handled all input sent to it. */
   caughtUp: () => Promise<void>
-  /** The same, and also when that program hangs; whether it has. */
+  /** The same, but resolves also when that program hangs. Returns whether it answers. */
   answers: () => Promise<boolean>
   drags: Drags
-  /** Resolves when the browser has done what the last keys asked for. */
+  /** Resolves when the browser has carried out the last keys. */
   settled: () => Promise<void>
   /** Whether the session has stealth. */
   asPerson?: () => boolean
@@ -30,7 +30,7 @@ export interface Computer {
 /** A page finishes a copy within this time, in milliseconds; 3-20 were measured, 170 for a text of 1 MiB. */
 const COPY_MS = 250
 
-/** `random` gives the paths and rhythms of a hand; a seeded one makes them repeatable. */
+/** `random` drives human-like paths and rhythms; a seeded one makes them repeatable. */
 export function computerHandlers(
   { screen, input, keyboard, clipboard, caughtUp, answers, drags, settled, asPerson }: Computer,
   random: () => number = Math.random,
@@ -42,7 +42,7 @@ export function computerHandlers(
     batchActions: ({ body, signal }) => inputQueue.performAll(actions.batch(body.actions), signal),
     captureScreenshot({ body, headers, signal }) {
       const { promise, resolve, reject } = Promise.withResolvers<Bytes>()
-      // The answer begins with the first pixels; the turn lasts until all are encoded.
+      // The answer starts with the first pixels; the turn lasts until all are encoded.
       inputQueue.turn(() => screenshots.take(body.region, headers['if-none-match'], resolve, signal), signal).catch(reject)
       return promise
     },
@@ -57,7 +57,7 @@ export function computerHandlers(
     pressKey: ({ body, signal }) => inputQueue.perform(actions.press(body), 'duration', signal),
     readClipboard: ({ signal }) =>
       inputQueue.turn(async () => {
-        // The page may not have finished the copy that the last keys asked for.
+        // The page may not have finished the copy that the last keys started.
         await clipboard.changed(inputQueue.lastAct, inputQueue.lastAct + COPY_MS)
         return { text: await clipboard.read(signal) }
       }, signal),

@@ -1,48 +1,7 @@
 // Records which keys and buttons a turn has pressed, so that all of them are released at its end.
 import { sleep } from '../../base/wait.ts'
-import type { XConnection } from '../display/x11.ts'
-import type { Keyboard, Stroke } from './keyboard.ts'
+import type { Input, Keyboard, Stroke } from '../display/display.ts'
 import { SHIFT } from './names.ts'
-import type { Point } from './path.ts'
-
-/** Real input on a display, like that of a mouse and a keyboard. The fake driver has its own implementation. */
-export interface Input {
-  move(x: number, y: number): void
-  key(code: number, down: boolean): void
-  /** Buttons by their X number. `afterMs`: the display waits this long before it; later input waits, too. */
-  button(number: number, down: boolean, afterMs?: number): void
-  /** Where the pointer is. The answer comes after all earlier input has been processed. */
-  pointer(): Promise<Point>
-  /** What is down now: keys by their codes, buttons by their X number. */
-  held(): Promise<{ keys: number[]; buttons: number[] }>
-}
-
-/** X tells only of these buttons whether they are down. */
-const REPORTED_BUTTONS = [1, 2, 3, 4, 5]
-/** The lowest code of a key. */
-const FIRST_KEY = 8
-
-/** The display's input by XTEST: no process is spawned, and programs cannot tell it from input of devices. */
-export function openInput({ x, root, xtest, ask }: XConnection): Input {
-  return {
-    move: (toX, toY) => xtest.FakeInput(xtest.MotionNotify, 0, 0, root, toX, toY),
-    key: (code, down) => xtest.FakeInput(down ? xtest.KeyPress : xtest.KeyRelease, code, 0, 0, 0, 0),
-    button: (number, down, afterMs = 0) => xtest.FakeInput(down ? xtest.ButtonPress : xtest.ButtonRelease, number, afterMs, 0, 0, 0),
-    async pointer() {
-      const { rootX, rootY } = await ask<{ rootX: number; rootY: number }>((done) => x.QueryPointer(root, done))
-      return [rootX, rootY]
-    },
-    async held() {
-      const bits = await ask<Buffer>((done) => x.QueryKeymap(done))
-      const { keyMask } = await ask<{ keyMask: number }>((done) => x.QueryPointer(root, done))
-      const codes = Array.from({ length: bits.length * 8 - FIRST_KEY }, (_, at) => FIRST_KEY + at)
-      return {
-        keys: codes.filter((code) => bits[code >> 3]! & (1 << (code & 7))),
-        buttons: REPORTED_BUTTONS.filter((number) => keyMask & (1 << (number + 7))),
-      }
-    },
-  }
-}
 
 /** The keys and buttons that one turn holds. */
 export class HeldInput {

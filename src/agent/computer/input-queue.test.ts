@@ -84,7 +84,7 @@ describe('an action whose caller has left', () => {
       caller.abort(fault.clientClosed())
     }
     expect(await failure(bench.inputQueue.performAll(bench.plan([{ type, [type]: body }]), caller.signal))).toBe(caller.signal.reason)
-    // The request in progress when the caller left may be one.
+    // The request that was in progress when the caller left may be one of these.
     expect(bench.log.slice(left + 1).filter((entry) => /down$|^move/.test(entry)).length).toBeLessThanOrEqual(more)
   })
 })

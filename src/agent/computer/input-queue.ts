@@ -2,10 +2,11 @@
 import { Mutex } from '../../base/mutex.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import { MAX_ACTION_MS } from './contract.ts'
-import { HeldInput, type Input } from './held-input.ts'
-import type { Keyboard } from './keyboard.ts'
+import type { Input } from '../display/display.ts'
+import { HeldInput } from './held-input.ts'
+import type { Keyboard } from '../display/display.ts'
 
-/** Back and forward, of which X does not tell whether they are down. It ignores the release of a button that is up. */
+/** The back and forward buttons: X does not report whether they are down. It ignores the release of a button that is up. */
 const UNREPORTED_BUTTONS = [8, 9]
 
 /** An action that has been checked against screen and keyboard, with a known longest duration. */

@@ -1,10 +1,10 @@
-// What the keyboard does: keys pressed by name, and text.
+// Keyboard actions: keys pressed by name, and text.
 import { sleep, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { PressKey, TypeText } from './contract.ts'
 import type { HeldInput } from './held-input.ts'
 import type { Planned } from './input-queue.ts'
-import type { Keyboard } from './keyboard.ts'
+import type { Keyboard } from '../display/display.ts'
 import { asCommands, BACKSPACE, combination, isShortcut, keysymOfCharacter, SHIFT } from './names.ts'
 import { fitTogether, heldAtMost, heldKeys, holdAsPerson, type PointerTools } from './pointer.ts'
 import { evenTyping, humanTyping, type Keypress } from './typing.ts'
@@ -12,10 +12,10 @@ import { evenTyping, humanTyping, type Keypress } from './typing.ts'
 /** After this many keys, wait until the program in front has handled them, and check whether the caller is still there. */
 const KEYS_AT_ONCE = 100
 
-/** What {@link KeyTools.settled} waits for ends by itself within 5 s. */
+/** {@link KeyTools.settled} ends by itself within 5 s. */
 const SETTLED_MS = 15_000
 
-/** What keyboard actions need. */
+/** The tools that keyboard actions need. */
 export interface KeyTools {
   keyboard: Keyboard
   /** Resolves when the program in front has handled what was sent to it. */
@@ -91,7 +91,7 @@ export function keyPlans(tools: KeyTools) {
       for (const [index, { waitMs, holdMs }] of group.entries()) {
         due += waitMs
         const ahead = due - performance.now()
-        // A timer cuts fractions of a millisecond off: keys would come early.
+        // A timer drops fractions of a millisecond: keys would come early.
         if (ahead > 0.5) await sleep(Math.ceil(ahead), signal)
         signal.throwIfAborted()
         await held.tap(strokes[index + 1]!, strokes[0]!.code, holdMs, signal)

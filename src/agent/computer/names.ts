@@ -113,8 +113,8 @@ export function keysymOf(name: string): number | undefined {
 }
 
 /**
- * The keysyms of a combination, in the order in which they go down: `ctrl+shift+t`, `ctrl++`, or one key alone. With Ctrl, Alt or Super, a capital
- * letter means the key of that letter, because menus print shortcuts so. @throws 400 naming `field` when a part is not a key
+ * The keysyms of a combination, in the order in which they go down: `ctrl+shift+t`, `ctrl++`, or one key alone. With Ctrl, Alt or Super, a capital letter means
+ * the key of that letter, because menus show shortcuts with capitals. @throws 400 naming `field` when a part is not a key
  */
 export function combination(text: string, field: string): number[] {
   const parts = text === '+' ? ['plus'] : text.endsWith('++') ? [...text.slice(0, -2).split('+'), 'plus'] : text.split('+')

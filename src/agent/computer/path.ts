@@ -1,4 +1,4 @@
-// The path of a pointer: where it is at which time. Pure numbers; pointer.ts plays them.
+// The path of a pointer: its position at each time. Pure numbers; pointer.ts plays them.
 
 export type Point = readonly [x: number, y: number]
 

@@ -1,31 +1,33 @@
 // Mouse actions: clicks, moves, drags, scrolls.
 import { abortable, sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
-import type { Screen } from '../display/screen.ts'
+import type { Screen } from '../display/display.ts'
 import { MAX_ACTION_MS, type ClickMouse, type DragMouse, type MoveMouse, type Scroll } from './contract.ts'
 import { makeDrop, type DropTools } from './drop.ts'
 import type { HeldInput } from './held-input.ts'
 import type { Planned } from './input-queue.ts'
-import type { Keyboard } from './keyboard.ts'
+import type { Keyboard } from '../display/display.ts'
 import { combination } from './names.ts'
 import { FRAME_MS, naturalDuration, naturalTotal, smoothPath, straightPath, type Point, type Step } from './path.ts'
 
 /** Button numbers of the X protocol. */
 const BUTTONS = { left: 1, middle: 2, right: 3, back: 8, forward: 9 } as const
-/** What a step without a delay counts, so that a batch cannot have millions of them. */
+/** The duration that a step without a delay counts, so that a batch cannot have millions of them. */
 const STEP_MS = 0.5
-/** The pointer rests so long where a drag ends, at least, before the button is released. People do, for 100 to 200 ms, to see that they are right; pages rely on it. */
+/**
+ * Shortest rest of the pointer at the end of a drag before the button is released. People rest for 100 to 200 ms to check the position, and pages rely on it.
+ */
 const DROP_MS = 150
 /** X reports the wheel as buttons. */
 const WHEEL = { up: 4, down: 5, left: 6, right: 7 } as const
 
 /** Time between the clicks of a double click, by the clock of the display. Chromium distinguishes clicks by their millisecond, and counts those within 500 ms. */
 const BETWEEN_CLICKS_MS = 20
-/** Chromium takes a press so soon after another one, and so near, for the second of a double click. With that no drag begins. */
+/** Within this time, and near the last press, Chromium takes a press as the second of a double click. Such a press starts no drag. */
 const DOUBLE_CLICK_MS = 500
 const DOUBLE_CLICK_PX = 4
 
-/** A triple click is the longest that means something; after it, check whether the caller is still there. */
+/** A triple click is the longest click with a meaning; after it, check whether the caller is still there. */
 const CLICKS_AT_ONCE = 3
 
 /** After this many movements without a pause, check whether the caller is still there. */
@@ -37,11 +39,11 @@ const AT_ONCE = 100
  */
 const MAX_SCROLL_MS = 5_000
 /**
- * Chromium merges the notches that it gets before the page is scrolled, and the first of a movement scrolls at most the height of the page. The movement lasts 100 ms and
- * more. So after a frame that took this long, the next notch waits until the page has handled all before it.
+ * Chromium merges the notches that it gets before the page is scrolled, and the first of a movement scrolls at most the height of the page. The movement lasts
+ * at least 100 ms. So after a frame that took this long, the next notch waits until the page has handled all earlier ones.
  */
 const LATE_MS = 50
-/** So long in all, for a page that is busy all the time. */
+/** Limit on these waits together, for a page that is always busy. */
 const MAX_LATE_MS = 60_000
 
 export interface PointerTools extends DropTools {
@@ -51,24 +53,26 @@ export interface PointerTools extends DropTools {
   answers: () => Promise<boolean>
   /** Random numbers for smooth paths. Tests use a seeded generator. */
   random: () => number
-  /** Whether the session has stealth: then a click comes along a path, and what is pressed is held as long as a person holds it. Absent: it has not. */
+  /**
+   * Whether the session has stealth: then the pointer moves to a click along a path, and buttons and keys are held as long as a person holds them. Absent: no.
+   */
   asPerson?: (() => boolean) | undefined
 }
 
 /** How long people hold a button or a key that they press once. */
 const HOLD_MS = { least: 45, most: 110 }
 
-/** How long a person holds what is pressed; without stealth not at all. */
+/** How long a person holds a button or key; 0 without stealth. */
 const holdMs = ({ asPerson, random }: Pick<PointerTools, 'asPerson' | 'random'>): number =>
   asPerson?.() ? Math.round(HOLD_MS.least + random() * (HOLD_MS.most - HOLD_MS.least)) : 0
 
-/** Waits as long as a person holds what is pressed. */
+/** Waits as long as a person holds a button or key. */
 export async function holdAsPerson(tools: Pick<PointerTools, 'asPerson' | 'random'>, signal: AbortSignal): Promise<void> {
   const ms = holdMs(tools)
   if (ms > 0) await sleep(ms, signal)
 }
 
-/** How long {@link holdAsPerson} takes at most for so many presses. */
+/** Longest duration of {@link holdAsPerson} for `presses` presses. */
 export const heldAtMost = ({ asPerson }: Pick<PointerTools, 'asPerson'>, presses: number): number => (asPerson?.() ? presses * HOLD_MS.most : 0)
 
 /** How long a smooth path takes from one corner to the other. */
@@ -101,7 +105,7 @@ export function pointerPlans(tools: PointerTools) {
   const { screen, keyboard, random } = tools
   const within = (point: Point, at: string) => onScreen(screen, point, [`${at}x`, `${at}y`])
   const drop = makeDrop(tools)
-  /** Where a button was left down. */
+  /** Position of the last button that was left down. */
   let downAt: Point | undefined
   /** The last press. */
   let last: { at: Point; time: number } | undefined
@@ -110,7 +114,7 @@ export function pointerPlans(tools: PointerTools) {
     last = { at, time: performance.now() + afterMs }
   }
 
-  /** Resolves when a press there is a first one. */
+  /** Resolves when a press there counts as a first one. */
   async function singleClick([x, y]: Point, signal: AbortSignal): Promise<void> {
     if (!last || Math.abs(last.at[0] - x) > DOUBLE_CLICK_PX || Math.abs(last.at[1] - y) > DOUBLE_CLICK_PX) return
     const left = last.time + DOUBLE_CLICK_MS - performance.now()
@@ -141,7 +145,7 @@ export function pointerPlans(tools: PointerTools) {
           downAt = undefined
           await drop.done(signal)
         } else {
-          // The pauses are made by the display: on a busy machine this process may be late by more than a double click takes.
+          // The display makes the pauses: on a busy machine this process may be later than the time of a double click.
           for (let count = 0; count < wanted.num_clicks; count++) {
             if (count > 0 && count % CLICKS_AT_ONCE === 0) await held.settle()
             signal.throwIfAborted()
@@ -182,7 +186,7 @@ export function pointerPlans(tools: PointerTools) {
       ms: wanted.delay + pathMs + FRAME_MS + DROP_MS, // and half a second after a click there
       async run(held, signal) {
         all()
-        // Only now: the steps of a batch that is about to be refused would not fit into memory.
+        // Only now: the steps of a batch that may still be refused would not fit into memory.
         const steps = wanted.smooth
           ? smoothPath(wanted.path, wanted.duration_ms, screen.viewport, random)
           : straightPath(wanted.path, wanted.steps_per_segment, wanted.step_delay_ms)
@@ -225,7 +229,7 @@ export function pointerPlans(tools: PointerTools) {
     }
   }
 
-  /** Scrolls by `notches`, so many in each frame. Never faster after a delay: what comes at once is merged. */
+  /** Scrolls by `notches`, several in each frame. Does not catch up after a delay: simultaneous notches are merged. */
   async function turnWheel(held: HeldInput, button: number, notches: number, perFrame: number, signal: AbortSignal): Promise<void> {
     let lateMs = 0
     for (let frame = 1, sent = 0; sent < notches; frame++) {
@@ -249,7 +253,7 @@ async function follow(held: HeldInput, steps: readonly Step[], signal: AbortSign
   const start = performance.now()
   for (const [index, { atMs, x, y }] of steps.entries()) {
     const ahead = start + atMs - performance.now()
-    // A timer cuts fractions of a millisecond off: steps would come early.
+    // A timer drops fractions of a millisecond: steps would come early.
     if (ahead > 0.5) await sleep(Math.ceil(ahead), signal)
     else if (index % AT_ONCE === AT_ONCE - 1) await held.settle()
     signal.throwIfAborted()

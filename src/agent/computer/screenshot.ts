@@ -3,8 +3,8 @@ import { Readable } from 'node:stream'
 import { newId } from '../../base/ids.ts'
 import { fault } from '../../http/fault.ts'
 import type { Bytes } from '../../http/route.ts'
-import type { Pixels, Region } from '../display/framebuffer.ts'
-import type { Screen } from '../display/screen.ts'
+import type { Pixels, Region } from '../display/display.ts'
+import type { Screen } from '../display/display.ts'
 import { encodePng } from '../png/png.ts'
 
 /** Takes pictures of one screen, one caller at a time. */

@@ -1,4 +1,4 @@
-// HTTP requests by the session's browser, as callers see them. The answer is a JSON envelope (/curl) or a stream (/curl/raw).
+// HTTP requests by the session's browser, for callers. The answer is a JSON envelope (/curl) or a stream (/curl/raw).
 import { z } from 'zod'
 import { byteStream, bytes, json, route, type Method } from '../../http/route.ts'
 

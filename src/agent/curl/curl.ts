@@ -1,7 +1,7 @@
 // HTTP requests by the session's browser, with its cookies, proxy, TLS and headers.
 import { Fault, fault } from '../../http/fault.ts'
 import { CdpGone } from '../chromium/cdp.ts'
-import type { Browser } from '../chromium/keeper.ts'
+import type { Keeper } from '../chromium/keeper.ts'
 import { ended, Exchange, type CurlAnswer, type CurlRequest } from './exchange.ts'
 import { MAX_AT_ONCE, Targets } from './targets.ts'
 
@@ -15,7 +15,7 @@ export interface Curl {
 }
 
 /** Connects to the browser only at the first request. */
-export function makeCurl(browser: Pick<Browser, 'run'>): Curl {
+export function makeCurl(browser: Pick<Keeper, 'run'>): Curl {
   const targets = new Targets(browser)
   return {
     async send(request, signal, readMs) {

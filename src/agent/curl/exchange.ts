@@ -1,4 +1,4 @@
-// One request in a hidden page: a navigation that carries it, its redirects, and its answer. The page never shows the answer.
+// One request in a hidden page: a navigation with the caller's method, headers and body, its redirects, and its answer. The page never shows the answer.
 import { Readable } from 'node:stream'
 import { sleep, WaitTimeout, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'

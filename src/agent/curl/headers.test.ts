@@ -5,7 +5,7 @@ import { Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { afterRedirect, byCanonicalName, joinCookies, merge, passedOn, sentOn, type Header } from './headers.ts'
 
-/** As a debugging client gets them: sorted by name. */
+/** The order in which a debugging client gets them: sorted by name. */
 const OWN = { Accept: 'text/html', Cookie: 'a=1; b=2', 'Upgrade-Insecure-Requests': '1', 'User-Agent': 'Mozilla/5.0', 'sec-ch-ua': '"Chromium"' }
 
 describe('the headers of a request', () => {
@@ -118,7 +118,7 @@ describe('the headers of an answer', () => {
 
 test('long headers of a site are read at once', () => {
   const long = `a${' '.repeat(200_000)}x`
-  // CPU time, so that a busy machine does not matter. What grows with the square of the length takes seconds.
+  // CPU time, so that a busy machine has no effect. Quadratic time would be seconds.
   const from = process.cpuUsage()
   passedOn([
     ['Connection', long],

@@ -1,9 +1,9 @@
-// Hidden pages in which requests are made. They are created on demand, reused, and closed when no request has come for a while.
+// Hidden pages in which requests are made. They are created on demand, reused, and closed after a while without requests.
 import { Notifier } from '../../base/notifier.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
 import type { CdpSession } from '../chromium/cdp.ts'
 import { connectCdp, type CdpConnection } from '../chromium/cdp-socket.ts'
-import type { Browser } from '../chromium/keeper.ts'
+import type { Keeper } from '../chromium/keeper.ts'
 import { reachBrowser } from '../chromium/reach.ts'
 
 /** The most requests at once; others wait. Each has its own process in Chromium, of about 20 MB. */
@@ -33,14 +33,14 @@ const REQUESTS = { urlPattern: '*', requestStage: 'Request' } as const
 const RESPONSES = { urlPattern: '*', requestStage: 'Response' } as const
 
 export class Targets {
-  readonly #browser: Pick<Browser, 'run'>
+  readonly #browser: Pick<Keeper, 'run'>
   readonly #freed = new Notifier()
   #connection: Promise<CdpConnection> | undefined
   #idle: HiddenPage[] = []
   #busy = 0
   #timer: NodeJS.Timeout | undefined
 
-  constructor(browser: Pick<Browser, 'run'>) {
+  constructor(browser: Pick<Keeper, 'run'>) {
     this.#browser = browser
   }
 
@@ -91,7 +91,7 @@ export class Targets {
   }
 
   #connect(): Promise<CdpConnection> {
-    // A browser that does not answer hangs, and does not end. The next request tries again: it may go on by then.
+    // A browser that does not answer hangs, but does not end. The next request tries again: the browser may answer by then.
     const isEnding = (error: unknown) => !(error instanceof WaitTimeout)
     const connecting = reachBrowser(this.#browser, ({ port, browserPath }) => connectCdp(port, browserPath), undefined, isEnding)
     this.#connection = connecting

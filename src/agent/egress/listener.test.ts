@@ -1,4 +1,4 @@
-// The port of the proxy, while there are no links.
+// The port of the proxy while there are no links.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'

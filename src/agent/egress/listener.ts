@@ -1,5 +1,5 @@
-// Where the browser finds its proxy: a port on the loopback of the instance. Each connection is joined with a link, which the service has dialled into the agent; what is
-// sent over it is the service's matter. The agent reads nothing of it and holds no password.
+// The port of the browser's proxy on the loopback of the instance. Each connection is joined with a link, which the service has dialled into the agent; the
+// service handles its data. The agent does not read the data and has no password.
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -7,17 +7,17 @@ import { join } from '../../base/join.ts'
 import { PROXY_ERROR_HEADER } from '../../base/proxy-probe.ts'
 import { fault } from '../../http/fault.ts'
 
-/** A connection waits so long for a link: the service may just be starting again. */
+/** How long a connection waits for a link: the service may just be restarting. */
 const LINK_MS = 5_000
 
-/** Links of a key that is not in use yet are kept for this long. */
+/** Links with a key that is not in use yet are kept for this long. */
 const EARLY_MS = 10_000
 
 /** Most links without a connection, and most connections. */
 const MAX_LINKS = 64
 const MAX_CONNECTIONS = 256
 
-/** The keys of replaced links that are remembered. */
+/** Most keys of replaced links that are remembered. */
 const MAX_REPLACED = 1_000
 
 const TEXT = 'the service does not offer its proxy at the moment\n'
@@ -34,7 +34,7 @@ const NO_LINK = [
 interface Link {
   key: string
   socket: Duplex
-  /** Makes it an idle link no more. */
+  /** Takes the link out of the idle ones. */
   take(): void
 }
 
@@ -58,7 +58,7 @@ export class ProxyListener {
     return (this.#server?.address() as AddressInfo | null | undefined)?.port
   }
 
-  /** Gives connections links of this key from now on. Connections with links of another key end. */
+  /** From now on, connections get links with this key. Connections with links of another key end. */
   async open(key: string): Promise<void> {
     if (!this.#server) {
       const server = createServer({ pauseOnConnect: true, noDelay: true }, (client) => this.#accept(client))
@@ -75,7 +75,7 @@ export class ProxyListener {
     this.#pair()
   }
 
-  /** Ends all connections, and tells new ones that there is no proxy, until {@link open} or {@link close}. */
+  /** Ends all connections, and refuses new ones, until {@link open} or {@link close}. */
   refuse(): void {
     this.#replace()
     this.#isRefusing = true
@@ -93,7 +93,7 @@ export class ProxyListener {
     for (const client of this.#waiting) client.destroy()
   }
 
-  /** Ends what belongs to the present key. */
+  /** Ends everything with the present key. */
   #replace(): void {
     if (this.#key !== undefined) this.#replaced.add(this.#key)
     for (const key of this.#replaced) if (this.#replaced.size > MAX_REPLACED) this.#replaced.delete(key)
@@ -102,12 +102,12 @@ export class ProxyListener {
     for (const client of this.#connections) client.destroy()
   }
 
-  /** Takes a link; `accept` completes its handshake. @throws 409 for a key that another one has replaced; 429 when there are too many */
+  /** Adds a link; `accept` completes its handshake. @throws 409 for a key that has been replaced; 429 when there are too many */
   link(key: string, socket: Duplex, accept: () => void): void {
     if (this.#replaced.has(key)) throw fault.conflict('links of another key are in use')
     if (this.#links.size >= MAX_LINKS) throw fault.tooMany(`there are ${MAX_LINKS} links already`, 1)
     accept()
-    // A link says nothing before it is used; reading shows its end.
+    // A link sends nothing before it is used; reading detects its end.
     const onData = () => socket.destroy()
     const early = setTimeout(() => key !== this.#key && socket.destroy(), EARLY_MS).unref()
     const link: Link = {
@@ -153,10 +153,10 @@ export class ProxyListener {
   }
 }
 
-/** An event of a connection: it waits for a link no more. */
+/** Event of a connection: it does not wait for a link any more. */
 const SETTLED = 'settled'
 
-/** Tells a browser that its proxy does not work. A page that looks for open ports gets no answer: it cannot send requests as to a proxy. */
+/** Reports to a browser that its proxy does not work. A page that scans for open ports gets no answer, because it cannot send requests in proxy form. */
 function refuse(client: Socket): void {
   client.once('data', (chunk: Buffer) => {
     if (/^(CONNECT |[A-Z]+ http:\/\/)/.test(chunk.toString('latin1', 0, 64))) client.end(NO_LINK)

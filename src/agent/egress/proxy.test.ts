@@ -1,11 +1,11 @@
-// Whether Chromium uses its proxy, asked of a pretended browser.
+// Whether Chromium uses its proxy, checked with a fake browser.
 import { expect, onTestFinished, test } from 'vitest'
 import { silentLog } from '../../base/log.ts'
 import { PROXY_ERROR_HEADER } from '../../base/proxy-probe.ts'
 import type { Cdp } from '../chromium/cdp.ts'
 import { makeBrowserProxy } from './proxy.ts'
 
-/** A browser that follows, with a page of a client. */
+/** A browser that follows its policy, with a client's page. */
 function pretended() {
   const asked: string[] = []
   const open = new Set<string>()

@@ -1,4 +1,4 @@
-// The proxy of the browser: its port, the policy that names it, and whether Chromium follows that.
+// The proxy of the browser: its port, the policy that names it, and whether Chromium uses it.
 import { networkInterfaces } from 'node:os'
 import type { Duplex } from 'node:stream'
 import type { Log } from '../../base/log.ts'
@@ -8,30 +8,33 @@ import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { CdpSession } from '../chromium/cdp.ts'
 import { openHidden } from '../chromium/hidden.ts'
-import type { Browser } from '../chromium/keeper.ts'
+import type { Keeper } from '../chromium/keeper.ts'
 import type { ProxyFit } from '../session/contract.ts'
 import { ProxyListener } from './listener.ts'
 
-/** A browser follows within 10 ms, from half a second after its start on (`FEATURES_ON` of chromium/flags.ts). */
+/** Timeout for a change. A browser applies it within 10 ms, from half a second after its start on (`FEATURES_ON` of chromium/flags.ts). */
 const FOLLOW_MS = 20_000
-/** A change of the file before Chromium watches it is lost, so it is made again. */
+/** Chromium misses a change of the file before it watches it, so the change is repeated. */
 const AGAIN_MS = 100
-/** The agent answers after five seconds when the service does not. */
+/** If the service does not answer, the agent does after five seconds. */
 const PROBE_MS = 10_000
 
 /** The proxy of a session's browser. */
 export interface BrowserProxy {
-  /** Whether the browser is to use it. */
+  /** Whether the browser should use it. */
   readonly isOn: boolean
-  /** Turns it on, with links of the given key, or off. {@link confirmed} resolves when the browser follows. */
+  /** Turns it on, with links of the given key, or off. {@link confirmed} resolves when the browser has followed. */
   use(wanted: ProxyFit): Promise<void>
-  /** Resolves when the browser does what {@link use} has said last. `isNewRun`: one that has just started is asked in any case. @throws when it does not */
+  /**
+   * Resolves when the browser does what the last {@link use} has requested. `isNewRun`: a browser that has just started is always asked. @throws when it does
+   * not
+   */
   confirmed(when?: { isNewRun: boolean }): Promise<void>
-  /** Takes a link of the service. @throws a Fault */
+  /** Accepts a link of the service. @throws a Fault */
   link(key: string, socket: Duplex, accept: () => void): void
 }
 
-/** Whether Chromium asks its proxy for a page. By its main process: a page that hangs does not matter. */
+/** Whether Chromium uses its proxy for a page. Its main process answers, so it does not matter if a page hangs. */
 async function isProxied(page: CdpSession): Promise<boolean> {
   const url = `http://${PROBE_HOST}/${newId()}`
   const options = { disableCache: true, includeCredentials: false }
@@ -40,8 +43,8 @@ async function isProxied(page: CdpSession): Promise<boolean> {
 }
 
 interface ProxySettings {
-  browser: Pick<Browser, 'run'>
-  /** Tells Chromium (chromium/policies.ts). */
+  browser: Pick<Keeper, 'run'>
+  /** Writes the policy (chromium/policies.ts). */
   writePolicy: (port: number | undefined, direct: readonly string[], authorities: string) => void
   apiPorts: readonly number[]
   log: Log
@@ -52,11 +55,11 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
   let isOn = false
   let direct: readonly string[] = []
   let authorities = ''
-  /** What Chromium has been told last, and what it has been seen to do. */
+  /** The last policy that was written, and the last one that Chromium has confirmed. */
   let written = ''
   let followed = ''
 
-  /** @param again also when Chromium has been told already */
+  /** @param again writes it even if it is unchanged */
   const write = (again: boolean): void => {
     const port = isOn ? listener.port : undefined
     const said = JSON.stringify([port, direct, authorities])
@@ -66,8 +69,8 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
   }
 
   /**
-   * Resolves when Chromium does what it has been told. It is asked by a page of our own: one of a client may be in a context with another proxy, may be closed, or its site may
-   * forbid requests to others. @throws when it does not by `end`, or when the page has ended
+   * Resolves when Chromium has applied the policy. A separate page asks: a client's page may be in a context with another proxy, may be closed, or its site may
+   * forbid requests to others. @throws when it has not by `end`, or when the page has ended
    */
   async function follows(end: number): Promise<void> {
     const { pipe } = await browser.run()
@@ -88,23 +91,24 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
     async use(wanted) {
       if (wanted.on && wanted.links === undefined) throw fault.field('proxy.links', 'must be given when the proxy is turned on')
       if (wanted.on) {
-        // By another port, so that it shows when Chromium has read the certificates. Until then its requests fail.
+        // Use another port, which shows when Chromium has read the certificates. Until then its requests fail.
         if ((wanted.authorities ?? '') !== authorities) listener.close()
         await listener.open(wanted.links!)
-        // The session's own URLs, with their tokens, are not for a proxy.
+        // The session's own URLs contain tokens, so they must not go through a proxy.
         authorities = wanted.authorities ?? ''
         direct = [...new Set([...ownAddresses().flatMap((host) => apiPorts.map((port) => `${host}:${port}`)), ...(wanted.direct ?? [])])]
       } else {
-        // Its links have ended. What Chromium still sends there must not wait for others; nor must the question whether it has turned away.
+        // Its links have ended. New requests of Chromium to the port must fail at once and not wait for links; so must the check whether it still uses the
+        // proxy.
         listener.refuse()
       }
       isOn = wanted.on
       write(false)
     },
     async confirmed({ isNewRun } = { isNewRun: false }) {
-      // Nearly every session: it has never had one.
+      // The case of nearly every session: it has never had a proxy.
       if (!isOn && listener.port === undefined) return
-      // New links of the same port are no matter of Chromium's. One that does not answer, or a client of it, must not delay the change.
+      // New links behind the same port do not concern Chromium. So a browser or a client that does not answer cannot delay the change.
       if (followed === written && !isNewRun) return
       const end = performance.now() + FOLLOW_MS
       for (;;) {
@@ -119,7 +123,7 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
           await sleep(5)
         }
       }
-      // Not before: until Chromium connects directly, its requests would fail.
+      // Not earlier: until Chromium connects directly, its requests would fail.
       if (!isOn) listener.close()
     },
     link: (key, socket, accept) => listener.link(key, socket, accept),

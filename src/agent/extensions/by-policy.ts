@@ -1,5 +1,5 @@
-// Extensions that a managed policy installs: their files. Chromium gets the signed .crx by a file address, so nothing is served. The archive's own update.xml
-// is not read: what belongs in it follows from the .crx, and its addresses are never used.
+// Files of extensions that a managed policy installs. Chromium reads the signed .crx by a file address, so nothing is served. The archive's own update.xml is
+// not read: its content follows from the .crx, and its addresses are never used.
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -11,7 +11,7 @@ import { fault } from '../../http/fault.ts'
 import { openRegular } from '../fs/read.ts'
 import { MAX_EXTENSION_BYTES } from './contract.ts'
 
-/** An extension as a policy names it. */
+/** An extension in a policy. */
 export interface Forced {
   id: string
   /** The address of its update.xml. */
@@ -40,7 +40,7 @@ export async function prepareForced(from: string, place: string, crx: string, fi
   }
 }
 
-/** As update servers send it. In an address only `&` has a meaning in XML: the others are percent-encoded. */
+/** In the form of update servers. In an address only `&` has a meaning in XML: the others are percent-encoded. */
 const updateManifest = (id: string, version: string, url: string) => `<?xml version="1.0" encoding="UTF-8"?>
 <gupdate xmlns="http://www.google.com/update2/response" protocol="2.0">
   <app appid="${id}"><updatecheck codebase="${url.replaceAll('&', '&amp;')}" version="${version}"/></app>

@@ -29,7 +29,7 @@ const FORM = {
   },
 } as const
 
-/** A form with the most and the largest archives, and what is around them. */
+/** A form with the most and the largest archives, and its overhead. */
 const MAX_FORM_BYTES = MAX_EXTENSIONS * MAX_EXTENSION_BYTES + 1024 * 1024
 const UPLOAD_MS = 600_000
 
@@ -48,7 +48,7 @@ export const extensions = {
   }),
 }
 
-/** For the control plane only: an archive is unpacked, and loaded by the next fit that names it. */
+/** For the control plane only: unpacks an archive; the next fit that names it loads it. */
 export const extensionStaging = {
   stageExtension: route({
     method: 'POST',

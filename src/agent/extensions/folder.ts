@@ -1,4 +1,4 @@
-// The folder of a session's extensions: archives are received, checked, and unpacked each into a folder of its own.
+// The folder of a session's extensions: archives are received, checked, and each unpacked into a separate folder.
 import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -17,11 +17,11 @@ export interface ExtensionFolder {
   /** The same for all extensions of a form; all or none. Returns their names. */
   addAll(parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<string[]>
   remove(names: readonly string[]): Promise<void>
-  /** Of an extension that a policy installs: as the policy names it. */
+  /** For an extension that a policy installs: its entry in the policy. */
   forced(name: string): Forced | undefined
 }
 
-/** Keeps extensions in the folders of `dir`, which is made when it is needed. */
+/** Keeps extensions in folders of `dir`, which is created when needed. */
 export function openExtensionFolder(dir: string): ExtensionFolder {
   const byPolicy = new Map<string, Forced>()
 
@@ -30,7 +30,7 @@ export function openExtensionFolder(dir: string): ExtensionFolder {
     return stage(dir, archive, undo, signal, MAX_EXTENSION_BYTES)
   }
 
-  /** Unpacks the archive of the extension `name` beside its place. */
+  /** Unpacks the archive of the extension `name` beside its final folder. */
   async function unpacked(archive: string, name: string, field: string, undo: Undo, signal: AbortSignal): Promise<Unpacked> {
     // Most sessions have no extensions, and start without this code.
     const [{ checkExtension, EXTENSION_LIMITS }, { BadArchive }, { fileSource }, { unpack }] = await Promise.all([
@@ -46,7 +46,7 @@ export function openExtensionFolder(dir: string): ExtensionFolder {
       })
       const staging = join(dir, temporaryName())
       await mkdir(staging, { mode: DIRECTORY_MODE })
-      // Also when its folder has been moved from here to its place.
+      // This runs also when its folder was moved from here to its final place.
       undo.defer(() => rm(staging, { recursive: true, force: true }))
       await unpack(file, staging, EXTENSION_LIMITS, field, signal)
       const from = join(staging, root)
@@ -60,7 +60,7 @@ export function openExtensionFolder(dir: string): ExtensionFolder {
 
   async function moveIn({ from, forced }: Unpacked, name: string, field: string, undo: Undo): Promise<void> {
     const place = join(dir, name)
-    // A folder is only ever replaced by a rename when it is empty, so nothing is lost when two calls want one name.
+    // A rename replaces a folder only if it is empty, so nothing is lost when two calls use one name.
     await onPath(field, name, () => mkdir(place, { mode: DIRECTORY_MODE }))
     undo.defer(async (kept) => (kept ? undefined : rm(place, { recursive: true, force: true })))
     await onPath(field, name, () => rename(from, place))
@@ -95,7 +95,7 @@ export function openExtensionFolder(dir: string): ExtensionFolder {
 }
 
 interface Unpacked {
-  /** The folder that holds the manifest. */
+  /** The folder with the manifest. */
   from: string
   forced: Forced | undefined
 }

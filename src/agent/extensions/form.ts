@@ -16,7 +16,7 @@ interface GivenExtension {
   name: string
   /** The path of its archive. */
   archive: string
-  /** How the form calls it, as in `extensions[0]`. */
+  /** Its name in the form, as in `extensions[0]`. */
   field: string
 }
 

@@ -1,4 +1,4 @@
-// Handlers of the extensions tool: what is unpacked here is loaded by a step of fitting.
+// Handlers of the extensions tool: unpacks extensions, which a step of fitting loads.
 import type { Handlers } from '../../http/route.ts'
 import type { Fitting } from '../session/fit/fitting.ts'
 import type { extensions, extensionStaging } from './contract.ts'
@@ -16,7 +16,7 @@ export const extensionHandlers = (folder: ExtensionFolder, fitting: Pick<Fitting
   },
 })
 
-/** The control plane fits the browser itself, to all settings of a new session at once. A session that cannot have all of them is ended. */
+/** The control plane fits the browser to all settings of a new session at once. A session that cannot have all of them is ended. */
 export const stagingHandlers = (folder: ExtensionFolder): Handlers<typeof extensionStaging> => ({
   stageExtension: ({ query, body, signal }) => folder.add(query.name, body, signal),
 })

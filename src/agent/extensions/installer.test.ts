@@ -1,6 +1,6 @@
-// The installer over a Chromium that follows its policy as a test says.
+// The installer over a Chromium that follows its policy as a test requires.
 import { expect, test } from 'vitest'
-import type { Browser } from '../chromium/keeper.ts'
+import type { Keeper } from '../chromium/keeper.ts'
 import type { Forced } from './by-policy.ts'
 import { extensionInstaller } from './installer.ts'
 
@@ -22,7 +22,7 @@ function pretended({ missed = 0, refused = [] }: { missed?: number; refused?: st
     },
     [Symbol.asyncDispose]: async () => {},
   })
-  const browser = { run: async () => ({ pipe: { send, session } }) } as unknown as Pick<Browser, 'run'>
+  const browser = { run: async () => ({ pipe: { send, session } }) } as unknown as Pick<Keeper, 'run'>
   const installer = extensionInstaller(browser, (all) => written.push(all.map(({ id }) => id)), 1_200)
   return { installer, written, closed }
 }

@@ -1,29 +1,29 @@
-// Has the running Chromium install extensions by a managed policy. It says neither that it has installed one nor why not, so it is asked whether it runs them.
+// Makes the running Chromium install extensions by a managed policy. Chromium reports neither success nor failure, so it is asked whether it runs them.
 import { sleep } from '../../base/wait.ts'
 import type { CdpSession } from '../chromium/cdp.ts'
 import { openHidden } from '../chromium/hidden.ts'
-import type { Browser } from '../chromium/keeper.ts'
+import type { Keeper } from '../chromium/keeper.ts'
 import type { Forced } from './by-policy.ts'
 
-/** A browser that has run for some seconds installs one within 0.2 s. One that has just started was seen to take a change of the policies after 4 s. */
+/** A browser that has run for some seconds installs an extension within 0.2 s. One that had just started applied a change of the policies after 4 s. */
 const INSTALL_MS = 15_000
-/** A change of the policies before Chromium watches their files is lost, so it is made again. */
+/** Chromium misses a change of the policies before it watches their files, so the change is repeated. */
 const AGAIN_MS = 500
 /** Chromium's main process answers within some milliseconds. */
 const ASK_MS = 10_000
 const EVERY_MS = 10
 
 export interface Installer {
-  /** Has Chromium install these besides those before. {@link missing} tells when it has. */
+  /** Makes Chromium install these in addition to earlier ones. {@link missing} tells when it has. */
   add(some: readonly Forced[]): void
-  /** Has Chromium remove those with these ids; it does so within milliseconds. */
+  /** Makes Chromium remove these by id; it does so within milliseconds. */
   remove(ids: readonly string[]): void
-  /** Waits until Chromium runs those with these ids. Returns the ids of those that it still does not run after a while. */
+  /** Waits until Chromium runs these by id. Returns the ids of those that it does not run after a while. */
   missing(ids: readonly string[]): Promise<string[]>
 }
 
-/** `writePolicy` names all that Chromium is to install (chromium/policies.ts). */
-export function extensionInstaller(browser: Pick<Browser, 'run'>, writePolicy: (all: readonly Forced[]) => void, installMs = INSTALL_MS): Installer {
+/** `writePolicy` lists all extensions that Chromium should install (chromium/policies.ts). */
+export function extensionInstaller(browser: Pick<Keeper, 'run'>, writePolicy: (all: readonly Forced[]) => void, installMs = INSTALL_MS): Installer {
   const all = new Map<string, Forced>()
   const write = () => writePolicy([...all.values()])
   return {
@@ -54,7 +54,7 @@ export function extensionInstaller(browser: Pick<Browser, 'run'>, writePolicy: (
   }
 }
 
-/** Chromium refuses a page the files of an extension that it runs. Those of one that it does not run, it does not find. */
+/** For an extension that it runs, Chromium refuses a page its files. For one that it does not run, it does not find them. */
 async function isRunning(session: CdpSession, page: string, id: string): Promise<boolean> {
   const options = { disableCache: true, includeCredentials: false }
   const { resource } = await session.send(

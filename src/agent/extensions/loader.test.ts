@@ -1,8 +1,8 @@
-// Loading extensions over a Chromium that answers as a test says.
+// Loading extensions over a Chromium that answers as a test requires.
 import { describe, expect, test } from 'vitest'
 import { silentLog } from '../../base/log.ts'
 import { CdpRefusal } from '../chromium/cdp.ts'
-import type { Browser } from '../chromium/keeper.ts'
+import type { Keeper } from '../chromium/keeper.ts'
 import type { Installer } from './installer.ts'
 import { extensionLoader } from './loader.ts'
 
@@ -17,9 +17,9 @@ function pretended({
   refused?: string[]
   keys?: Record<string, string>
   disabled?: string[]
-  /** Extensions that a policy installs, by name: their ids. */
+  /** Extensions that a policy installs: ids by name. */
   forced?: Record<string, string>
-  /** The ids of those that Chromium does not install. */
+  /** The ids of extensions that Chromium does not install. */
   stuck?: string[]
 } = {}) {
   const running = new Map<string, string>()
@@ -34,7 +34,7 @@ function pretended({
     running.set(id, params.path!)
     return { id }
   }
-  const browser = { run: async () => ({ pipe: { send } }) } as unknown as Pick<Browser, 'run'>
+  const browser = { run: async () => ({ pipe: { send } }) } as unknown as Pick<Keeper, 'run'>
   const folder = { forced: (name: string) => (forced[name] === undefined ? undefined : { id: forced[name], updateUrl: `file:///x/${name}/update.xml` }) }
   const installer: Installer = {
     add: (some) => some.forEach(({ id }) => policy.add(id)),
@@ -145,7 +145,7 @@ describe('after a restart of Chromium', () => {
   })
 
   test('that ends Chromium once more is an error', async () => {
-    const browser = { run: async () => Promise.reject(new Error('it has ended')) } as unknown as Pick<Browser, 'run'>
+    const browser = { run: async () => Promise.reject(new Error('it has ended')) } as unknown as Pick<Keeper, 'run'>
     const installer: Installer = { add() {}, remove() {}, missing: async () => [] }
     const loader = extensionLoader({ browser, dir: '/x', folder: { forced: () => undefined }, installer, log: silentLog })
     await expect(loader.load(['a'])).rejects.toThrow('it has ended')

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { fault } from '../../http/fault.ts'
 import { CdpRefusal } from '../chromium/cdp.ts'
-import type { Browser } from '../chromium/keeper.ts'
+import type { Keeper } from '../chromium/keeper.ts'
 import { atOnce, type Check } from '../session/fit/step.ts'
 import type { Forced } from './by-policy.ts'
 import type { ExtensionFolder } from './folder.ts'
@@ -12,22 +12,22 @@ import type { Installer } from './installer.ts'
 export interface ExtensionLoader {
   /** Loads extensions by the names of their folders, all or none. The result checks that all are active. @throws 400 when Chromium refuses one */
   load(names: readonly string[]): Promise<Check>
-  /** Loads all of them into a Chromium that has been started again. One that it refuses now, because its folder was changed, is left out. */
+  /** Loads all of them into a restarted Chromium. An extension that it refuses now, because its folder was changed, is left out. */
   again(): Promise<Check>
 }
 
 interface LoaderSettings {
-  browser: Pick<Browser, 'run'>
-  /** Where the extensions are. */
+  browser: Pick<Keeper, 'run'>
+  /** The folder of the extensions. */
   dir: string
   folder: Pick<ExtensionFolder, 'forced'>
   installer: Installer
   log: Log
 }
 
-/** Loads the extensions below `dir`. A page that is open already does not see them; the next one does. */
+/** Loads the extensions below `dir`. Pages that are already open do not get them; later ones do. */
 export function extensionLoader({ browser, dir, folder, installer, log }: LoaderSettings): ExtensionLoader {
-  /** Those that the session has, by id: the names of their folders. Two folders may hold one extension, by the `key` in their manifests. */
+  /** The session's extensions: folder names by id. Two folders may have the same extension, by the `key` in their manifests. */
   const loaded = new Map<string, string>()
   const isForced = (name: string) => folder.forced(name) !== undefined
 
@@ -36,10 +36,10 @@ export function extensionLoader({ browser, dir, folder, installer, log }: Loader
     return (await pipe.send('Extensions.loadUnpacked', { path: join(dir, name) })).id
   }
 
-  /** Chromium installs them by itself; this waits for it. Returns the ids of those that it has not installed. */
+  /** Chromium installs them itself; this waits for it. Returns the ids of those that it has not installed. */
   const missing = (ids: readonly string[]) => (ids.length > 0 ? installer.missing(ids) : [])
 
-  /** Of unpacked ones. Those that a policy installs have been waited for. */
+  /** Checks unpacked ones. Those that a policy installs have been awaited. */
   const check =
     (ids: readonly string[]): Check =>
     async () => {
@@ -52,13 +52,13 @@ export function extensionLoader({ browser, dir, folder, installer, log }: Loader
   /** Whether a policy has installed it for this session. */
   const isInstalled = (id: string) => loaded.has(id) && isForced(loaded.get(id)!)
 
-  /** Takes out again what a refused call has loaded; what it replaced comes back. */
+  /** Removes the extensions that a refused call has loaded, and restores those that they replaced. */
   async function takeOut(ids: readonly string[]): Promise<void> {
     installer.remove(ids.filter((id) => !isInstalled(id)))
     const { pipe } = await browser.run()
     for (const id of ids) {
       await pipe.send('Extensions.uninstall', { id }).catch((error: unknown) => {
-        // It has not been loaded, or a policy has installed it.
+        // It was not loaded, or a policy has installed it.
         if (!(error instanceof CdpRefusal)) throw error
       })
       const before = loaded.get(id)
@@ -66,7 +66,7 @@ export function extensionLoader({ browser, dir, folder, installer, log }: Loader
     }
   }
 
-  /** Loads one that is unpacked. The others are installed when all of these are loaded. Returns its id. */
+  /** Loads an unpacked one. The others are installed when all of these are loaded. Returns its id. */
   async function begin(name: string): Promise<string> {
     const forced = folder.forced(name)
     if (forced) return forced.id
@@ -114,12 +114,12 @@ export function extensionLoader({ browser, dir, folder, installer, log }: Loader
         try {
           back.push(await load(name))
         } catch (error) {
-          // Whoever changes the folder must not keep the browser from coming back.
+          // A program of the session that changes the folder must not prevent the restart of the browser.
           if (!(error instanceof CdpRefusal)) throw error
           log.warn({ err: error, name, id }, 'an extension was not loaded again')
         }
       }
-      // Chromium knows their policy from its start, or reads it for another profile.
+      // Chromium has their policy since its start, or reads it for another profile.
       const gone = await missing([...loaded.keys()].filter(isInstalled))
       if (gone.length > 0) log.warn({ ids: gone }, 'extensions were not installed again')
       return check(back)

@@ -15,10 +15,10 @@ export const gap = (code: 'overflow' | 'limit', message: string): WatchEvent => 
 })
 
 interface Reader {
-  /** `next` is the first event that the reader may not have received; `asked` is the first that it has not asked for. */
+  /** `next` is the first event that the reader may not have received; `asked` is the first that it has not requested. */
   next: number
   asked: number
-  /** It has got an event and has not asked for the next one: its connection is full, or it is about to ask. */
+  /** It has got an event and has not requested the next one: its connection is full, or it is about to request. */
   isBlocked: boolean
   wake: () => void
 }
@@ -34,7 +34,7 @@ export class Backlog {
   #chars = 0
   /** Where the next reader begins when no other is connected. */
   #unread = 0
-  /** Whether the last reader left with events still in its connection. */
+  /** Whether the last reader disconnected with unsent events in its connection. */
   #hasLost = false
   #ended = false
   #failure: unknown
@@ -59,9 +59,9 @@ export class Backlog {
   }
 
   /**
-   * Yields the events until they end or `signal` aborts. A single reader begins with the events that no reader has read. An additional reader begins
-   * where the slowest one is, because that one may be the same client's previous connection, not yet noticed as closed. A reader that is too slow, or
-   * comes too late, gets the number of events it missed. One that follows a full connection learns that the events in that connection are lost.
+   * Yields the events until they end or `signal` aborts. A single reader begins with the events that no reader has read. An additional reader begins where the
+   * slowest one is, because that one may be the same client's previous connection, not yet noticed as closed. A reader that is too slow, or comes too late,
+   * gets the number of missed events. A reader after a full connection is told that the events in that connection are lost.
    */
   async *read(signal: AbortSignal): AsyncGenerator<WatchEvent> {
     const slowest = [...this.#readers].reduce<Reader | undefined>((a, b) => (a && a.next <= b.next ? a : b), undefined)

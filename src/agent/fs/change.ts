@@ -18,7 +18,7 @@ export function createDirectory(path: string, mode: number): Promise<void> {
       await chmod(path, mode)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-      // Keep it from now on, even when an upload that also needed it is cancelled.
+      // Keep it even if an upload that also needs it is cancelled.
       await makeDirectories(path, undo)
     }
     undo.keep()
@@ -62,7 +62,7 @@ export async function move(source: string, destination: string, signal: AbortSig
 /** Moves to another file system: copies beside the destination, renames the copy into place, then deletes the source. */
 async function moveAcross(source: string, destination: string, signal: AbortSignal): Promise<void> {
   await using undo = new Undo()
-  // Do not copy what cannot be deleted at the source: half of /proc, all of /usr.
+  // Refuse to copy a source that cannot be deleted: half of /proc, all of /usr.
   await onPath('src_path', source, () => access(dirname(source), constants.W_OK))
   const staged = join(dirname(destination), temporaryName())
   undo.defer(async (kept) => (kept ? undefined : rm(staged, { recursive: true, force: true })))
@@ -94,7 +94,7 @@ export async function setPermissions(path: string, mode: number, owner: string |
   })
 }
 
-/** The number of an account. @throws 400 for any account but the session's own: no other can own files in here */
+/** The number of an account. @throws 400 for any account except the session's own: no other can own files here */
 async function account(field: string, wanted: string | undefined, file: string, own: number): Promise<number> {
   if (wanted === undefined) return own
   const lines = (await readFile(file, 'utf8')).split('\n').map((line) => line.split(':'))

@@ -1,4 +1,4 @@
-// The files of a session, as callers see them. Paths are the agent's; the control plane offers them under a browser.
+// The files of a session for callers. Paths are the agent's; the control plane offers them below a browser.
 import { z } from 'zod'
 import { PARTIAL, byteStream, bytes, events, formParts, json, none, route } from '../../http/route.ts'
 
@@ -57,7 +57,7 @@ export const FileInfo = z.object({
   is_dir: z.boolean(),
   /** 0 for directories. */
   size_bytes: z.int(),
-  /** As `ls -l` shows it: `-rw-r--r--`. */
+  /** In the form of `ls -l`: `-rw-r--r--`. */
   mode: z.string(),
   mod_time: z.string(),
 })
@@ -65,7 +65,7 @@ export type FileInfo = z.input<typeof FileInfo>
 
 /** A change of a file. A rename is RENAME of the old path and CREATE of the new one; each is reported only when that path is watched. */
 const Change = z.object({ type: z.enum(['CREATE', 'WRITE', 'DELETE', 'RENAME']), path: z.string(), name: z.string(), is_dir: z.boolean() })
-/** Events are missing from this stream: `overflow`, events were lost; `limit`, a new directory could not be watched. The stream continues. */
+/** Events are missing in this stream. `overflow`: events were lost; `limit`: a new directory could not be watched. The stream continues. */
 const Gap = z.object({ event: z.literal('error'), error: z.object({ code: z.enum(['overflow', 'limit']), message: z.string() }), timestamp: z.string() })
 export const WatchEvent = z.union([Change, Gap])
 export type WatchEvent = z.input<typeof WatchEvent>

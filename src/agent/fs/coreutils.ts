@@ -1,13 +1,13 @@
-// Runs a program of coreutils; ends it when the caller leaves.
+// Runs a program of coreutils; ends it when the caller disconnects.
 import { spawn } from 'node:child_process'
-import { addAbortListener, once } from 'node:events'
+import { runToEnd } from '../../base/processes.ts'
 import { fault } from '../../http/fault.ts'
 import { fileFault } from './faults.ts'
 
-/** A program's error message is cut at this length, in characters. */
-const MAX_WORDS = 4096
+/** No limit except the caller's wait: the longest delay of a timer. */
+const UNLIMITED_MS = 2_147_483_647
 
-/** Messages of strerror(3) that have a fault of their own; others become "could not". */
+/** Messages of strerror(3) with their own fault; others become "could not". */
 const CODES: Record<string, string> = {
   'No space left on device': 'ENOSPC',
   'Disk quota exceeded': 'EDQUOT',
@@ -21,12 +21,8 @@ const CODES: Record<string, string> = {
 export async function run(program: string, args: readonly string[], field: string, path: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
   const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, LC_ALL: 'C' } })
-  using _aborted = addAbortListener(signal, () => void child.kill('SIGKILL'))
-  let words = ''
-  child.stderr.on('data', (chunk: Buffer) => (words = (words + chunk.toString()).slice(0, MAX_WORDS)))
-  const [code] = (await once(child, 'close')) as [number | null]
-  signal.throwIfAborted()
-  if (code === 0) return
+  const { status, said: words } = await runToEnd(program, UNLIMITED_MS, child, signal)
+  if (status === 0) return
   const known = Object.keys(CODES).find((text) => words.includes(text))
   throw known ? fileFault(Object.assign(new Error(words), { code: CODES[known] }), field, path) : fault.field(field, `could not be done: ${words.trim()}`)
 }

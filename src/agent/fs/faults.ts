@@ -1,7 +1,7 @@
 // Translates errors of the file system into messages for the caller.
 import { fault } from '../../http/fault.ts'
 
-/** What is wrong with a path, by error code (errno(3)). */
+/** The problem of a path, by error code (errno(3)). */
 const PROBLEMS: Record<string, string> = {
   EACCES: 'permission denied',
   EPERM: 'the operation is not permitted',

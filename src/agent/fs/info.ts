@@ -73,7 +73,7 @@ async function list(path: string, signal: AbortSignal): Promise<FileInfo[]> {
     if (index % AT_ONCE === AT_ONCE - 1) await setImmediate(undefined, { signal })
     const name = raw.toString()
     if (isTemporary(name)) continue
-    // Skip an entry that has gone. But a directory that may be read and not entered is an error that the caller should see.
+    // Skip an entry that was deleted meanwhile. But a directory that may be read and not entered is an error for the caller.
     const stats = await onPath('path', path, async () => lstatSync(Buffer.concat([slash, raw]), { throwIfNoEntry: false }))
     if (stats) found.push(describe(name, join(path, name), stats))
   }

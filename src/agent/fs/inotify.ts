@@ -38,7 +38,7 @@ export interface KernelEvent {
   /** The number of the watch; -1 for events of the queue itself. */
   watch: number
   mask: number
-  /** The same for both halves of a rename. */
+  /** The same for both events of a rename. */
   cookie: number
   name: string
 }

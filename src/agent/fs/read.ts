@@ -11,7 +11,7 @@ import { timeOf } from './info.ts'
 
 /** Bytes per read; larger reads were not faster. */
 const PIECE = 256 * 1024
-/** The header's times are whole seconds: a file that was just written may have another version of the same second (RFC 9110, 13.1.5). */
+/** The header's times are whole seconds: a recently written file may have another version of the same second (RFC 9110, 13.1.5). */
 const UNSURE_MS = 2_000
 
 /** Files of /proc report no length. They are read up to this size, in bytes; longer ones are not text (memory, page maps). */

@@ -42,7 +42,10 @@ export async function placeOf(path: string, field: string): Promise<{ path: stri
 
 /** Directories created for unfinished writes, with the number of writes that need each. Changed only within {@link turns}. */
 const provisional = new Map<string, number>()
-/** One write at a time creates directories or removes them. Otherwise a write can find a directory before it is in `provisional`, and nobody removes it in the end. */
+/**
+ * One write at a time creates or removes directories. Otherwise a write could find a directory before it is in `provisional`, and nobody would remove it in the
+ * end.
+ */
 const turns = new Mutex()
 
 /**
@@ -128,7 +131,7 @@ export async function stage(dir: string, body: Readable, undo: Undo, signal: Abo
 /** Writes a stream to the end. When writing fails, the stream is not destroyed, so the sender can still get an answer. */
 async function fill(handle: FileHandle, body: Readable, signal: AbortSignal, maxBytes: number): Promise<void> {
   signal.throwIfAborted()
-  // When the sender has gone, only destroying the stream ends the wait.
+  // When the sender has disconnected, only destroying the stream ends the wait.
   using _aborted = addAbortListener(signal, () => body.destroy(signal.reason as Error))
   let bytes = 0
   for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {

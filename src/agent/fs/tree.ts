@@ -1,4 +1,4 @@
-// The directories of one watch: which ones the kernel watches, and what its events mean. Lost events are always reported as a gap.
+// The directories of one watch: those that the kernel watches, and the meaning of its events. Lost events are always reported as a gap.
 import { lstatSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -15,7 +15,7 @@ export const MAX_DIRECTORIES = 10_000
 /** Directories scanned at the same time. */
 const AT_ONCE = 16
 
-/** Renames of our own uploads whose second event has not arrived; there is one for each upload that finishes at this moment. */
+/** Most renames of our own uploads whose second event has not arrived: one for each upload that finishes at this moment. */
 const MAX_PLACED = 1_000
 
 const CHANGES = IN.CREATE | IN.MODIFY | IN.DELETE | IN.MOVED_FROM | IN.MOVED_TO | IN.ONLYDIR | IN.EXCL_UNLINK
@@ -55,7 +55,7 @@ interface Look {
   cancelled?: boolean
 }
 
-/** A directory that was moved away from `path`, with what was known below it at that time. */
+/** A directory that was moved away from `path`, with the state of its subtree at that time. */
 interface Moved {
   path: string
   directories: Directory[]
@@ -63,7 +63,7 @@ interface Moved {
 }
 
 export interface Tree extends AsyncDisposable {
-  /** Settles when the watched directory has gone; rejects when watching has failed. */
+  /** Settles when the watched directory was deleted; rejects when watching has failed. */
   ended: Promise<void>
 }
 
@@ -89,7 +89,7 @@ class Watcher {
   readonly #ended = Promise.withResolvers<void>()
   readonly ended = this.#ended.promise
   readonly #watched = new Map<number, Directory>()
-  /** By path: a directory that is renamed again and again is looked at once. */
+  /** By path: a directory that is renamed repeatedly is scanned once. */
   readonly #waiting = new Map<string, Look>()
   readonly #looking = new Set<Look>()
   #working = false
@@ -99,7 +99,7 @@ class Watcher {
   #foundMore = false
   /** By the rename's cookie, until the new path is known. */
   readonly #moved = new Map<number, Moved>()
-  /** Cookies of renames whose second event has not been missed yet. */
+  /** Cookies of renames whose second event is not overdue yet. */
   #unsettled: number[] = []
   #settling = false
   /** Cookies of renames of our own temporary files. */
@@ -248,7 +248,7 @@ class Watcher {
 
   #look(look: Look): void {
     const earlier = this.#waiting.get(look.path)
-    // What appeared and is not reported yet still has to be.
+    // Entries that appeared and are not reported yet still have to be.
     if (earlier) this.#cancel([earlier])
     this.#waiting.set(look.path, earlier?.quiet === false ? { ...look, quiet: false } : look)
     if (!this.#working && this.#started) void this.#work().catch((error: unknown) => this.#ended.reject(error))
@@ -266,7 +266,7 @@ class Watcher {
         }
         await Promise.all(some.map((look) => this.#lookInto(look).finally(() => this.#looking.delete(look))))
       }
-      // Directories that a full scan has not found are gone; the events of their end were lost.
+      // Directories that a full scan has not found are deleted; the events of their end were lost.
       this.#drop(({ round }) => round < this.#round)
       // Events in newly found directories were also lost until now.
       if (this.#foundMore) this.#tell(gap('overflow', 'events in new directories were lost; list the directory again'))
@@ -323,7 +323,7 @@ class Watcher {
     return isOneTooMany ? this.#tooMany(path, `there are more than ${MAX_DIRECTORIES} directories`) : directory
   }
 
-  /** Before the watch has begun, too many directories fail the call; later they are reported as a gap. */
+  /** Before the watch has started, too many directories fail the call; later they are reported as a gap. */
   #tooMany(path: string, why: string): undefined {
     if (!this.#started) throw fault.field('path', `cannot be watched: ${why}`)
     this.#cannot(path, why)
@@ -343,7 +343,7 @@ interface Entry {
   hasContent: boolean
 }
 
-/** The entries of a directory; empty when it has gone or cannot be read. */
+/** The entries of a directory; empty when it was deleted or cannot be read. */
 async function entriesOf(path: string, quiet: boolean): Promise<Entry[]> {
   try {
     const found: Entry[] = []

@@ -1,4 +1,4 @@
-// Upload forms over real HTTP: every client's spelling of fields, all files or none, and an interrupted upload leaves nothing.
+// Upload forms over real HTTP: the field names of every client, all files or none, and an interrupted upload leaves nothing.
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

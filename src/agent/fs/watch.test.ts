@@ -45,7 +45,7 @@ async function settled({ received }: { received: string[] }, root: string): Prom
   const name = `end-${Math.random()}`
   // Events of a directory's first scan may come a moment after those of later changes.
   for (let before = -1; before !== received.length; await new Promise((resolve) => setTimeout(resolve, 60))) before = received.length
-  // On a busy machine they come after a marker as well: then another marker is needed.
+  // On a busy machine they may even come after a marker: then another marker is needed.
   let markers = 0
   const isMarker = (line: string | undefined) => line?.startsWith(`CREATE ${name}-`) === true
   await expect
@@ -134,7 +134,7 @@ describe('a watch', () => {
     using dir = tempDir()
     const watched = await watch(dir.path, true)
     await writeFile(join(dir.path, 'd/f'), undefined, Readable.from([Buffer.alloc(1_000_000)]), signal)
-    // Both could come before the new folder is watched: they would then be one file that is there.
+    // Both steps could happen before the new folder is watched: they would then look like one existing file.
     await expect.poll(() => watched.received, { timeout: 10_000 }).toContain('WRITE d/f')
     await writeFile(join(dir.path, 'd/f'), undefined, Readable.from([Buffer.alloc(10)]), signal)
     expect(await settled(watched, dir.path)).toEqual(['CREATE d/', 'CREATE d/f', 'WRITE d/f', 'CREATE d/f', 'WRITE d/f'])

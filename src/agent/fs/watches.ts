@@ -40,7 +40,7 @@ export class Watches implements AsyncDisposable {
       throw error
     }
     if (!this.#watches.has(id)) {
-      // The session ended in the meantime.
+      // The session has ended meanwhile.
       await watch.tree[Symbol.asyncDispose]()
       throw fault.unavailable('the session ends')
     }
@@ -65,7 +65,7 @@ export class Watches implements AsyncDisposable {
       try {
         yield* backlog.read(signal)
       } finally {
-        // A watch that failed, or whose directory has gone, is kept until a reader has been told.
+        // A watch that failed, or whose directory was deleted, is kept until a reader has got the error.
         if (backlog.finished) watches.delete(id)
       }
     })()

@@ -115,7 +115,7 @@ describe('a directory as a zip', () => {
     for (let i = 0; i < 1_000; i++) writeFileSync(join(dir.path, `a-file-of-many-${i}`), 'x')
     const sizes: number[] = []
     for await (const chunk of (await zipDirectory(dir.path)) as AsyncIterable<Buffer>) sizes.push(chunk.length)
-    // Without blocks four for each file. A slow disk makes some blocks that are not full.
+    // Without blocks, each file would be four pieces. A slow disk makes some blocks that are not full.
     expect(sizes.length).toBeLessThan(200)
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThan(100_000)
   })
@@ -135,7 +135,7 @@ describe('a directory as a zip', () => {
     using dir = tempDir()
     const perFile = async (from: number, to: number): Promise<number> => {
       for (let i = from; i < to; i++) symlinkSync('x', join(dir.path, String(i)))
-      // CPU time, so that a busy machine does not matter.
+      // CPU time, so that a busy machine has no effect.
       const before = process.cpuUsage()
       let length = 0
       for await (const chunk of (await zipDirectory(dir.path)) as AsyncIterable<Buffer>) length += chunk.length

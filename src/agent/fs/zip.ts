@@ -14,14 +14,14 @@ import { isTemporary } from './stage.ts'
 /** Deflate's fastest level: three times as fast as the default, and the files are a few percent larger. The browser needs the CPU too. */
 const LEVEL = 1
 
-/** Entries opened ahead of the one being written, because many small files wait mostly for the disk. */
+/** Entries that are opened ahead of the one being written, because many small files wait mainly for the disk. */
 const AHEAD = 8
 /** Files up to this size are read when they are opened, in bytes. */
 const SMALL = 64 * 1024
 
-/** The zip is sent in blocks of this many bytes at least. The writer makes four tiny pieces of each file, and the service that they pass serves all sessions. */
+/** Smallest block that is sent, in bytes. The writer makes four tiny pieces of each file, and the service that forwards them serves all sessions. */
 const BLOCK = 64 * 1024
-/** A block that is not full is sent after so long, so that a slow disk does not look like a dead connection. */
+/** A block that is not full is sent after this time, so that a slow disk does not look like a dead connection. */
 const BLOCK_MS = 200
 
 /** Kernel file systems, not real files. */
@@ -31,7 +31,7 @@ const gone = (error: unknown): boolean => ['ENOENT', 'ENOTDIR', 'ELOOP'].include
 
 interface Found {
   path: Buffer
-  /** In the zip. */
+  /** Name in the zip. */
   name: string
   kind: 'directory' | 'link' | 'file'
 }
@@ -45,9 +45,9 @@ interface Opened {
 }
 
 /**
- * Zips the directory at `path`. Names are relative to it and sorted by their bytes. Empty directories are included; links are stored as links and
- * never followed. Left out: entries that disappear meanwhile, sockets, FIFOs, devices and unfinished uploads. A file whose length changes is stored
- * with what could be read. An error breaks the stream off.
+ * Zips the directory at `path`. Names are relative to it and sorted by their bytes. Empty directories are included; links are stored as links and never
+ * followed. Left out: entries that disappear meanwhile, sockets, FIFOs, devices and unfinished uploads. A file whose length changes is stored with the bytes
+ * that could be read. An error destroys the stream.
  */
 export async function zipDirectory(path: string): Promise<Readable> {
   await onPath('path', path, async () => {
@@ -61,7 +61,7 @@ export async function zipDirectory(path: string): Promise<Readable> {
   out.on('close', () => left.abort(new Error('the reader of the zip has gone')))
   zip.on('error', (error: Error) => out.destroy(error))
   void pack(zip, path, left.signal).catch((error: unknown) => out.destroy(fileFault(error, 'path', path) as Error))
-  // A failure breaks the blocks off, which their reader sees.
+  // A failure destroys the blocks, which their reader notices.
   return pipeline(out, new Blocks(), () => {})
 }
 
@@ -145,7 +145,7 @@ async function* opened(found: AsyncIterable<Found>): AsyncGenerator<Opened> {
 /** The writer throws for a time before 1970, outside of every promise: the zip would never end. */
 const timeInZip = (stats: Stats): Date => new Date(Math.max(0, timeOf(stats).getTime()))
 
-/** Undefined when it has gone or become something else. */
+/** Undefined when it was deleted or replaced by something else. */
 async function open({ path, name, kind }: Found): Promise<Opened | undefined> {
   try {
     if (kind !== 'file') {

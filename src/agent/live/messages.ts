@@ -1,5 +1,5 @@
-// Parses what a viewer's RFB client (RFC 6143 and its registered extensions) sends, message by message. Only messages with `pass` may go to the
-// picture server. Keys, buttons, texts and resize requests never do, for any viewer.
+// Parses the messages of a viewer's RFB client (RFC 6143 and its registered extensions). Only messages with `pass` may go to the picture server. Keys, buttons,
+// texts and resize requests never do, for any viewer.
 
 /** A message, or a part of the handshake. */
 export type ClientMessage =
@@ -17,12 +17,12 @@ const HANDSHAKE = [VERSION.length, 1, 1]
 
 /** Most encodings that a client may list; real clients list fewer. */
 const MAX_ENCODINGS = 256
-/** Messages that nobody gets: texts and resize requests. */
+/** Messages that are dropped: texts and resize requests. */
 const DROPPED = [6, 251]
 const MAX_CUT_TEXT = 16 * 1024 * 1024
 
 /**
- * Encodings that are removed from the client's list: they would bring keys, texts and buttons in forms that we do not parse. QEMU's keys and LEDs,
+ * Encodings that are removed from the client's list: with them, keys, texts and buttons would come in forms that we do not parse. QEMU's keys and LEDs,
  * client-side resizing, xvp, extended clipboard and mouse buttons.
  */
 const UNWANTED = new Set([-258, -261, -308, -309, -316, 0xc0a1e5ce | 0])

@@ -1,4 +1,4 @@
-// What the picture server hears of its display: everything, except the refusal that would end it.
+// The messages that the picture server gets from its display: all of them, except the error that would end it.
 import { expect, test } from 'vitest'
 import { WithoutImageErrors } from './picture-display.ts'
 
@@ -25,7 +25,7 @@ const message = (kind: number, more = 0) => {
   made.writeUInt32LE(more / 4, 4)
   return made
 }
-/** What comes out when `sent` arrives in pieces of `size` bytes. */
+/** The output when `sent` arrives in pieces of `size` bytes. */
 async function pass(sent: Buffer, size: number): Promise<Buffer> {
   const filter = new WithoutImageErrors()
   for (let at = 0; at < sent.length; at += size) filter.write(sent.subarray(at, at + size))
@@ -34,7 +34,7 @@ async function pass(sent: Buffer, size: number): Promise<Buffer> {
 }
 
 test.each([1, 7, 32, 33, 4096])('passes every message as it is, in pieces of %i bytes, and answers a refused image with a reply', async (size) => {
-  // What a reply carries may look like the error.
+  // The content of a reply may look like the error.
   const reply = message(1, 64)
   error(8, 4, SHM).copy(reply, 32)
   const before = [setUp(), message(2), reply, message(35, 96), message(35 | 0x80, 4), error(8, 4, 12), error(8, 3, SHM), error(9, 4, SHM)]

@@ -1,9 +1,9 @@
-// The picture server's connection to the display. It passes through here for the sake of one error, which would end the picture server.
+// The picture server's connection to the display. It passes through here because one error would end the picture server.
 import { rmSync } from 'node:fs'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { pipeline, Transform, type TransformCallback } from 'node:stream'
 
-// X11 protocol, "Encoding": every message of the server begins with 32 bytes; replies and generic events may go on.
+// X11 protocol, "Encoding": every message of the server begins with 32 bytes; replies and generic events may be longer.
 const HEAD_BYTES = 32
 const SETUP_HEAD_BYTES = 8
 const ERROR = 0
@@ -16,9 +16,9 @@ const FIRST_EXTENSION = 128
 const TRUE_COLOUR_DEPTH = 24
 
 /**
- * Passes on what an X server sends, in little endian. A `ShmGetImage` that was refused with BadMatch gets a reply, as if the picture had not changed.
- * X0tigervnc 1.12 exits on any X error, and a screen that shrinks between its look at the size and its request causes this one. It is told of the new
- * size right afterwards, and then takes the whole picture.
+ * Passes on the messages of an X server, in little endian. A `ShmGetImage` that was refused with BadMatch gets a reply, as if the picture had not changed.
+ * X0tigervnc 1.12 exits on any X error, and a screen that shrinks between its look at the size and its request causes this one. It gets the new size right
+ * afterwards, and then takes the whole picture.
  */
 export class WithoutImageErrors extends Transform {
   /** The beginning of a message, until its head is complete. */
@@ -72,7 +72,7 @@ export class WithoutImageErrors extends Transform {
 export function servePictureDisplay(path: string, target: string): Server {
   const server = createServer((picture: Socket) => {
     const display = connect(target)
-    // Either end that breaks or closes ends both; the picture server then exits, and its viewers learn it.
+    // If either end breaks or closes, both end; the picture server then exits, and its viewers are told.
     pipeline(picture, display, () => picture.destroy())
     pipeline(display, new WithoutImageErrors(), picture, () => display.destroy())
   })

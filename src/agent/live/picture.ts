@@ -10,7 +10,7 @@ import { servePictureDisplay } from './picture-display.ts'
 const PROGRAM = 'X0tigervnc'
 /** The path of its socket. Pages cannot reach it; programs of the session can use the display anyway. */
 const SOCKET = '/run/cob/live.sock'
-/** Its display: the session's, without the error that would end it. A number that no program of the session takes by itself. */
+/** Its display: the session's, without the error that would end it. Programs of the session do not choose this number by themselves. */
 const DISPLAY = ':9971'
 const DISPLAY_SOCKET = '/tmp/.X11-unix/X9971'
 /** It starts within 100 ms on an idle machine. */
@@ -27,7 +27,7 @@ const COMMAND = [
   '-UseBlacklist=0',
   '-AlwaysShared',
   '-AcceptKeyEvents=0',
-  // It gets the viewers' pointer positions, from which it learns whether a viewer draws its own cursor, but it does not act on them.
+  // It gets the viewers' pointer positions to detect whether a viewer draws its own cursor, but does not act on them.
   '-AcceptPointerEvents=0',
   '-AcceptSetDesktopSize=0',
   // Only the cursor's position is polled; the X server reports drawing.
@@ -39,7 +39,7 @@ const COMMAND = [
 interface Running {
   stop(): void
   isStopping: boolean
-  /** It has taken a connection. */
+  /** Whether it has accepted a connection. */
   isUp: boolean
   ended: Promise<unknown>
   hasEnded: boolean

@@ -1,4 +1,4 @@
-// The WebSockets of viewers, of which some send what is no WebSocket frame.
+// The WebSockets of viewers. Some viewers send invalid frames.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'

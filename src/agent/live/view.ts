@@ -1,4 +1,4 @@
-// The live view inside an instance: who watches, who may also control, and the clipboard between them and the session.
+// The live view inside an instance: its viewers, their rights, and the clipboard between them and the session.
 import type { WebSocket } from 'ws'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'

@@ -16,7 +16,7 @@ const MAX_WAITING = 500
 
 const isShift = (keysym: number): boolean => keysym === 0xffe1 || keysym === 0xffe2
 const isModifier = (keysym: number): boolean => keysym >= 0xffe1 && keysym <= 0xffee
-/** Locks and the keys of a third level (AltGr): the characters that the viewer sends already include their effect. */
+/** Locks and the keys of a third level (AltGr): the viewer's characters already include their effect. */
 const isUnneeded = (keysym: number): boolean => [0xff7e, 0xff7f, 0xffe5, 0xffe6].includes(keysym) || (keysym >= 0xfe01 && keysym <= 0xfe0f)
 /** Keys that type a character. Not the space bar, because Shift with it has a meaning of its own. */
 const isCharacter = (keysym: number): boolean => keysym !== 0x20 && (keysym < 0xfe00 || keysym >= 0x0100_0000)
@@ -177,7 +177,7 @@ export class ViewerInput {
     if (!isModifier(keysym) && stroke.shift && shifts.length === 0) return this.#held.tap(stroke, shift.code, 0, signal)
     // The viewer's layout needs Shift for this character and ours does not. A spare key types it with and without Shift.
     if (isCharacter(keysym) && !stroke.shift && shifts.length > 0 && keyboard.has(keysym)) {
-      // What a silent viewer holds is released at any time: that must not be pressed again.
+      // When a viewer is silent, its keys may be released at any time: they must not be pressed again.
       const codes = () => shifts.flatMap((down) => this.#keys.get(down) ?? [])
       codes().forEach((code) => this.#held.keyUp(code))
       await this.#held.tap(stroke, shift.code, 0, signal)

@@ -1,4 +1,4 @@
-// One viewer's connection: what it sends waits outside the agent while the picture server does not read.
+// One viewer's connection: its data waits outside of the agent while the picture server does not read.
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { afterAll, expect, test } from 'vitest'
@@ -24,7 +24,7 @@ afterAll(() => {
   sockets.close()
 })
 
-/** A viewer of a picture: the far ends of both connections, and what the agent knows of it. */
+/** A viewer of a picture: the far ends of both connections, and the agent's object. */
 async function join() {
   const accepted = once(server, 'connection')
   const picture = connect((server.address() as AddressInfo).port, '127.0.0.1')

@@ -1,4 +1,4 @@
-// Connects one viewer's WebSocket to the picture. Binary messages are RFB; text messages are JSON, for what RFB cannot express.
+// Connects one viewer's WebSocket to the picture. Binary messages are RFB; text messages are JSON, for functions that RFB lacks.
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import type { Log } from '../../base/log.ts'
@@ -31,7 +31,7 @@ const NOT_UNDERSTOOD = 1002
 export interface Viewer {
   tell(what: Sent): void
   isThere(): Promise<boolean>
-  /** Resolves when it has left. */
+  /** Resolves when it has disconnected. */
   ended: Promise<void>
 }
 
@@ -60,7 +60,7 @@ export function joinViewer(client: WebSocket, picture: Socket, input: ViewerInpu
       if (message.kind === 'key') input?.key(message.keysym, message.down)
       else if (message.kind === 'pointer') input?.pointer(message.x, message.y, message.buttons)
     }
-    // A picture server that waits for its reader reads nothing. Without the pause, a viewer that only asks would fill the agent's memory.
+    // While the picture server waits for its reader, it reads nothing. Without this pause, a viewer that only sends requests would fill the agent's memory.
     if (passed.length > 0 && picture.writable && !picture.write(Buffer.concat(passed))) client.pause()
   }
   const hear = (tells: Tells | null) => {
@@ -104,7 +104,7 @@ export function joinViewer(client: WebSocket, picture: Socket, input: ViewerInpu
   const send = (what: Sent, onSent?: () => void) => {
     if (client.readyState === client.OPEN) client.send(JSON.stringify(what), onSent)
   }
-  // One copied text at a time, which may have megabytes. A viewer that is slow gets the last one.
+  // Sends one copied text at a time, because each may have megabytes. A slow viewer gets the last one.
   let copying = false
   let late: Sent | undefined
   const tellCopied = (what: Sent) => {

@@ -1,4 +1,5 @@
-// Acts on the page that was read last. Values go to one element of one document, whose host and those of the documents around it are allowed, or nowhere.
+// Acts on the page that was read last. Values are typed only into one element of one document, and only if its host and those of the documents around it are
+// allowed.
 import { z } from 'zod'
 import { sleep, WaitTimeout } from '../../base/wait.ts'
 import { CdpGone } from '../chromium/cdp.ts'
@@ -9,9 +10,9 @@ import { placeOf, type ReadFrame, type Reading } from './read.ts'
 import type { Tab } from './tab.ts'
 import { DocumentGone } from './world.ts'
 
-/** A page handles an input event within some milliseconds. One that takes longer has got it all the same. */
+/** A page handles an input event within some milliseconds. If it takes longer, it has got the event all the same. */
 const INPUT_MS = 3_000
-/** Scrolling within frames of other processes comes a frame or two later. */
+/** Scrolling within frames of other processes takes effect a frame or two later. */
 const SCROLLED_MS = 60
 
 const Outcome = z.object({
@@ -21,16 +22,13 @@ const Outcome = z.object({
 })
 const Spot = Outcome.extend({ x: z.number().optional(), y: z.number().optional() })
 const Checked = Outcome.extend({ checked: z.boolean().optional() })
-/** A document that is gone, in the words of an outcome. */
+/** The outcome for a document that does not exist any more. */
 const GONE = { problem: 'gone' } as const
 type Problem = { problem: NonNullable<Acted['problem']>; host?: string; typed?: boolean }
 type Fill = Extract<Action, { kind: 'fill' }>
 
-/** What acting needs of the rest of the agent. */
-export interface ActParts {
-  /** Keeps a value out of events from now on. */
-  learn: (value: string) => void
-}
+/** Keeps a value out of later events. */
+type Learn = (value: string) => void
 
 interface Target {
   frame: ReadFrame
@@ -38,9 +36,9 @@ interface Target {
   path: [generation: number, index: number]
 }
 
-/** Carries out actions in their order; the first that fails is the last. */
-export async function act(reading: Reading, actions: readonly Action[], hosts: readonly string[], parts: ActParts, signal: AbortSignal): Promise<Acted> {
-  const hand = new Hand(reading, hosts, parts, signal)
+/** Carries out actions in order until one fails. */
+export async function act(reading: Reading, actions: readonly Action[], hosts: readonly string[], learn: Learn, signal: AbortSignal): Promise<Acted> {
+  const hand = new Hand(reading, hosts, learn, signal)
   let done = 0
   for (const action of actions) {
     signal.throwIfAborted()
@@ -55,15 +53,15 @@ export async function act(reading: Reading, actions: readonly Action[], hosts: r
 class Hand {
   readonly #reading: Reading
   readonly #hosts: readonly string[]
-  readonly #parts: ActParts
+  readonly #learn: Learn
   readonly #signal: AbortSignal
-  /** Whether the last action has put its value into the page, or may have. */
+  /** Whether the last action has typed its value into the page, or may have. */
   mayHaveTyped = false
 
-  constructor(reading: Reading, hosts: readonly string[], parts: ActParts, signal: AbortSignal) {
+  constructor(reading: Reading, hosts: readonly string[], learn: Learn, signal: AbortSignal) {
     this.#reading = reading
     this.#hosts = hosts
-    this.#parts = parts
+    this.#learn = learn
     this.#signal = signal
   }
 
@@ -95,7 +93,7 @@ class Hand {
     }
   }
 
-  /** What a reference names; undefined when it is of another read, or of a tab that is closed. */
+  /** The element of a reference; undefined when it belongs to another read, or to a closed tab. */
   #find(ref: Ref): Target | undefined {
     const [generation, at, index] = ref.split('.').map(Number) as [number, number, number]
     const frame = this.#reading.frames[at]
@@ -112,17 +110,17 @@ class Hand {
   async #fill({ value }: Fill, target: Target): Promise<Problem | undefined> {
     const refused = await this.#prepare([target])
     if (refused) return refused
-    this.#parts.learn(value)
-    // As a person does. A field that something covers is reached by the keyboard.
+    this.#learn(value)
+    // Click as a person does. A covered field is reached by the keyboard.
     const clicked = await this.#clickAt(target)
     if (clicked && clicked.problem !== 'unusable') return clicked
     const problem = (await this.#refused([target])) ?? (await this.#insert(target, value))
-    // Pages that look at a field when a key has been released look now. This key has no value.
+    // Pages that validate a field on a key release do so now. This key types nothing.
     if (!problem) await this.#key({ key: 'Shift', code: 'ShiftLeft', windowsVirtualKeyCode: 16 })
     return problem
   }
 
-  /** A page may take the value and go, or clear the field, before there is an answer. */
+  /** A page may accept the value and navigate, or clear the field, before there is an answer. */
   async #insert(target: Target, value: string): Promise<Problem | undefined> {
     const before = this.mayHaveTyped
     this.mayHaveTyped = true
@@ -132,8 +130,8 @@ class Hand {
   }
 
   /**
-   * One character into each box. Keys go to whatever has the focus, and a frame of another host can take that at any moment. So keys have the characters only
-   * when the page has no such frame. Otherwise each is inserted, as text is, between keys that have none.
+   * Types one character into each box. Key events go to the element with the focus, and a frame of another host can take the focus at any moment. So key events
+   * contain the characters only if the page has no such frame. Otherwise each character is inserted as text, between key events without it.
    */
   async #fillBoxes(value: string, refs: readonly Ref[]): Promise<Problem | undefined> {
     const characters = Array.from(value)
@@ -143,7 +141,7 @@ class Hand {
     if (characters.length > boxes.length) return { problem: 'unusable' }
     const refused = await this.#prepare(boxes)
     if (refused) return refused
-    this.#parts.learn(value)
+    this.#learn(value)
     const clicked = await this.#clickAt(boxes[0]!)
     if (clicked && clicked.problem !== 'unusable') return clicked
     for (const [at, character] of characters.entries()) {
@@ -169,7 +167,7 @@ class Hand {
     return problem
   }
 
-  /** Masks the fields, after a first look at where they are. */
+  /** Masks the fields, after checking their hosts. */
   async #prepare(targets: readonly Target[]): Promise<Problem | undefined> {
     const refused = await this.#refused(targets)
     if (refused) return refused
@@ -186,7 +184,7 @@ class Hand {
     return undefined
   }
 
-  /** What Chromium itself says of where the page and its frames are: not what their renderers say. */
+  /** Checks the hosts of the page and its frames with Chromium's browser process, not with their renderers. */
   async #refused(targets: readonly Target[]): Promise<Problem | undefined> {
     const { frames } = this.#reading
     const around = new Set<ReadFrame>(targets.map(({ frame }) => frame))
@@ -213,14 +211,14 @@ class Hand {
     return (await state()).checked === wanted ? undefined : { problem: 'unusable' }
   }
 
-  /** A click, or the key that does the same on what is covered but takes the focus. */
+  /** A click; for a covered element that can take the focus, the key with the same effect. */
   async #click(target: Target, key: Key = { key: 'Enter', code: 'Enter', windowsVirtualKeyCode: 13, text: '\r' }): Promise<Problem | undefined> {
     const problem = await this.#clickAt(target)
     if (problem?.problem !== 'unusable') return problem
     return (await this.#ask(target, 'focus')) ?? (await this.#key(key))
   }
 
-  /** A click at the element's place on the screen. `unusable`: something else is there. */
+  /** A click at the element's place on the screen. `unusable`: something else is at that place. */
   async #clickAt(target: Target): Promise<Problem | undefined> {
     const { frame, path } = target
     const hidden = await this.#ask(target, 'show')
@@ -253,7 +251,7 @@ class Hand {
     return undefined
   }
 
-  /** Sends an input event. One that makes the page go, or that it does not handle in time, was sent all the same. */
+  /** Sends an input event. If the page ends because of it, or does not handle it in time, it was sent all the same. */
   async #input<M extends 'Input.dispatchMouseEvent' | 'Input.dispatchKeyEvent'>(method: M, params: Params<M>): Promise<void> {
     try {
       await this.#tab.session.send(method, params, { limitMs: INPUT_MS, signal: this.#signal })
@@ -265,7 +263,7 @@ class Hand {
 
 type Key = { key: string; code?: string; windowsVirtualKeyCode?: number; text?: string }
 
-/** The key that writes a character, on an American keyboard. */
+/** The key for a character on a US keyboard. */
 function keyOf(character: string): Key {
   if (/^\d$/.test(character)) return { key: character, code: `Digit${character}`, windowsVirtualKeyCode: character.charCodeAt(0), text: character }
   if (/^[a-z]$/i.test(character))

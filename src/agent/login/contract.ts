@@ -1,18 +1,19 @@
-// The agent's calls for logging in, for the control plane only: read a page as a login form, fill it, wait for what follows. What a page says in here is its own word.
+// The agent's calls for logging in, for the control plane only: read a page as a login form, fill it, wait for the result. Texts of a page in here are not
+// verified.
 import { z } from 'zod'
 import { json, none, route } from '../../http/route.ts'
 
 const group = 'Agent'
 
-/** Reading a page with its frames. One that hangs is not read. */
+/** Timeout for reading a page with its frames. A page that hangs is not read. */
 const READ_MS = 15_000
-/** Opening a page, until it has been parsed or has failed. */
+/** Timeout for opening a page, until it has been parsed or has failed. */
 const OPEN_MS = 45_000
-/** Waiting for what follows an action: {@link MAX_SETTLE_MS} and some time to read. */
+/** Timeout for waiting after an action: {@link MAX_SETTLE_MS} and some time to read. */
 const SETTLE_MS = 60_000
-/** Longest wait for something to happen after an action, in milliseconds. */
+/** Longest wait for a reaction after an action, in milliseconds. */
 export const MAX_SETTLE_MS = 45_000
-/** Limits on a model: what a page has besides is not read. */
+/** Limits on a model: content of a page beyond them is not read. */
 export const MAX_CONTROLS = 400
 export const MAX_FRAMES = 50
 export const MAX_FORMS = 100
@@ -23,14 +24,14 @@ export const MAX_HOSTS = 200
 const text = (most: number) => z.string().max(most)
 const Short = text(300)
 
-/** Names one control of the last model that was read: of which read, in which frame, which one. Another read makes all earlier ones unknown. */
+/** Names one control of the last model: by its read, frame and number. Another read makes all earlier ones invalid. */
 export const Ref = z.string().regex(/^\d{1,9}\.\d{1,3}\.\d{1,5}$/)
 export type Ref = z.infer<typeof Ref>
 
 /** In CSS pixels of the top page's viewport. */
 const Box = z.object({ x: z.int(), y: z.int(), width: z.int().min(0), height: z.int().min(0) })
 
-/** Something that takes a value or a click. It never has the value itself. */
+/** An element that accepts a value or a click. The value itself is never included. */
 export const Control = z.object({
   ref: Ref,
   /** Index in `frames`. */
@@ -45,43 +46,43 @@ export const Control = z.object({
   maxlength: z.int().min(0).max(1_000_000).nullable(),
   pattern: text(200),
   required: z.boolean(),
-  /** It has a size, is not transparent, clipped away or outside the page, and its styles show it. */
+  /** Whether it has a size, is not transparent, clipped away or outside the page, and its styles show it. */
   visible: z.boolean(),
-  /** Something else is at its centre. It may be brought into view first. */
+  /** Whether something else is at its centre. It may be scrolled into view first. */
   covered: z.boolean(),
   enabled: z.boolean(),
   has_value: z.boolean(),
-  /** Of boxes and radio buttons. */
+  /** For boxes and radio buttons. */
   checked: z.boolean().nullable(),
   /** The accessible name. */
   label: Short,
   label_from: z.enum(['for', 'wrap', 'aria', 'placeholder', 'title', 'near', 'value', 'alt', 'text', 'none']),
   placeholder: Short,
-  /** The nearest text before it that is no label. */
+  /** The nearest text before it that is not a label. */
   near: Short,
   /** Index in `forms`; null: in none. */
   form: z.int().min(0).max(MAX_FORMS).nullable(),
   invalid: z.boolean(),
   described: Short,
   role: text(32),
-  /** Where a link leads, or where its own formaction sends: host and path. */
+  /** The target of a link, or of its own formaction: host and path. */
   href_host: text(253).nullable(),
   href_path: Short.nullable(),
-  /** It submits its form. */
+  /** Whether it submits its form. */
   submits: z.boolean(),
   /** The labels of a select's options, in order. */
   options: z.array(text(100)).max(60),
   /** Whether it is inside an open dialog. */
   in_dialog: z.boolean(),
   box: Box,
-  /** For people and for clients that ask for a selector. */
+  /** For people, and for clients that need a selector. */
   xpath: text(1000),
 })
 export type Control = z.infer<typeof Control>
 
 export const Frame = z.object({
   url: text(2048),
-  /** Of its origin, as browsers write it: a srcdoc has that of its parent. Empty without one (a sandbox, data:): then that of its parent counts for nothing. */
+  /** The host of the frame's origin. A srcdoc frame has its parent's host. Empty for an opaque origin (a sandbox, data:), even if its parent has a host. */
   host: text(253),
   parent: z.int().min(0).max(MAX_FRAMES).nullable(),
   name: text(200),
@@ -92,7 +93,7 @@ export const Frame = z.object({
 export type Frame = z.infer<typeof Frame>
 
 export const PageModel = z.object({
-  /** Counts reads; the first part of each {@link Ref}. */
+  /** Number of the read; the first part of each {@link Ref}. */
   generation: z.int().min(0),
   url: text(4096),
   host: text(253),
@@ -102,12 +103,10 @@ export const PageModel = z.object({
   status: z.int().min(0).max(999).nullable(),
   /** Chromium's error (`net::ERR_…`) when the page could not be opened. */
   error: text(100).nullable(),
-  /** The server asks for a user and password by HTTP itself. */
+  /** Whether the server asks for a user and password by HTTP authentication. */
   http_auth: z.boolean(),
-  /** The page has asked for a passkey since it was opened; the browser has refused at once. */
+  /** Whether the page has asked for a passkey since it was opened; the browser refuses at once. */
   passkey_asked: z.boolean(),
-  /** It was opened by another page, which is still there. */
-  is_popup: z.boolean(),
   /** The first one is the page itself. */
   frames: z.array(Frame).min(1).max(MAX_FRAMES),
   forms: z
@@ -115,15 +114,15 @@ export const PageModel = z.object({
     .max(MAX_FORMS),
   controls: z.array(Control).max(MAX_CONTROLS),
   headings: z.array(Short).max(30),
-  /** Texts that look like messages: by ARIA, by class name, and those that belong to an invalid control. */
+  /** Texts that look like messages: by ARIA, by class name, and those of an invalid control. */
   alerts: z.array(z.object({ text: text(500), by: z.enum(['role', 'live', 'invalid', 'class']), control: Ref.nullable() })).max(20),
   has_dialog: z.boolean(),
-  /** The visible text of the page and its frames, spaces joined, cut. */
+  /** The visible text of the page and its frames, with spaces joined, cut. */
   body: text(MAX_BODY_TEXT),
 })
 export type PageModel = z.infer<typeof PageModel>
 
-/** A host that may get values; with `*.` before it, itself and every name below. In lower case, ASCII. */
+/** A host that may get values; with a leading `*.`, itself and every name below. In lower case, ASCII. */
 export const AllowedHost = z.string().regex(/^(\*\.)?[a-z0-9.:[\]_-]{1,253}$/)
 
 const Value = z
@@ -131,42 +130,41 @@ const Value = z
   .min(1)
   .max(16 * 1024)
 export const Action = z.discriminatedUnion('kind', [
-  /** Replaces what is in a field, by key events and text as a person's. `boxes`: one character into each of these, in place of all into `ref`. */
+  /** Replaces the content of a field, by key events and text like a person. `boxes`: types one character into each of these instead of all into `ref`. */
   z.strictObject({ kind: z.literal('fill'), ref: Ref, value: Value, boxes: z.array(Ref).max(12).optional() }),
   z.strictObject({ kind: z.literal('select'), ref: Ref, option: z.int().min(0).max(1000) }),
   z.strictObject({ kind: z.literal('check'), ref: Ref, checked: z.boolean() }),
   z.strictObject({ kind: z.literal('click'), ref: Ref }),
-  /** In the field that `ref` names. */
+  /** Presses a key in the field `ref`. */
   z.strictObject({ kind: z.literal('press'), ref: Ref, key: z.enum(['Enter']) }),
 ])
 export type Action = z.infer<typeof Action>
 
 const Act = z.strictObject({
-  /** Carried out in order. The first that fails is the last. */
+  /** Carried out in order until one fails. */
   actions: z.array(Action).min(1).max(40),
   /**
-   * Where values may be typed. Right before each `fill`, the agent compares the hosts of the top page, of the field's frame and of all frames between them with these.
+   * Where values may be typed. Right before each `fill`, the agent compares the hosts of the top page, of the field's frame and of all frames between them with
+   * these.
    */
   hosts: z.array(AllowedHost).max(MAX_HOSTS),
 })
 
 export const Acted = z.object({
-  /** How many actions were carried out. */
+  /** Number of actions that were carried out. */
   done: z.int().min(0).max(40),
-  /** Why not all: a host that is not allowed (nothing was typed there), a control that is gone, or cannot be used. */
+  /** Why not all were carried out: a host that is not allowed (nothing was typed there), a control that does not exist any more, or one that cannot be used. */
   problem: z.enum(['host', 'gone', 'unusable']).nullable(),
   /** The host that was refused. */
   host: text(253).nullable(),
-  /** Of a control that is gone or cannot be used: whether its value may be in the page all the same. Older agents do not say it. */
+  /** For a control that does not exist any more or cannot be used: whether the page may have its value all the same. Older agents do not report it. */
   typed: z.boolean().optional(),
 })
 export type Acted = z.infer<typeof Acted>
 
 export const Settled = z.object({
-  /** What came first. `nothing`: the time was over. */
+  /** The first reaction. `nothing`: there was none in time. */
   by: z.enum(['navigated', 'changed', 'popup', 'closed', 'nothing']),
-  /** Whether the page has been quiet since, or the wait ended because it never was. */
-  is_quiet: z.boolean(),
 })
 export type Settled = z.infer<typeof Settled>
 
@@ -174,11 +172,8 @@ export type Settled = z.infer<typeof Settled>
 const Cookie = z.object({
   name: text(256),
   domain: text(253),
-  path: text(256),
-  /** Of the value, keyed with a random key of the agent's: comparable within one session only. */
+  /** Digest of the value with a random key of the agent: comparable within one session only. */
   digest: z.string().regex(/^[0-9a-f]{32}$/),
-  is_session: z.boolean(),
-  http_only: z.boolean(),
 })
 
 export const login = {
@@ -229,10 +224,10 @@ export const login = {
     path: '/login/marks',
     id: 'readLoginMarks',
     group,
-    summary: 'List the cookies of hosts, without values, and whether their storage holds anything',
+    summary: 'List the cookies of hosts, without values',
     body: z.strictObject({ hosts: z.array(AllowedHost).max(MAX_HOSTS) }),
     deadlineMs: READ_MS,
-    reply: json(z.object({ cookies: z.array(Cookie).max(500), stored: z.array(text(253)).max(200) })),
+    reply: json(z.object({ cookies: z.array(Cookie).max(500) })),
     faults: ['unavailable'],
   }),
   endLogin: route({

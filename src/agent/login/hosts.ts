@@ -1,5 +1,5 @@
 // Which hosts may get values.
 
-/** Whether a host is one of these; `*.` before one stands for every name below it, and not for itself. Both are as browsers write them. */
+/** Whether a host is one of these; `*.` before one matches every name below it, but not itself. Both are in the form of browsers. */
 export const isAllowedHost = (host: string, allowed: readonly string[]): boolean =>
   host !== '' && allowed.some((one) => (one.startsWith('*.') ? host.endsWith(one.slice(1)) && host.length >= one.length : host === one))

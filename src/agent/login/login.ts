@@ -1,36 +1,33 @@
-// The login in the browser: one call at a time, about the tab that it is in and what was read there last.
-import type { z } from 'zod'
+// The login in the browser: one call at a time, about its present tab and the last read.
 import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
 import { resultWithin, WaitTimeout } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import { CdpGone, CdpRefusal } from '../chromium/cdp.ts'
-import type { Browser } from '../chromium/keeper.ts'
+import type { Keeper } from '../chromium/keeper.ts'
 import type { Secrets } from '../../base/redact/redact.ts'
 import type { EventBuffer } from '../telemetry/event-buffer.ts'
 import { act } from './act.ts'
-import type { Acted, Action, login, PageModel, Settled } from './contract.ts'
-import { readMarks } from './marks.ts'
+import type { Acted, Action, PageModel, Settled } from './contract.ts'
+import { readMarks, type Marks } from './marks.ts'
 import { readTab, type Reading } from './read.ts'
 import { quiet, settle } from './settle.ts'
 import type { Tab } from './tab.ts'
 import { Tabs } from './tabs.ts'
 import { DocumentGone } from './world.ts'
 
-/** Until the first byte of a page. */
+/** Limit until the first byte of a page. */
 const NAVIGATE_MS = 25_000
-/** From then until it has been parsed and is quiet. */
+/** Limit from then until it is parsed and quiet. */
 const PARSED_MS = 10_000
-/** For an answer that nobody needs. */
+/** Limit on an answer that nobody needs. */
 const STOP_MS = 2_000
-/** A document may change while it is read. Then it is read again. */
+/** Number of reads: a document may change while it is read, and is then read again. */
 const READS = 3
-/** Events of what was typed come a moment later. */
+/** Events about typed values come up to this much later. */
 const LATE_MS = 1_000
-/** A longer value is kept out of events in pieces: so much of one is looked for. */
+/** A longer value is masked in events in pieces of this length. */
 const PIECE = 1_024
-
-type Marks = z.output<(typeof login.readLoginMarks.reply)['schema']>
 
 /** Logging in with the browser. The fake driver has its own implementation. */
 export interface Login {
@@ -43,20 +40,20 @@ export interface Login {
 }
 
 export interface LoginParts {
-  browser: Pick<Browser, 'run' | 'painted'>
+  browser: Pick<Keeper, 'run' | 'painted'>
   secrets: Pick<Secrets, 'learn'>
   eventBuffer: Pick<EventBuffer, 'withhold'>
-  /** Gets the passwords that are typed, which nothing that is saved may have. */
+  /** Receives the typed passwords, which no saved data may contain. */
   passwords: Set<string>
   log: Log
 }
 
-/** Nothing is asked of Chromium before the first call. */
+/** Chromium is not used before the first call. */
 export function makeLogin({ browser, secrets, eventBuffer, passwords, log }: LoginParts): Login {
   const turns = new Mutex()
   const tabs = new Tabs(browser, log)
   let reading: Reading | undefined
-  /** The fields for passwords of that reading. */
+  /** The password fields of that reading. */
   let hidden = new Set<string>()
   let generation = 0
 
@@ -65,11 +62,11 @@ export function makeLogin({ browser, secrets, eventBuffer, passwords, log }: Log
   }
 
   async function currentTab(): Promise<Tab> {
-    // Before anything was opened: the page that the session began with.
+    // Before anything was opened: the initial page of the session.
     return (await tabs.current()) ?? tabs.take(false)
   }
 
-  /** Runs `work` when the calls before are done. */
+  /** Runs `work` after all earlier calls. */
   const turn = <T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> =>
     turns.run(async () => {
       try {
@@ -85,7 +82,7 @@ export function makeLogin({ browser, secrets, eventBuffer, passwords, log }: Log
     for (let tries = 1; ; tries++) {
       const tab = await currentTab()
       try {
-        const read = await readTab(tab, ++generation, { popups: tabs.popups, isPopup: tabs.isPopup(tab), log })
+        const read = await readTab(tab, ++generation, tabs.popups, log)
         if ((await Promise.all(read.reading.frames.map(({ state }) => tab.isByWorker(state)))).includes(true)) {
           if (tries >= READS) throw fault.unavailable('the page does not come from its site')
           await tab.reload()
@@ -116,7 +113,7 @@ export function makeLogin({ browser, secrets, eventBuffer, passwords, log }: Log
           return { error: errorText?.slice(0, 100) ?? null }
         } catch (error) {
           if (!(error instanceof WaitTimeout)) throw error
-          // A page that hangs does not answer this either. The next one gets a tab of its own.
+          // A page that hangs does not answer this either. The next address gets a new tab.
           await resultWithin(STOP_MS, session.send('Page.stopLoading', {}, { limitMs: PARSED_MS }))
           return { error: 'net::ERR_TIMED_OUT' }
         }
@@ -132,21 +129,22 @@ export function makeLogin({ browser, secrets, eventBuffer, passwords, log }: Log
         try {
           await tab.session.send('Page.bringToFront', {}, { limitMs: PARSED_MS })
           await browser.painted(signal)
-          return await act(reading, actions, hosts, { learn }, signal)
+          return await act(reading, actions, hosts, learn, signal)
         } finally {
           setTimeout(resume, LATE_MS).unref()
         }
       }, signal),
     settle: (limitMs, signal) =>
       turn(async () => {
-        // Nothing to compare with: the page that was just opened.
-        if (!reading) return { by: 'nothing', is_quiet: await quiet(tabs, performance.now() + limitMs, signal) }
-        return settle(tabs, reading, limitMs, signal)
+        if (reading) return settle(tabs, reading, limitMs, signal)
+        // There is nothing to compare with: the page was just opened.
+        await quiet(tabs, limitMs, signal)
+        return { by: 'nothing' }
       }, signal),
     marks: (hosts, signal) =>
       turn(async () => {
         const { pipe } = await browser.run()
-        return readMarks(pipe, await tabs.current(), hosts)
+        return readMarks(pipe, hosts)
       }, signal),
     end: (signal) =>
       turn(async () => {

@@ -1,18 +1,18 @@
-// Reads a tab as a page model: its frames, each by its own world, put together and cut to the limits of the contract.
+// Reads a tab as a page model: its frames, each in its own isolated world, merged and cut to the limits of the contract.
 import { z } from 'zod'
 import type { Log } from '../../base/log.ts'
 import { MAX_BODY_TEXT, MAX_CONTROLS, MAX_FORMS, PageModel, type Control } from './contract.ts'
 import type { FrameState, Tab } from './tab.ts'
 import { DocumentGone, type World } from './world.ts'
 
-/** All of a model as JSON, in bytes: the service reads no longer answer. */
+/** Limit on a model as JSON, in bytes: the service reads no longer answer. */
 const MAX_MODEL_BYTES = 600_000
-/** A large page is laid out first. The scripts end by themselves. */
+/** A large page needs layout first. The scripts end by themselves. */
 const READ_MS = 6_000
-/** Closed shadow roots of one document that are looked into. */
+/** Most closed shadow roots of one document that are read. */
 const MAX_CLOSED = 10
 
-/** What the scripts say of one document. A page that has taken over its renderer may say anything, so it is checked. */
+/** The scripts' result for one document. A page that has compromised its renderer may return anything, so it is checked. */
 const text = (most: number) => z.string().transform((given) => given.slice(0, most).toWellFormed())
 const FrameReading = z.object({
   title: text(300),
@@ -33,7 +33,7 @@ const Rect = z.object({ x: z.int(), y: z.int(), width: z.int().min(0), height: z
 const Place = z.object({ box: Rect, visible: z.boolean(), covered: z.boolean(), name: z.string().max(200), title: z.string().max(200) })
 export type Place = z.infer<typeof Place>
 
-/** What a page said at one time, to compare with what it says later. */
+/** The state of a page at one time, to compare with later ones. */
 const Pulse = z.object({
   fields: z.string().max(64),
   alerts: z.string().max(64),
@@ -51,7 +51,7 @@ export interface ReadFrame {
   parent: number | null
 }
 
-/** What was read last: what references and waits are about. */
+/** The last read, to which references and waits refer. */
 export interface Reading {
   generation: number
   tab: Tab
@@ -61,18 +61,14 @@ export interface Reading {
   pulse: string
 }
 
-export async function readTab(
-  tab: Tab,
-  generation: number,
-  parts: { popups: number; isPopup: boolean; log: Log },
-): Promise<{ model: PageModel; reading: Reading }> {
+export async function readTab(tab: Tab, generation: number, popups: number, log: Log): Promise<{ model: PageModel; reading: Reading }> {
   const { documents } = tab
   const states = await tab.frames()
   const quietly = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
     try {
       return await work()
     } catch (err) {
-      parts.log.debug({ err }, 'a frame of a login was not read')
+      log.debug({ err }, 'a frame of a login was not read')
       return undefined
     }
   }
@@ -93,17 +89,17 @@ export async function readTab(
     const parent = state.id === top.id ? null : (indexOf.get(state.parent ?? '') ?? null)
     const around = parent === null ? undefined : frames[parent]
     const place = around && (await quietly(() => placeOf(around, state.id)))
-    // A frame that has no place is not shown.
+    // A frame without a place is not visible.
     places.push(absolute(place ?? NOWHERE, parent === null ? undefined : places[parent], state.id === top.id))
     frames.push({ state, world, parent })
   }
-  const model = merge(tab, generation, read, frames, places, parts.isPopup)
-  const reading: Reading = { generation, tab, frames, documents, popups: parts.popups, pulse: '' }
+  const model = merge(tab, generation, read, frames, places)
+  const reading: Reading = { generation, tab, frames, documents, popups, pulse: '' }
   reading.pulse = (await pulseOf(tab)).text
   return { model, reading }
 }
 
-/** The same of a document whose closed shadow roots are opened first: Chromium tells them by the elements that have them. */
+/** The same for a document whose closed shadow roots are opened first: Chromium lists them by their host elements. */
 async function readWorld(world: World, generation: number): Promise<unknown> {
   const said = await world.call('read', [generation], READ_MS)
   const closed = z.object({ closed: z.int() }).safeParse(said)
@@ -127,7 +123,7 @@ async function readWorld(world: World, generation: number): Promise<unknown> {
 
 const NOWHERE: Place = { box: { x: 0, y: 0, width: 0, height: 0 }, visible: false, covered: false, name: '', title: '' }
 
-/** Where a frame's content is in the frame around it. @throws DocumentGone */
+/** The place of a frame's content in the frame around it. @throws DocumentGone */
 export async function placeOf(around: Pick<ReadFrame, 'world'>, frameId: string): Promise<Place> {
   const { session, contextId: executionContextId } = around.world
   const { backendNodeId } = await session.send('DOM.getFrameOwner', { frameId }, { limitMs: 2_000 })
@@ -150,7 +146,7 @@ function absolute(place: Place, around: Place | undefined, isTop: boolean): Plac
 
 const hostOf = (address: string): string => (URL.canParse(address) ? new URL(address).hostname.slice(0, 253) : '')
 
-/** A control as the contract has it; undefined for one that a page has made up. */
+/** A control in the form of the contract; undefined for one that a page has made up. */
 function controlOf(said: Record<string, unknown>, ref: string, frame: number, formsBefore: number, place: Place): Control | undefined {
   const box = Rect.safeParse(said.box)
   if (!box.success) return undefined
@@ -182,14 +178,7 @@ const wellFormed = (made: object): object =>
     ]),
   )
 
-function merge(
-  tab: Tab,
-  generation: number,
-  read: { state: FrameState; said: FrameReading }[],
-  frames: ReadFrame[],
-  places: Place[],
-  isPopup: boolean,
-): PageModel {
+function merge(tab: Tab, generation: number, read: { state: FrameState; said: FrameReading }[], frames: ReadFrame[], places: Place[]): PageModel {
   const top = read[0]!
   const controls: Control[] = []
   const forms: PageModel['forms'] = []
@@ -230,7 +219,6 @@ function merge(
     error: isError ? (tab.error ?? 'net::ERR_FAILED') : null,
     http_auth: tab.hasAskedPassword,
     passkey_asked: read.some(({ said }) => said.passkeys > 0),
-    is_popup: isPopup,
     frames: read.map(({ state, said }, index) => ({
       url: state.url.slice(0, 2048).toWellFormed(),
       host: hostOf(said.origin),
@@ -249,16 +237,16 @@ function merge(
   }
 }
 
-/** What a tab says now, in short, to compare with what it says later. @throws when its own document does not answer */
+/** The present state of a tab in short, to compare with later ones. @throws when its own document does not answer */
 export async function pulseOf(tab: Tab): Promise<{ text: string; body: string; isParsed: boolean }> {
   const states = await tab.frames()
   const ask = async (state: FrameState) => Pulse.parse(await (await tab.world(state)).call('pulse', []))
   const [top, ...inner] = states
   if (!top) throw new DocumentGone('the page has no frame')
-  const asked = inner.map((state) => ask(state).catch(() => undefined)) // a frame that hangs says nothing
+  const asked = inner.map((state) => ask(state).catch(() => undefined)) // a frame that hangs is left out
   const own = await ask(top)
   const pulses = [own, ...(await Promise.all(asked))]
-  // Frames without fields are advertisements, counters and the like, which change as they please.
+  // Frames without fields are advertisements, counters and the like, which may change at any time.
   const texts = pulses.map((pulse, index) => {
     if (!pulse || (index > 0 && !pulse.hasFields)) return ''
     const document = index === 0 ? '' : `${states[index]!.id} ${states[index]!.loader} `

@@ -1,4 +1,4 @@
-// Waits for what follows an action: another document, another form, a message, a popup; then until the page is quiet.
+// Waits for the reaction to an action: another document, another form, a message, a popup; then until the page is quiet.
 import { WaitTimeout, sleep } from '../../base/wait.ts'
 import { CdpGone } from '../chromium/cdp.ts'
 import type { Settled } from './contract.ts'
@@ -7,27 +7,27 @@ import type { Tab } from './tab.ts'
 import type { Tabs } from './tabs.ts'
 import { DocumentGone } from './world.ts'
 
-/** Nothing has changed and nothing was loaded for so long: a page is quiet. */
+/** A page is quiet when nothing has changed or loaded for this time. */
 const QUIET_MS = 600
-/** A page that never is quiet, with a clock or a carousel, is not waited for longer. */
+/** Limit on this wait for a page that is never quiet, for example with a clock or a carousel. */
 const MAX_QUIET_MS = 5_000
 const EVERY_MS = 150
-/** A page that did not answer so often in turn, each within some seconds, hangs. */
+/** After this many missing answers in a row, each after some seconds, the page hangs. */
 const MAX_MISSES = 2
 
-/** Waits until the page is not the one that was read, or `limitMs` are over. */
+/** Waits until the page differs from the last read, or for `limitMs`. */
 export async function settle(tabs: Tabs, reading: Reading, limitMs: number, signal: AbortSignal): Promise<Settled> {
   const end = performance.now() + limitMs
   let by: Settled['by'] = 'nothing'
   while ((by = await whatHappened(tabs, reading)) === 'nothing') {
-    if (performance.now() >= end) return { by, is_quiet: false }
+    if (performance.now() >= end) return { by }
     await sleep(Math.min(EVERY_MS, Math.max(1, end - performance.now())), signal)
   }
-  const isQuiet = await quiet(tabs, end - performance.now(), signal)
-  if (by !== 'changed') return { by, is_quiet: isQuiet }
-  // What happens first is often the first of several: a form vanishes, then the next document comes.
+  await quiet(tabs, end - performance.now(), signal)
+  if (by !== 'changed') return { by }
+  // The first reaction is often the first of several: a form vanishes, then the next document comes.
   const later = await whatHappened(tabs, reading)
-  return { by: later === 'nothing' ? by : later, is_quiet: isQuiet }
+  return { by: later === 'nothing' ? by : later }
 }
 
 async function whatHappened(tabs: Tabs, { tab, documents, popups, pulse }: Reading): Promise<Settled['by']> {
@@ -39,8 +39,8 @@ async function whatHappened(tabs: Tabs, { tab, documents, popups, pulse }: Readi
   return typeof now === 'object' && now.text !== pulse ? 'changed' : 'nothing'
 }
 
-/** Resolves with whether the page that the login is in then is quiet within `limitMs`, and soon after it has been parsed. */
-export async function quiet(tabs: Tabs, limitMs: number, signal: AbortSignal): Promise<boolean> {
+/** Waits until the login's page is quiet, at most `limitMs`, and only for a short time after it has been parsed. */
+export async function quiet(tabs: Tabs, limitMs: number, signal: AbortSignal): Promise<void> {
   const begin = performance.now()
   const end = begin + limitMs
   let last = ''
@@ -48,22 +48,21 @@ export async function quiet(tabs: Tabs, limitMs: number, signal: AbortSignal): P
   let misses = 0
   while (performance.now() < end) {
     const tab = tabs.now
-    if (!tab) return true
+    if (!tab) return
     const pulse = await pulseNow(tab)
     misses = pulse === 'busy' ? misses + 1 : 0
     if (pulse === 'busy') {
-      if (misses >= MAX_MISSES) return false
+      if (misses >= MAX_MISSES) return
       continue
     }
     const now = `${tab.targetId} ${tab.documents} ${pulse?.text} ${pulse?.body}`
     if (now !== last || !pulse?.isParsed || tab.isLoading || tabs.isOpening) {
       last = now
       since = performance.now()
-    } else if (performance.now() - since >= QUIET_MS) return true
-    if (pulse?.isParsed && performance.now() - begin >= MAX_QUIET_MS) return false
+    } else if (performance.now() - since >= QUIET_MS) return
+    if (pulse?.isParsed && performance.now() - begin >= MAX_QUIET_MS) return
     await sleep(EVERY_MS, signal)
   }
-  return false
 }
 
 /** Undefined while a page is between two documents; `busy` when it did not answer in time. */

@@ -1,4 +1,4 @@
-// One tab of a login: its sessions with Chromium (its own, and those of frames in other processes), its frames, dialogs, requests, and whether it wants a password by HTTP.
+// One tab of a login: its sessions with Chromium (its own, and those of frames in other processes), its frames, dialogs, requests, and HTTP authentication.
 import type { Log } from '../../base/log.ts'
 import { resultWithin, WaitTimeout } from '../../base/wait.ts'
 import { CdpGone, type Cdp, type CdpSession } from '../chromium/cdp.ts'
@@ -6,32 +6,32 @@ import type { Protocol } from '../chromium/cdp-protocol.ts'
 import { MAX_FRAMES } from './contract.ts'
 import { openWorld, script, WORLD, type World } from './world.ts'
 
-/** A command that Chromium or an idle page answers. */
+/** Timeout for a command that Chromium or an idle page answers. */
 const ANSWER_MS = 3_000
 /** The same at the end, when nobody needs the answer. */
 const LEAVE_MS = 1_000
-/** Frames with a process of their own that are looked into. */
+/** Most frames in other processes that are read. */
 const MAX_SESSIONS = 60
-/** Documents with a mask that are remembered: those before are gone. */
+/** Most documents with a mask that are remembered: older ones are gone. */
 const MAX_SHEETS = 500
-/** Documents that are known to come from their sites. A tab has at most some hundred frames at once. */
+/** Most documents that are known to come from their sites. A tab has at most some hundred frames at once. */
 const MAX_DOCUMENTS = 1_000
-/** Requests that are counted at once. */
+/** Most requests that are counted at once. */
 const MAX_REQUESTS = 500
-/** Messages of dialogs that are told, and how much of one. */
+/** Most messages of dialogs that are reported, and the length of one. */
 const MAX_DIALOGS = 5
 const MAX_DIALOG = 500
-/** A request that takes longer is a stream, or waits for something: the page may be quiet all the same. */
+/** A request that takes longer is a stream, or waits for something: the page may still be quiet. */
 const YOUNG_MS = 4_000
-/** Kinds of requests for which a page is waited for. */
+/** Kinds of requests that a page waits for. */
 const WAITED_FOR = new Set(['Document', 'Script', 'XHR', 'Fetch'])
 
 const PASSKEYS = script('passkeys')
 const HEARD = script('heard')
-/** Of every field for text: a page that makes its fields anew has no other ones. */
+/** Masks every field for text, also fields that a page creates later. */
 const MASK = 'input, textarea, [contenteditable] { -webkit-text-security: disc !important }'
 
-/** A frame as Chromium describes it now. */
+/** The present state of a frame. */
 export interface FrameState {
   session: CdpSession
   id: string
@@ -50,23 +50,23 @@ export class Tab {
   /** Sessions of frames in other processes, by their frames. */
   readonly #inside = new Map<string, CdpSession>()
   readonly #worlds = new Map<string, { loader: string; world: Promise<World> }>()
-  /** When each request began that has not ended. */
+  /** Start of each request that has not ended. */
   readonly #requests = new Map<string, number>()
   readonly #scripts: { session: CdpSession; identifier: string }[] = []
-  /** The sheets that mask, by the documents. */
+  /** The style sheets that mask, by document. */
   readonly #sheets = new Map<string, { session: CdpSession; styleSheetId: string }>()
   #isMasking = false
-  /** The loaders of documents that were asked for since no service worker is asked. */
+  /** The loaders of documents that were requested after service workers were bypassed. */
   readonly #fromSites = new Set<string>()
-  /** The request for the document that comes next, while it has no answer. */
+  /** The pending request for the next document. */
   #next: string | undefined
-  /** Counts the documents of the tab itself. */
+  /** Number of documents of the tab itself. */
   documents = 0
   /** Chromium's error when the last document could not be loaded. */
   error: string | undefined
-  /** The last document was refused until the browser has a password by HTTP. Browsers of logins have no dialog for that (their policy). */
+  /** Whether the last document was refused because it needs HTTP authentication. Browsers of logins have no dialog for that (their policy). */
   hasAskedPassword = false
-  /** What dialogs of scripts have said since the last action. */
+  /** Messages of script dialogs since the last action. */
   dialogs: string[] = []
 
   private constructor(cdp: Cdp, session: CdpSession, log: Log) {
@@ -89,7 +89,7 @@ export class Tab {
     return tab
   }
 
-  /** Whether its page answers: one with a script that never ends does not, and takes no other document either. */
+  /** Whether its page answers. A page with an endless script does not, and accepts no other document either. */
   async answers(): Promise<boolean> {
     try {
       await this.session.send('Runtime.evaluate', { expression: '1' }, { limitMs: ANSWER_MS })
@@ -108,7 +108,7 @@ export class Tab {
     const quietly = (work: Promise<unknown>) => void work.catch((err: unknown) => this.#log.debug({ err }, 'a page of a login did not take a command'))
     session.on('Page.javascriptDialogOpening', ({ type, message }) => {
       if (type !== 'beforeunload' && this.dialogs.length < MAX_DIALOGS) this.dialogs.push(String(message).slice(0, MAX_DIALOG))
-      // Yes goes on: it leaves a page, and ends the session that the user has elsewhere. Nobody knows what a prompt wants.
+      // Accepting continues: it leaves a page, or ends the user's session elsewhere. A prompt has no right answer.
       quietly(session.send('Page.handleJavaScriptDialog', { accept: type === 'beforeunload' || type === 'confirm' }, { limitMs: ANSWER_MS }))
     })
     session.on('Page.frameNavigated', ({ frame }) => {
@@ -151,7 +151,7 @@ export class Tab {
     await Promise.all([
       session.send('Page.enable', {}, options),
       session.send('Network.enable', { maxTotalBufferSize: 0, maxResourceBufferSize: 0 }, options),
-      // A service worker that the profile has could answer in place of the site, in an earlier session by an attacker's proxy: it would get what is typed.
+      // A service worker in the profile, installed earlier by an attacker's proxy, could answer in place of the site: it would get the typed values.
       session.send('Network.setBypassServiceWorker', { bypass: true }, options).then(() => (isPassingWorkersBy = true)),
       session.send('Target.setAutoAttach', { autoAttach: true, waitForDebuggerOnStart: false, flatten: true, filter: [{ type: 'iframe' }] }, options),
       ...scripts,
@@ -182,32 +182,32 @@ export class Tab {
     this.#fromSites.add(loader)
   }
 
-  /** Whether a service worker may have made the document of a frame: a popup asks for its first one before anybody is attached to it. */
+  /** Whether a service worker may have made the document of a frame: a popup requests its first one before anybody is attached to it. */
   async isByWorker(frame: FrameState): Promise<boolean> {
     return !this.#fromSites.has(frame.loader) && (await (await this.world(frame)).call('isByWorker', [])) === true
   }
 
-  /** Loads the page again, from its site. */
+  /** Loads the page again from its site. */
   async reload(): Promise<void> {
     await this.session.send('Page.reload', { ignoreCache: true }, { limitMs: ANSWER_MS })
   }
 
-  /** Whether a request that began lately has not ended. */
+  /** Whether a recent request has not ended. */
   get isLoading(): boolean {
     const now = performance.now()
     for (const [id, at] of this.#requests) if (now - at > YOUNG_MS) this.#requests.delete(id)
     return this.#requests.size > 0
   }
 
-  /** Whether the page has asked for another document, which has not come yet. */
+  /** Whether the page has requested another document that has not arrived yet. */
   get isLeaving(): boolean {
     return this.isLoading && this.#next !== undefined && this.#requests.has(this.#next)
   }
 
-  /** The frames, the page's own first, each after its parent. Those of a process that does not answer are left out. @throws when the page's own does not */
+  /** The frames, the page's own first, each after its parent. Without frames of a process that does not answer. @throws when the page's own does not */
   async frames(): Promise<FrameState[]> {
     const tree = async (session: CdpSession) => ({ session, ...(await session.send('Page.getFrameTree', {}, { limitMs: ANSWER_MS })) })
-    const others = [...this.#inside.values()].map((session) => tree(session).catch(() => undefined)) // it hangs, or has just gone
+    const others = [...this.#inside.values()].map((session) => tree(session).catch(() => undefined)) // it hangs, or has just ended
     const [own, ...inside] = await Promise.all([tree(this.session), ...others])
     const found: FrameState[] = []
     const collect = (session: CdpSession, { frame, childFrames = [] }: Protocol.Page.FrameTree) => {
@@ -217,7 +217,7 @@ export class Tab {
     }
     collect(own.session, own.frameTree)
     for (const one of inside) if (one) collect(one.session, one.frameTree)
-    // A frame that has moved to another process may be told by both.
+    // Both processes may report a frame that has moved from one to the other.
     const byId = new Map(found.map((frame) => [frame.id, frame]))
     const sorted: FrameState[] = []
     const seen = new Set<string>()
@@ -233,7 +233,7 @@ export class Tab {
     return sorted.slice(0, MAX_FRAMES)
   }
 
-  /** The hosts of those of these frames that have a target of their own, the page among them, as the browser process knows them: no page can say anything else. */
+  /** The hosts of those frames that have their own target, including the page, from the browser process: no page can fake them. */
   async hosts(frames: readonly string[]): Promise<string[]> {
     const { targetInfos } = await this.#cdp.send('Target.getTargets', { filter: [{ type: 'page' }, { type: 'iframe' }] }, { limitMs: ANSWER_MS })
     const urls = targetInfos.filter(({ targetId }) => frames.includes(targetId)).map(({ url }) => url)
@@ -241,7 +241,7 @@ export class Tab {
     return urls.map((url) => (URL.canParse(url) ? new URL(url).hostname.slice(0, 253) : ''))
   }
 
-  /** The world of the document that a frame has. @throws DocumentGone; WaitTimeout */
+  /** The world of a frame's present document. @throws DocumentGone; WaitTimeout */
   world({ session, id, loader }: FrameState): Promise<World> {
     const known = this.#worlds.get(id)
     if (known?.loader === loader) return known.world
@@ -253,7 +253,7 @@ export class Tab {
     return world
   }
 
-  /** From now on no text in a field of this tab can be read in a picture. Resolves when that is so in this frame. */
+  /** Masks all text in fields of this tab in pictures from now on. Resolves when this frame is masked. */
   async mask(frame: Pick<FrameState, 'session' | 'id'>): Promise<void> {
     this.#isMasking = true
     await this.#maskFrame(frame.session, frame.id)
@@ -296,7 +296,7 @@ export class Tab {
       2 * LEAVE_MS,
       undo().catch(() => {}),
       this.session.detached,
-    ) // its frames cannot be asked: it hangs, or has closed
+    ) // its frames cannot be read: it hangs, or has closed
     await resultWithin(ANSWER_MS, this.session.detach())
   }
 }

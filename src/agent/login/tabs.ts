@@ -1,11 +1,11 @@
-// Which tab a login is in: the one that was opened for it, and while a popup of it is there, that.
+// The present tab of a login: the one that was opened for it, or its popup while there is one.
 import type { Log } from '../../base/log.ts'
 import { resultWithin } from '../../base/wait.ts'
 import { CdpGone, type Cdp } from '../chromium/cdp.ts'
-import type { Browser } from '../chromium/keeper.ts'
+import type { Keeper } from '../chromium/keeper.ts'
 import { Tab } from './tab.ts'
 
-/** Popups of popups. Later ones are not followed. */
+/** Most tabs: later popups of popups are not followed. */
 const MAX_TABS = 5
 /** A popup that has just opened is attached to within milliseconds. */
 const POPUP_MS = 4_000
@@ -13,7 +13,7 @@ const POPUP_MS = 4_000
 const TAB_MS = 10_000
 
 export class Tabs {
-  readonly #browser: Pick<Browser, 'run'>
+  readonly #browser: Pick<Keeper, 'run'>
   readonly #log: Log
   #cdp: Cdp | undefined
   #unlisten: () => void = () => {}
@@ -21,36 +21,31 @@ export class Tabs {
   #tabs: Tab[] = []
   /** Popups that are being attached to. */
   readonly #opening = new Map<string, Promise<void>>()
-  /** How many popups there have been. */
+  /** Number of popups so far. */
   popups = 0
 
-  constructor(browser: Pick<Browser, 'run'>, log: Log) {
+  constructor(browser: Pick<Keeper, 'run'>, log: Log) {
     this.#browser = browser
     this.#log = log
   }
 
-  /** The tab that the login is in now; undefined when there is none. */
+  /** The login's present tab; undefined when there is none. */
   async current(): Promise<Tab | undefined> {
     await resultWithin(POPUP_MS, Promise.all(this.#opening.values()))
     return this.now
   }
 
-  /** The same, without those that are just opening. */
+  /** The same, without popups that are just opening. */
   get now(): Tab | undefined {
     this.#tabs = this.#tabs.filter((tab) => !tab.isGone)
     return this.#tabs.at(-1)
-  }
-
-  /** Whether the tab is a popup whose opener is still there. */
-  isPopup(tab: Tab): boolean {
-    return this.#tabs.indexOf(tab) > 0
   }
 
   get isOpening(): boolean {
     return this.#opening.size > 0
   }
 
-  /** The tab in which an address is to be opened: the login's own, after its popups are closed; at first, the browser's first page. */
+  /** The tab for the next address: the login's own, after its popups are closed; at first, the browser's first page. */
   async take(isNew: boolean): Promise<Tab> {
     const { pipe, firstPage } = await this.#browser.run()
     if (this.#cdp !== pipe) this.#begin(pipe)
@@ -68,7 +63,7 @@ export class Tabs {
     return tab
   }
 
-  /** Closes all tabs but the one that the login is in, and lets go of that. */
+  /** Closes all tabs except the login's present one, and detaches from that. */
   async end(): Promise<void> {
     const { pipe } = await this.#browser.run()
     const kept = this.#cdp === pipe ? await this.current() : undefined
@@ -79,7 +74,7 @@ export class Tabs {
     await Promise.all(tabs.map((tab) => tab.end()))
     const { targetInfos } = await pipe.send('Target.getTargets', {}, { limitMs: TAB_MS })
     const pages = targetInfos.filter(({ type }) => type === 'page').map(({ targetId }) => targetId)
-    // With its last tab the browser would end.
+    // The browser would end with its last tab.
     const last = pages.find((id) => id === kept?.targetId) ?? pages[0]
     const close = (targetId: string) => pipe.send('Target.closeTarget', { targetId }, { limitMs: TAB_MS })
     const closed = await Promise.allSettled(pages.filter((id) => id !== last).map(close))
@@ -90,7 +85,7 @@ export class Tabs {
     this.#unlisten()
     this.#cdp = cdp
     this.#tabs = []
-    // Chromium tells of pages since the keeper has asked for it (chromium/painted.ts).
+    // Chromium reports pages because the keeper has enabled it (chromium/painted.ts).
     this.#unlisten = cdp.on('Target.targetCreated', ({ targetInfo: { type, targetId, openerId } }) => {
       if (type !== 'page' || openerId === undefined || !this.#tabs.some((tab) => tab.targetId === openerId)) return
       if (this.#tabs.length + this.#opening.size >= MAX_TABS) return

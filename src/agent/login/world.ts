@@ -1,10 +1,10 @@
-// A world of the agent's own in one document, with the scripts of in-page/: it has the document and none of the page's JavaScript.
+// The agent's own world in one document, with the scripts of in-page/: it has the document and none of the page's JavaScript.
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CdpGone, CdpRefusal, type CdpSession } from '../chromium/cdp.ts'
 
-/** What the scripts of a page cannot guess. */
+/** A name that the scripts of a page cannot guess. */
 const NAME = `cob${randomBytes(12).toString('hex')}`
 const EVENT = `cob${randomBytes(12).toString('hex')}`
 export const WORLD = 'cob-login'
@@ -18,14 +18,13 @@ export const script = (name: string): string =>
     .replaceAll('EVENT', EVENT)
 const SOURCE = `${['base', 'reader', 'actor'].map(script).join('\n')}\n;globalThis.${NAME}`
 
-/** The document that is meant is there no more: it was navigated, its frame removed, or its tab closed. */
+/** The document does not exist any more: it was navigated, its frame removed, or its tab closed. */
 export class DocumentGone extends Error {}
 
 /** The world of one document. */
 export interface World {
   readonly session: CdpSession
-  readonly frameId: string
-  /** The number of its execution context, which another document may have later: nothing secret is sent to it. */
+  /** The number of its execution context, which another document may get later: never send it a secret. */
   readonly contextId: number
   /** Calls a function of the scripts. `given` are plain values. @throws DocumentGone; WaitTimeout when the page is busy */
   call(name: string, given: readonly unknown[], limitMs?: number): Promise<unknown>
@@ -35,15 +34,16 @@ export interface World {
   objects(name: string): Promise<string[]>
 }
 
-/** Opens the world of the document that a frame has now. @throws as {@link World.call} */
+/** Opens the world of a frame's present document. @throws as {@link World.call} */
 export async function openWorld(session: CdpSession, frameId: string): Promise<World> {
   const options = { limitMs: ANSWER_MS }
   const create = async () => (await session.send('Page.createIsolatedWorld', { frameId, worldName: WORLD }, options)).executionContextId
   const contextId = await telling(create)
   const { result } = await telling(() => session.send('Runtime.evaluate', { expression: SOURCE, contextId, timeout: ANSWER_MS }, options))
-  // The frame may have moved to another process meanwhile, where the world of a page has this number. There, another one is made now.
+  // The frame may have moved to another process meanwhile, where this number belongs to the world of a page. Creating the world again there gives another
+  // number.
   if ((await telling(create)) !== contextId || result.objectId === undefined) throw new DocumentGone('the document changed while it was looked into')
-  // Unlike the number of a context, this names one context of one process, and no other ever.
+  // Unlike the number of a context, this id is unique: it names one context of one process.
   const { objectId } = result
 
   async function run(functionDeclaration: string, args: object[], byValue: boolean, limitMs = ANSWER_MS) {
@@ -56,28 +56,19 @@ export async function openWorld(session: CdpSession, frameId: string): Promise<W
       )
     return value
   }
-  const calling = (name: string) => `function (...given) { return this.${name}(...given) }`
+  const ask = async (name: string, args: object[], limitMs?: number): Promise<unknown> =>
+    (await run(`function (...given) { return this.${name}(...given) }`, args, true, limitMs)).value
   return {
     session,
-    frameId,
     contextId,
-    call: async (name, given, limitMs) =>
-      (
-        await run(
-          calling(name),
-          given.map((value) => ({ value })),
-          true,
-          limitMs,
-        )
-      ).value as unknown,
-    callWith: async (name, object, more = []) =>
-      (
-        await run(
-          calling(name),
-          [object, ...more].map((one) => ({ objectId: one })),
-          true,
-        )
-      ).value as unknown,
+    call(name, given, limitMs) {
+      const values = given.map((value) => ({ value }))
+      return ask(name, values, limitMs)
+    },
+    callWith(name, object, more = []) {
+      const objects = [object, ...more].map((one) => ({ objectId: one }))
+      return ask(name, objects)
+    },
     async objects(name) {
       const { value } = await run(`function () { this.asked = this.${name}(); return this.asked.length }`, [], true)
       const found: string[] = []
@@ -90,7 +81,7 @@ export async function openWorld(session: CdpSession, frameId: string): Promise<W
   }
 }
 
-/** Chromium refuses what is sent to a document that is gone. */
+/** Chromium refuses commands to a document that does not exist any more. */
 async function telling<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

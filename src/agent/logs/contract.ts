@@ -1,4 +1,4 @@
-// Logs of the session, as callers see them. Paths are the agent's; the control plane offers them under a browser.
+// Logs of the session for callers. Paths are the agent's; the control plane offers them below a browser.
 import { z } from 'zod'
 import { events, queryBoolean, route } from '../../http/route.ts'
 

@@ -10,8 +10,8 @@ import { Lines } from './log-lines.ts'
 const LOOK_MS = 100
 
 /**
- * A program often learns of a rotation a moment later and still writes to the old file. So change to the new one after the old has not grown for this
- * many checks.
+ * A program often notices a rotation a moment later and still writes to the old file. So switch to the new one after the old has not grown for this many
+ * checks.
  */
 const QUIET_LOOKS = 3
 
@@ -21,9 +21,9 @@ const READ_BYTES = 64 * 1024
 const UNSIZED_BYTES = 1024 * 1024
 
 /**
- * Opens a file for reading its lines. With `follow`, yields those that are written after this has resolved. After rotation the new file is read from
- * its start, after truncation the same file. A line is yielded when it ends, or when its file is rotated or truncated. Without `follow`, yields the
- * existing lines. When the file can be read no longer, the last line says why. The file is closed at the end, or when `signal` aborts.
+ * Opens a file for reading its lines. With `follow`, yields those that are written after this has resolved. After rotation the new file is read from its start,
+ * after truncation the same file. A line is yielded when it ends, or when its file is rotated or truncated. Without `follow`, yields the existing lines. When
+ * the file cannot be read any more, the last line gives the reason. The file is closed at the end, or when `signal` aborts.
  * @throws the fault of a file that cannot be opened, as for the other calls on files
  */
 export async function openLines(path: string, follow: boolean, signal: AbortSignal): Promise<AsyncGenerator<string>> {
@@ -31,7 +31,7 @@ export async function openLines(path: string, follow: boolean, signal: AbortSign
   const opened = await onPath('path', path, () => openAtSize(path))
   const undo = new DisposableStack()
   const lines = linesOf(path, opened, follow, signal, undo)
-  // Up to its first yield. From there on the generator closes the file, also if nobody asks for a line.
+  // Runs to its first yield. After that, the generator closes the file, also if nobody asks for a line.
   await lines.next()
   undo.use(addAbortListener(signal, () => void lines.return(undefined).catch(() => {})))
   return lines
@@ -54,7 +54,7 @@ async function openAtSize(path: string): Promise<Opened> {
 
 const unreadable = (path: string, error: NodeJS.ErrnoException): string => `cannot read ${path}: ${wordsFor(error)}`
 
-/** The first value is no line: it is yielded when the file is in the generator's care, which also ends `undo`. */
+/** The first value is no line: it is yielded when the generator owns the file, and also ends `undo`. */
 async function* linesOf(path: string, opened: Opened, follow: boolean, signal: AbortSignal, undo: DisposableStack): AsyncGenerator<string> {
   using _undo = undo
   const { size } = opened
@@ -85,7 +85,7 @@ async function* linesOf(path: string, opened: Opened, follow: boolean, signal: A
       const next = quiet >= QUIET_LOOKS ? await openRegular(path).catch(ignoreMissing) : undefined
       if (next) {
         const old = file
-        // First, so that the new file is closed as well when the reader leaves at the next line.
+        // Assign it first, so that the new file is closed, too, when the reader leaves at the next line.
         file = next
         at = 0
         await old.close()

@@ -4,13 +4,13 @@ import type { LogEvent, logs, ProgramName } from './contract.ts'
 import { openLines } from './follow.ts'
 import type { LogRing } from './ring.ts'
 
-/** The source of logs: real in an instance, refused by the fake driver. With `follow`, they give every line that is written after they have resolved. */
+/** The source of logs: real in an instance, refused by the fake driver. With `follow`, it yields every line that is written after the call has resolved. */
 export interface Logs {
   file(path: string, follow: boolean, signal: AbortSignal): Promise<AsyncIterable<LogEvent>>
   program(name: ProgramName, follow: boolean, signal: AbortSignal): Promise<AsyncIterable<LogEvent>>
 }
 
-/** Where the output of the instance's programs is: in memory, or in a file that its owner keeps small. */
+/** The output of the instance's programs: in memory, or in a file that its owner keeps small. */
 export type Programs = Record<ProgramName, LogRing | string>
 
 export function openLogs(programs: Programs): Logs {

@@ -1,8 +1,8 @@
-// Lines of logs, as their readers get them.
+// Log lines in the form for readers.
 import { LineSplitter, type Line } from '../../base/lines.ts'
 
 /** The longest line in bytes. A longer one is cut and marked. */
-export const MAX_LINE_BYTES = 64 * 1024
+const MAX_LINE_BYTES = 64 * 1024
 
 const RETURN = 0x0d
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })

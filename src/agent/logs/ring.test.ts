@@ -10,29 +10,6 @@ async function kept(ring: LogRing): Promise<string[]> {
   return lines
 }
 
-test('a read without follow returns the kept lines with their times, and ends', async () => {
-  const ring = new LogRing()
-  expect(await kept(ring)).toEqual([])
-  const before = Date.now()
-  ring.add('one')
-  ring.add('two')
-  const first = await ring.read(false, never).next()
-  expect(first.value!.at.getTime()).toBeGreaterThanOrEqual(before)
-  expect(await kept(ring)).toEqual(['one', 'two'])
-})
-
-test('a follower gets the lines from its start on, and ends with its signal', async () => {
-  const ring = new LogRing()
-  ring.add('old')
-  const leaving = new AbortController()
-  const lines = ring.read(true, leaving.signal)
-  ring.add('new')
-  expect((await lines.next()).value!.text).toBe('new')
-  const waiting = lines.next()
-  leaving.abort(new Error('left'))
-  await expect(waiting).rejects.toThrow('left')
-})
-
 test('a follower that is too slow gets a line with the number of missed lines', async () => {
   const ring = new LogRing(1_000)
   const lines = ring.read(true, never)

@@ -5,7 +5,7 @@ import { Notifier } from '../../base/notifier.ts'
 const KEPT_BYTES = 256 * 1024
 /** Most bytes of one line. */
 const MAX_LINE = 16 * 1024
-/** The cost of a line besides its text, so that empty lines count too. */
+/** The cost of a line in addition to its text, so that empty lines count, too. */
 const LINE_COST = 100
 
 export interface Said {
@@ -18,7 +18,7 @@ export class LogRing {
   readonly #limit: number
   #lines: Said[] = []
   #bytes = 0
-  /** How many lines have been dropped. */
+  /** Number of dropped lines. */
   #gone = 0
 
   constructor(limit = KEPT_BYTES) {
@@ -38,7 +38,7 @@ export class LogRing {
 
   /** With `follow`, yields the lines from now on; without it, the kept lines. A reader that is too slow gets a line with the number of missed lines. */
   read(follow: boolean, signal: AbortSignal): AsyncGenerator<Said> {
-    // Found now, and not when the first line is asked for: by then there may be newer ones.
+    // Compute it now, not when the first line is requested: by then there may be newer ones.
     const end = this.#gone + this.#lines.length
     return this.#from(follow ? end : this.#gone, follow ? Infinity : end, signal)
   }

@@ -1,4 +1,4 @@
-// Limits the size of a log that another program appends to: it is in memory.
+// Limits the size of a log to which another program appends: it is in memory.
 import { statSync, truncateSync, watch } from 'node:fs'
 import type { Log } from '../../base/log.ts'
 

@@ -40,9 +40,9 @@ export const playwright = {
         success: z.boolean(),
         /** The return value of the code, as JSON. Absent if it was undefined. */
         result: z.unknown().optional(),
-        /** Why the run failed. */
+        /** The error of a failed run. */
         error: z.string().optional(),
-        /** What the code printed. Output above 1 MiB is dropped, and a last line says so. */
+        /** The output of the code. Output above 1 MiB is dropped, and a last line says so. */
         stdout: z.string(),
         stderr: z.string(),
       }),

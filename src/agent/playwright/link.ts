@@ -132,8 +132,8 @@ export class Link {
   }
 
   /**
-   * Between runs, leaves dialogs open for other clients of the browser; Playwright would dismiss them. They are dismissed when the
-   * next run begins. A new connection could not do that, because Chromium does not report an open dialog to it.
+   * After the end of a run's code, leaves dialogs open for other clients of the browser; Playwright would dismiss them. They are dismissed when the next run
+   * begins. A new connection could not do that, because Chromium does not report an open dialog to it.
    */
   rest(): void {
     this.browser.contexts()[0]?.on('dialog', this.#hold)
@@ -188,13 +188,13 @@ function listenForListeners(prototype: object): void {
   }
 }
 
-/** The first of these pages that is a tab. DevTools, a print preview and the popup of an extension are pages as well, and have the focus while they are open. */
+/** The first of these pages that is a tab. DevTools, a print preview and the popup of an extension are pages, too, and have the focus while they are open. */
 async function firstTab(pages: readonly Page[]): Promise<Page | undefined> {
   for (const page of pages) if (!OF_BROWSER.test(page.url()) || (!page.url().startsWith('devtools:') && (await isInWindow(page)))) return page
   return undefined
 }
 
-/** Addresses of the browser's own pages and of extensions. Other pages are tabs. DevTools may be in a window of their own. */
+/** Addresses of the browser's own pages and of extensions. Other pages are tabs. DevTools may have its own window. */
 const OF_BROWSER = /^(devtools|chrome|chrome-untrusted|chrome-extension):/
 
 /** Whether a page is a tab of a window. */

@@ -3,7 +3,7 @@ import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
-import type { Browser } from '../chromium/keeper.ts'
+import type { Keeper } from '../chromium/keeper.ts'
 import type { Cdp } from '../chromium/cdp.ts'
 import type { ChromiumRun } from '../chromium/process.ts'
 import { reachBrowser } from '../chromium/reach.ts'
@@ -23,7 +23,7 @@ export interface Playwright {
 }
 
 /** Starts the worker at the first run. */
-export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwright {
+export function makePlaywright(browser: Pick<Keeper, 'runForClient'>, log: Log): Playwright {
   const turns = new Mutex()
   let worker: WorkerProcess | undefined
   let timer: NodeJS.Timeout | undefined
@@ -73,7 +73,7 @@ export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwri
     const left = () => Math.max(1, Math.ceil((timeoutMs - (performance.now() - began)) / 1000)) * 1000
     const attempt = (current: ChromiumRun) => run(current, code, left(), signal)
     const up = () =>
-      within('the browser to be up', timeoutMs, browser.run(), signal).catch((error: unknown) => {
+      within('the browser to be up', timeoutMs, browser.runForClient(timeoutMs / 2), signal).catch((error: unknown) => {
         throw error instanceof WaitTimeout ? new NotBegun(error.message) : error
       })
     try {

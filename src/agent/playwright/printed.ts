@@ -1,4 +1,4 @@
-// What a run prints, read from the outputs of its process up to the mark that the worker prints at the end. The size is limited.
+// The output of a run, read from its process up to the mark that the worker prints at the end. The size is limited.
 import type { Readable } from 'node:stream'
 
 /** The limit for each output of a run. The rest is read and dropped. */
@@ -35,7 +35,7 @@ export class Output {
     return this.#marked.promise
   }
 
-  /** What the run has printed. Call it once, at the end of the run: it counts an incomplete mark as output. */
+  /** The output of the run. Call it once, at the end of the run: it counts an incomplete mark as output. */
   take(): string {
     if (this.#mark) this.#keep(this.#tail)
     this.#mark = undefined

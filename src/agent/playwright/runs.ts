@@ -27,7 +27,7 @@ const SETTLE_MS = 300
 /** After this part of SETTLE_MS the connection is ended, and with it commands that the code did not await. */
 const PATIENCE_MS = 30
 
-/** After so many turns of the event loop without a command to the browser, none will come: code that still runs sends one in four turns. */
+/** After this many turns of the event loop without a command to the browser, none will come: code that still runs sends one in four turns. */
 const QUIET_TURNS = 12
 
 /** The longest text of an error, in UTF-16 code units. */
@@ -48,7 +48,7 @@ export function serveRuns(channel: Duplex): void {
   let link: Link | undefined
   let url = ''
   let linger: NodeJS.Timeout | undefined
-  /** The process as the last run has found and left it, over the same connection. Taking it again would cost every run 0.15 ms. */
+  /** The state of the process after the last run, over the same connection. Reading it again would cost every run 0.15 ms. */
   let untouched: { over: Link | undefined; traces: (usual: Resources) => Traces } | undefined
   let current: RunOrder | undefined
   /** Ends the current run with an error that its code cannot catch, such as one from a timer or an event listener. */
@@ -70,7 +70,7 @@ export function serveRuns(channel: Duplex): void {
   }
 
   async function connected({ browser: wanted, connectMs }: RunOrder): Promise<Link> {
-    // What the browser has told so far is read first: a page may have crashed.
+    // First read everything that the browser has sent so far: a page may have crashed.
     await turnOfLoop()
     await turnOfLoop()
     if (!link?.isUsable || url !== wanted) {
@@ -90,7 +90,8 @@ export function serveRuns(channel: Duplex): void {
       if (isDone && left === 'none') return true
       const passed = performance.now() - began
       if (left === 'lasting' || passed > SETTLE_MS) return false
-      if (passed > PATIENCE_MS) await disconnect()
+      // The end of a connection dismisses the dialogs that it holds. They belong to another client, unless commands of the code still wait.
+      if (passed > PATIENCE_MS && !(isDone && link?.holdsDialog)) await disconnect()
       await sleep(10)
     }
   }
@@ -119,7 +120,7 @@ export function serveRuns(channel: Duplex): void {
     }
     const { traces } = (untouched = untouched && untouched.over === link ? untouched : { over: link, traces: watchTraces() })
     tell({ is: 'begun' })
-    // Before the code, which may never give way.
+    // Send before the code starts, which may never yield.
     send()
     const interrupted = Promise.withResolvers<never>()
     interrupted.promise.catch(() => {})
@@ -146,8 +147,9 @@ export function serveRuns(channel: Duplex): void {
     current = undefined
     stopTimers()
     if (broken || LASTING.test(code)) await disconnect()
-    const fit = !broken && (await settles(traces))
+    // After this, a dialog belongs to another client.
     link?.rest()
+    const fit = !broken && (await settles(traces))
     waitAWhile()
     tell({ is: 'idle', fit })
   }
@@ -155,7 +157,7 @@ export function serveRuns(channel: Duplex): void {
   // Ignore errors from work that an earlier run started. Event listeners belong to no run; their errors count for the current one.
   const isCurrent = () => current !== undefined && (belongs.getStore() ?? current) === current
   process.on('uncaughtException', (error) => isCurrent() && interrupt(error))
-  // Often the loser of a finished race. So print it, but do not fail the run.
+  // Often this is the loser of a finished race. So print it, but do not fail the run.
   process.on('unhandledRejection', (error) => isCurrent() && process.stderr.write(`Unhandled rejection: ${stackText(error)}\n`))
 
   // If a run cannot report its end, because its code broke a built-in, end the process: its exit tells the agent.
@@ -163,7 +165,7 @@ export function serveRuns(channel: Duplex): void {
   channel.on('close', () => process.exit())
 }
 
-/** Holds back what is written until the returned function is called, or until the next turn of the event loop. */
+/** Holds back writes until the returned function is called, or until the next turn of the event loop. */
 function holdBack(channel: Duplex): () => void {
   channel.cork()
   let isHeld = true
@@ -197,7 +199,7 @@ const stackText = (error: unknown): string =>
     return lines.filter((line) => !/^\s+at .*(\/opt\/cob\/|node:|\/src\/agent\/)/.test(line)).join('\n')
   })
 
-/** What `look` returns, as text. Code can throw any value, even one that throws when it is read. */
+/** The result of `look` as text. Code can throw any value, even one that throws when it is read. */
 function shown(look: () => unknown): string {
   try {
     return stripVTControlCharacters(printed(look()))

@@ -47,7 +47,7 @@ export function watchTimers(): () => void {
   }
 }
 
-/** Whether Playwright, Node or the agent called `called`. Asks for the frame itself: its text would take longer to make. */
+/** Whether Playwright, Node or the agent called `called`. It reads only the one stack frame, because formatting the whole text takes longer. */
 function isOurs(called: (...args: never[]) => unknown): boolean {
   const { stackTraceLimit, prepareStackTrace } = Error
   const place: { stack?: string } = {}

@@ -16,7 +16,7 @@ export type Traces = 'none' | 'passing' | 'lasting'
 /** The number of resources that keep the process running, by kind: sockets, children. */
 export type Resources = ReadonlyMap<string, number>
 
-/** Not counted here, because Playwright has timers of its own. timers.ts stops those of the code. */
+/** Not counted here, because Playwright has its own timers. timers.ts stops those of the code. */
 const TIMERS = ['Timeout', 'Immediate']
 
 export function resources(): Resources {
@@ -25,7 +25,7 @@ export function resources(): Resources {
   return counts
 }
 
-/** Takes a snapshot of the process. Returns a function that compares with it. `usual` are the resources that the worker itself has. */
+/** Takes a snapshot of the process. Returns a function that compares with it. `usual` are the worker's own resources. */
 export function watchTraces(): (usual: Resources) => Traces {
   const before = take()
   return (usual) => {

@@ -41,7 +41,7 @@ test('a worker that is ended before the code begins is reported', async () => {
 test('a run that has not begun is tried with the next browser, and then answers unavailable', async () => {
   let asked = 0
   const run = { port: 9, browserPath: '/none', exited: Promise.resolve({ code: 0, signal: null }), closePrintPreviews: async () => {} }
-  const playwright = makePlaywright({ run: async () => (asked++, run as never) }, silentLog)
+  const playwright = makePlaywright({ runForClient: async () => (asked++, run as never) }, silentLog)
   await expect(playwright.execute('return 1', 1_000, never)).rejects.toMatchObject({ code: 'unavailable', headers: { 'x-should-retry': 'false' } })
   expect(asked).toBe(2)
 })

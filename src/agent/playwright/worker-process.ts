@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import type { Duplex, Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { readLines } from '../../base/lines.ts'
+import { endProcessGroup, killProcessGroup } from '../../base/processes.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
 import { programPath } from '../spec.ts'
 import { Output } from './printed.ts'
@@ -20,9 +21,6 @@ const OUTPUT_MS = 2_000
 
 /** The check for side effects takes 0.7 s at most, unless code that still runs keeps the process busy. */
 const SETTLE_MS = 2_000
-
-/** A killed process ends immediately. This limits the wait for the kernel. */
-const KILLED_MS = 5_000
 
 /**
  * Memory limits of the code, in MB. Code that exceeds them ends its own process, not others of the session. The heap holds objects and
@@ -83,7 +81,7 @@ export class WorkerProcess {
     this.#exited = new Promise((resolve) => {
       this.#child.on('exit', (code, signal) => {
         // End the processes that the code has started, also when the worker exits by itself.
-        this.#killGroup()
+        killProcessGroup(this.#child)
         resolve(signal ? `by ${signal}` : `with exit code ${code}`)
       })
       this.#child.on('error', (error) => resolve(`before it began (${error.message})`))
@@ -93,7 +91,7 @@ export class WorkerProcess {
     readLines(this.#channel, MAX_RESULT_BYTES + 64 * 1024, (line) => {
       const message = line === undefined ? undefined : parse(line)
       if (message) this.#hear(message)
-      else this.#signal()
+      else killProcessGroup(this.#child)
     })
   }
 
@@ -114,7 +112,7 @@ export class WorkerProcess {
     const ended = Promise.withResolvers<Extract<WorkerMessage, { is: 'ended' }>>()
     const settled = Promise.withResolvers<boolean>()
     this.#settled = settled.promise
-    // It may die before it has said whether it is fit.
+    // It may exit before it has reported whether it can take another run.
     void this.#exited.then(() => settled.resolve(false))
     this.#hear = (message) => {
       if (message.is === 'taken') taken.resolve()
@@ -139,7 +137,7 @@ export class WorkerProcess {
       }
       is = await within('the code', Math.max(0, end - performance.now()), Promise.race([ended.promise, gone]), signal)
     } catch (error) {
-      // The worker is alive and reports itself whether it is fit.
+      // The worker is alive, and reports itself whether it can take another run.
       if (error instanceof NotBegun) {
         void within('a look at what is left', SETTLE_MS, settled.promise).catch(() => settled.resolve(false))
         throw error
@@ -164,23 +162,9 @@ export class WorkerProcess {
     return { success, ...(result !== undefined && { result }), ...(error !== undefined && { error }), stdout: this.#stdout.take(), stderr: this.#stderr.take() }
   }
 
-  /** Kills the process and everything it has started. Resolves when the process is gone. */
+  /** Kills the process and everything it has started. Resolves when the process has ended. */
   async kill(): Promise<void> {
-    this.#signal()
-    await within('a killed worker to leave', KILLED_MS, this.#exited)
-  }
-
-  #signal(): void {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) this.#killGroup()
-  }
-
-  #killGroup(): void {
-    if (this.#child.pid === undefined) return
-    try {
-      process.kill(-this.#child.pid, 'SIGKILL')
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
-    }
+    await endProcessGroup('a killed worker', this.#child, this.#exited)
   }
 
   // A process that the code has started may hold the outputs open, so the wait is limited.

@@ -1,7 +1,7 @@
 // The work on every pixel. png.ts defines the memory: `words` and `view` are all of it, and positions are in words. V8 makes fast code of these loops
 // because nearly all of their numbers are 32-bit integers.
 
-/** Writes residuals, `row` minus `other`, and returns the sum of their bytes, and that weighted by the distance from the row's end. */
+/** Writes residuals, `row` minus `other`. Returns the sum of their bytes, and the sum weighted by the distance from the row's end. */
 export function filter(words: Int32Array, row: number, other: number, out: number, width: number): { sum: number; weighted: number } {
   let sum = 0
   let less = 0
@@ -9,7 +9,7 @@ export function filter(words: Int32Array, row: number, other: number, out: numbe
   for (let x = 0; x < width; x++) {
     const a = words[row + x]!
     const b = words[other + x]!
-    // Three bytes at once: the highest bit of each is set, so that none borrows from the next, and corrected afterwards.
+    // Three bytes at once: the highest bit of each is set, so that no byte borrows from the next, and corrected afterwards.
     const residual = (((a & 0xffffff) | 0x808080) - (b & 0x7f7f7f)) ^ ((a ^ ~b) & 0x808080)
     words[out + x] = residual
     const green = (residual >> 8) & 255
@@ -47,7 +47,7 @@ export function write(words: Int32Array, view: DataView, token: number, end: num
       const green = words[(residual >> 8) & 255]!
       const blue = words[residual & 255]!
       const two = (red & 63) + (green & 63)
-      // At most 7 bits wait. The codes of a pixel usually have 20 bits together; each has at most 15.
+      // At most 7 bits are pending. The codes of a pixel usually have 20 bits together; each has at most 15.
       if (two + (blue & 63) <= 25) {
         waiting |= ((red >> 6) | ((green >> 6) << (red & 63)) | ((blue >> 6) << two)) << bits
         bits += two + (blue & 63)

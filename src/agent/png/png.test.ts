@@ -4,7 +4,7 @@ import { inflateSync } from 'node:zlib'
 import sharp from 'sharp'
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../../test/support/seeded.ts'
-import type { Pixels } from '../display/framebuffer.ts'
+import type { Pixels } from '../display/display.ts'
 import { encodePng } from './png.ts'
 
 type Paint = (x: number, y: number, random: () => number) => number

@@ -2,7 +2,7 @@
 // docs/decisions/0003-display-xvfb.md.
 import { setImmediate as turn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
-import type { Pixels } from '../display/framebuffer.ts'
+import type { Pixels } from '../display/display.ts'
 import { count, filter, write } from './loops.ts'
 
 /** Pixels per strip; each strip has its own prefix code and takes 1 ms. With twice as many the rich page is 3 % larger, with half 7 % slower. */

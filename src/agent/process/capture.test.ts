@@ -1,4 +1,4 @@
-// What an exec captures of its output, and how it reports what is missing.
+// The output that an exec captures, and how it reports missing bytes.
 import { expect, test } from 'vitest'
 import { Capture, CAPTURED_IN_ALL_BYTES } from './capture.ts'
 

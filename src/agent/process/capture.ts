@@ -61,7 +61,7 @@ export class Capture {
     }
   }
 
-  /** The captured part of the answer. Missing bytes are counted in fields of their own and, for clients that do not know those, in a last line of stderr. */
+  /** The captured part of the answer. Missing bytes are counted in separate fields and, for clients that do not know these, in a last line of stderr. */
   reply(): Pick<ExecReply, 'stdout_b64' | 'stderr_b64' | 'stdout_missed_bytes' | 'stderr_missed_bytes'> {
     const { stdout, stderr } = this.#streams
     const notes = (['stdout', 'stderr'] as const).filter((stream) => this.#streams[stream].missed > 0).map((stream) => Buffer.from(this.#note(stream)))

@@ -12,7 +12,7 @@ export interface Command {
   cwd: string
 }
 
-/** Defaults for what the caller does not give. */
+/** Defaults for fields that the caller does not give. */
 export interface Defaults {
   env: Record<string, string>
   cwd: string

@@ -1,4 +1,4 @@
-// Programs run in the session, as callers see them. Paths are the agent's; the control plane offers them under a browser.
+// Programs in the session for callers. Paths are the agent's; the control plane offers them below a browser.
 import { z } from 'zod'
 import { events, json, route } from '../../http/route.ts'
 
@@ -36,7 +36,7 @@ const program = {
       z.string().max(MAX_TEXT),
     )
     .default({}),
-  /** A name in /etc/passwd, a uid, or uid:gid: the user that the program sees itself as. Its permissions stay those of `kernel`. */
+  /** A name in /etc/passwd, a uid, or uid:gid: the user that the program sees as itself. Its permissions stay those of `kernel`. */
   as_user: z.string().min(1).max(64).nullish(),
   /** The program is root inside the session, as with `as_user` 0, and its HOME is /root. Not together with `as_user`. */
   as_root: z.boolean().default(false),
@@ -58,12 +58,12 @@ export const SpawnBody = z.strictObject({
 export type Spawn = z.output<typeof SpawnBody>
 
 const ExecReply = z.object({
-  /** As a shell reports it: 128 plus the signal's number when a signal ended the program. */
+  /** The exit code in a shell's form: 128 plus the signal's number when a signal ended the program. */
   exit_code: z.int(),
   stdout_b64: z.string(),
   stderr_b64: z.string(),
   duration_ms: z.int(),
-  /** Bytes that were not kept because the stream was longer than 8 MiB; absent when nothing is missing. The last line of stderr says it too. */
+  /** Bytes that were dropped because the stream was longer than 8 MiB; absent when none are missing. The last line of stderr says it, too. */
   stdout_missed_bytes: z.int().optional(),
   stderr_missed_bytes: z.int().optional(),
 })
@@ -76,7 +76,7 @@ const OutputEvent = z.object({
   /** Only with `data_b64`: the stream it was printed to. A terminal's output is stdout. */
   stream: Stream.optional(),
   data_b64: z.string().optional(),
-  /** Bytes of this stream that are missing: printed before what is kept, or faster than this reader read. */
+  /** Bytes of this stream that are missing: printed before the oldest stored output, or faster than this reader reads. */
   missed_bytes: z.int().optional(),
   /** The last event, with `exit_code`. */
   event: z.literal('exit').optional(),

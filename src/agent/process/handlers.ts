@@ -4,7 +4,7 @@ import type { Handlers } from '../../http/route.ts'
 import { MAX_STDIN_BYTES, type processes } from './contract.ts'
 import type { Processes } from './processes.ts'
 
-/** What the process calls use: real in an instance, refused by the fake driver. */
+/** The part of the process table that the calls use: real in an instance, refused by the fake driver. */
 export type ProcessTable = Pick<Processes, 'exec' | 'spawn' | 'status' | 'write' | 'output' | 'kill' | 'resize' | 'isRunning'>
 
 export function processHandlers(table: ProcessTable): Handlers<typeof processes> {

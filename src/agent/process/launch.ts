@@ -68,7 +68,7 @@ async function begin({ line, cwd, env }: Command, stdio: (number | 'ignore')[]):
   }
 }
 
-/** Resolves at the end of a stream. Keep reading after nobody listens any more, or a child process that still writes would block for ever. */
+/** Resolves at the end of a stream. Keep reading when nobody listens any more: otherwise a child process that still writes would block for ever. */
 function ended(socket: Socket): Promise<void> {
   return new Promise((resolve) => {
     socket

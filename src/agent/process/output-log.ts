@@ -5,10 +5,10 @@ import type { OutputEvent, Stream } from './contract.ts'
 /** Bytes kept of one program; older output is dropped. */
 export const KEPT_BYTES = 4 * 1024 * 1024
 
-/** Bytes kept of all programs of a session together; above it, the program that holds most loses its oldest output. */
+/** Bytes stored of all programs of a session together; above it, the program with the most stored output loses its oldest part. */
 export const KEPT_IN_ALL_BYTES = 64 * 1024 * 1024
 
-/** The cost of a piece besides its bytes; otherwise a program that prints byte by byte would take a hundred times the memory of its output. */
+/** The cost of a piece in addition to its bytes; otherwise a program that prints byte by byte would take a hundred times the memory of its output. */
 const PIECE_COST = 256
 
 /** Smaller pieces are joined. */
@@ -64,7 +64,7 @@ export class Output {
   #pieces: Piece[] = []
   #end = 0
   #exitCode: number | undefined
-  /** The buffer of the last dropped piece, reused for the next one: otherwise much output would mean as much garbage. */
+  /** The buffer of the last dropped piece, reused for the next one: otherwise much output would cause as much garbage. */
   #spare: Buffer | undefined
   /** The memory that it uses, with overhead. */
   bytes = 0

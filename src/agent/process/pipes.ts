@@ -2,11 +2,10 @@
 // /dev/stderr` and `cat /dev/stdin`, which scripts do, would fail.
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { closeSync, constants, fstatSync, mkdirSync, openSync, unlinkSync } from 'node:fs'
 import { Socket, type SocketConstructorOpts } from 'node:net'
 import { join } from 'node:path'
-import { within } from '../../base/wait.ts'
+import { runToEnd } from '../../base/processes.ts'
 
 /** Node cannot make a named pipe, so mkfifo makes many at once (2 ms). */
 const BATCH = 32
@@ -63,12 +62,8 @@ export class Pipes {
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
     const names = Array.from({ length: BATCH }, () => join(this.#dir, randomUUID()))
     const child = spawn('/usr/bin/mkfifo', ['-m', '600', ...names], { stdio: 'ignore' })
-    try {
-      const [code] = (await within('pipes', MAKE_MS, once(child, 'exit'))) as [number | null]
-      if (code !== 0) throw new Error(`mkfifo ended with ${code}`)
-    } finally {
-      child.kill('SIGKILL')
-    }
+    const { status } = await runToEnd('pipes', MAKE_MS, child)
+    if (status !== 0) throw new Error(`mkfifo ended with ${status}`)
     this.#fresh.push(...names)
   }
 }

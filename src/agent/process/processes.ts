@@ -15,7 +15,7 @@ import { marked, Marks, Tree } from './tree.ts'
 
 /** Programs that run at the same time. The instance's own limit bounds their child processes. */
 export const MAX_RUNNING = 128
-/** Ended programs that can still be asked about; their output is kept as long as there is memory for it (output-log.ts). */
+/** Most ended programs that callers can still query; their output is stored as long as there is memory for it (output-log.ts). */
 export const MAX_ENDED = 256
 
 /** The folder and variables for programs: the agent's own, without those for Node and for the agent. */
@@ -136,7 +136,7 @@ export class Processes {
     return this.#find(id).output.read(signal)
   }
 
-  /** Signals a program and all its child processes. One that has ended is not an error: the caller cannot know that it just did. */
+  /** Signals a program and all its child processes. An ended program is not an error: the caller cannot know that it has just ended. */
   async kill(id: string, signal: Signal): Promise<void> {
     const { tree } = this.#find(id)
     // Repeat until none are left: a killed process may just have started another.

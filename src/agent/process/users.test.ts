@@ -1,4 +1,4 @@
-// Valid values of as_user, and the user that each means.
+// Valid values of as_user, and the user for each.
 import { expect, test } from 'vitest'
 import { accounts, identityOf, parseIdentity } from './users.ts'
 

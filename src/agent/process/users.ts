@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { fault } from '../../http/fault.ts'
 
-/** A user, as a program sees itself. */
+/** A user as a program sees it. */
 export interface Identity {
   uid: number
   gid: number

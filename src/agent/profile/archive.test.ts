@@ -1,4 +1,4 @@
-// Archives of profiles: what is packed comes back, and a hostile archive is refused before it does harm.
+// Archives of profiles: unpacking restores what was packed, and a hostile archive is refused before it does harm.
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'

@@ -1,4 +1,4 @@
-// A profile as one file and back: tar, compressed with zstd. What of a profile's folder is kept, and what an archive may have.
+// Packs a profile into one file and unpacks it: tar, compressed with zstd. Decides which files of a profile are packed, and which entries an archive may have.
 import { closeSync, constants, openSync, writeSync, mkdirSync, type Stats } from 'node:fs'
 import { lstat, readdir, readlink, realpath, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,42 +12,42 @@ import { fileFault } from '../fs/faults.ts'
 import { openRegular } from '../fs/read.ts'
 import { MANIFEST, MAX_ENTRIES } from './contract.ts'
 
-/** A path in an archive, in bytes. Chromium's own have up to some 300; the system's limit includes the folder that it is unpacked into. */
+/** Longest path in an archive, in bytes. Chromium's own have up to some 300; the system's limit includes the folder of the unpacked archive. */
 const MAX_PATH = 1_000
-/** Bytes of a manifest that are read; ours has some sixty. */
+/** Largest manifest that is read, in bytes; ours has some sixty. */
 const MAX_MANIFEST = 4 * 1024
-/** Bytes that are read, and that the decompressor gives, at once. The agent serves other calls between two pieces: 30 ms for one of small files. */
+/** Bytes per read, and per output of the decompressor. The agent serves other calls between two pieces: 30 ms for one of small files. */
 const PIECE = 256 * 1024
 /** zstd's fastest usual level. Level 3 makes the archive a few percent smaller and takes twice as long. */
 const LEVEL = 1
 
-/** What an archive says of itself. `chromium`: the version that wrote the profile, as `156.0.7100.60`. */
+/** The archive's own metadata. `chromium`: the version that wrote the profile, as `156.0.7100.60`. */
 const Manifest = z.object({ version: z.literal(1), chromium: z.string().regex(/^\d{1,6}(\.\d{1,6}){0,3}$/) })
 export type Manifest = z.infer<typeof Manifest>
 
 /**
- * Not kept, at the top of a profile: caches, and what Chromium makes again or only its own services use. Tried: with these left out, everything that a
- * site can store comes back. `Service Worker/ScriptCache` is needed by service workers and stays.
+ * Left out at the top of a profile: caches, and files that Chromium creates again or that only its own services use. Tested: without these, all data that a
+ * site can store is restored. `Service Worker/ScriptCache` is needed by service workers and is packed.
  */
 const LEFT_OUT =
   /^(Cache|Code Cache|GPUCache|Dawn.*|Shared Dictionary|shared_proto_db|Sync Data|Segmentation Platform|Site Characteristics Database|Network Action Predictor.*|DIPS.*|Reporting and NEL.*|Affiliation Database.*|Account Web Data.*|Login Data For Account.*|Top Sites.*|Shortcuts.*|Favicons.*|Trust Tokens.*|ServerCertificate.*)$/
-/** Chromium's lists of tabs, with all addresses that each was at, also of tabs that were closed. */
+/** Chromium's lists of tabs, with all addresses of each tab's history, also of closed tabs. */
 const TABS = ['Sessions', 'Sessions_Encrypted']
-/** A list of tabs has some kilobytes. */
+/** Limit on a list of tabs, which has some kilobytes. */
 const MAX_TABS = 64 * 1024 * 1024
-/** Not kept anywhere: logs and locks of databases. */
+/** Left out in every folder: logs and locks of databases. */
 const LEFT_OUT_BELOW = /^(LOG|LOG\.old|LOCK)$/
 
 interface Found {
-  /** Relative; that of a directory ends with a slash. */
+  /** A relative path; that of a directory ends with a slash. */
   path: string
   mtime: Date
   size: number
 }
 
 /**
- * Whether a list of tabs has one of these in it: a form that is sent by GET writes what was typed into its address. Chromium encrypts the second copy of the list, with a key
- * that is no secret.
+ * Whether a list of tabs contains one of these: a form that is sent by GET has the typed values in its address. Chromium encrypts the second copy of the list
+ * with a key that is no secret.
  */
 export async function tabsHave(folder: string, passwords: ReadonlySet<string>): Promise<boolean> {
   const forms = [...passwords].flatMap((value) => [value, encodeURIComponent(value), new URLSearchParams({ value }).toString().slice('value='.length)])
@@ -56,28 +56,28 @@ export async function tabsHave(folder: string, passwords: ReadonlySet<string>): 
   const tabs = join(folder, TABS[0]!)
   for (const name of await readdir(tabs).catch(() => [])) {
     const opened = await openRegular(join(tabs, name), false).catch(unlessOdd)
-    // It is not packed either.
+    // Such a file is not packed either.
     if (!opened) continue
     await using handle = opened.handle
-    // No list of Chromium's. It is not worth reading.
+    // This is no list of Chromium's, and is not read.
     const bytes = opened.stats.size > MAX_TABS ? undefined : await handle.readFile()
     if (!bytes || wanted.some((form) => bytes.includes(form))) return true
   }
   return false
 }
 
-/** What packing finds of a profile. */
+/** The result of packing a profile. */
 interface Packed {
-  /** The bytes of its files, before compression. */
+  /** Size of its files before compression, in bytes. */
   bytes: number
-  /** How many entries are left out that Chromium cannot have made: links, FIFOs, sockets, devices, names that are not UTF-8, what nobody may read. */
+  /** Number of entries that are left out because Chromium cannot have made them: links, FIFOs, sockets, devices, names that are not UTF-8, unreadable files. */
   leftOut: number
   archive: Readable
 }
 
 /**
- * Packs the profile in `folder`. Chromium has ended; programs of the session may go on writing there. Resolves when the files are listed; an error after that breaks the archive
- * off. No link is followed. @throws 409 when the profile has too many files, or one that is too large, or its folder is none
+ * Packs the profile in `folder`. Chromium has ended; programs of the session may continue to write there. Resolves when the files are listed; a later error
+ * destroys the archive. Follows no links. @throws 409 when the profile has too many files or a too large one, or its folder is not a folder
  */
 export async function packProfile(folder: string, manifest: Manifest, { withTabs } = { withTabs: true }): Promise<Packed> {
   const found: Found[] = []
@@ -91,7 +91,7 @@ export async function packProfile(folder: string, manifest: Manifest, { withTabs
     if (Buffer.byteLength(entry.path) > MAX_PATH) throw fault.conflict(`the profile cannot be saved: a path has more than ${MAX_PATH} bytes: ${entry.path}`)
   }
   const archive = createZstdCompress({ params: { [zlib.ZSTD_c_compressionLevel]: LEVEL, [zlib.ZSTD_c_checksumFlag]: 1 } })
-  // What fails is told by the archive, which is destroyed.
+  // Errors are reported by the archive stream, which is destroyed.
   const left = new AbortController()
   const tar = new TarWriter(left.signal)
   pipeline(tar.archive, archive, () => left.abort(new Error('the reader of the archive has gone')))
@@ -99,15 +99,15 @@ export async function packProfile(folder: string, manifest: Manifest, { withTabs
   return { bytes: found.reduce((sum, { size }) => sum + size, 0), leftOut: odd.count, archive }
 }
 
-/** Errors of what is no file or directory that can be read here, or has gone. @throws others */
+/** Ignores errors about entries that are not readable files or directories, or were deleted. @throws others */
 function unlessOdd(error: unknown): undefined {
-  // A Fault: it is not a regular file.
+  // A Fault means that it is not a regular file.
   if (error instanceof Fault || ODD.includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
   throw error
 }
 const ODD = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM', 'ENXIO', 'ENODEV', 'ENAMETOOLONG']
 
-/** Opens a file below `root`, a real path. Undefined when it is none, or when a program has put a link in the way meanwhile. */
+/** Opens a file below `root`, a real path. Undefined when it is not a file, or when a program has meanwhile replaced a part of the path by a link. */
 async function openBelow(root: string, path: string): Promise<{ handle: FileHandle; stats: Stats } | undefined> {
   const opened = await openRegular(join(root, path), false).catch(unlessOdd)
   if (!opened || (await readlink(`/proc/self/fd/${opened.handle.fd}`)) === join(root, path)) return opened
@@ -124,7 +124,7 @@ async function addAll(tar: TarWriter, root: string, found: readonly Found[], man
 
 async function* contentOf(root: string, path: string, size: number): AsyncGenerator<Buffer> {
   const opened = await openBelow(root, path)
-  // Half a profile must not look whole.
+  // A partial profile must not look complete.
   if (!opened) throw new Error(`${path} was replaced while it was packed`)
   await using handle = opened.handle
   for (let left = size; left > 0;) {
@@ -135,7 +135,7 @@ async function* contentOf(root: string, path: string, size: number): AsyncGenera
   }
 }
 
-/** The files and directories to keep, each directory before what is in it; counts what is left out because it is odd. */
+/** The files and directories to pack, each directory before its content; counts odd entries that are left out. */
 async function* below(root: string, inside: string, odd: { count: number }): AsyncGenerator<Found> {
   for (const { name, kind } of await entriesOf(join(root, inside.replace(/\/$/, '')))) {
     const path = inside + name
@@ -152,14 +152,14 @@ async function* below(root: string, inside: string, odd: { count: number }): Asy
     }
     const { handle, stats } = opened
     await handle.close()
-    // An empty journal says that its database is whole.
+    // An empty journal means that its database is complete.
     if (stats.size > 0 || !path.endsWith('-journal')) yield { path, size: stats.size, mtime: stats.mtime }
   }
 }
 
-/** What is in a directory, by name; nothing of one that cannot be read. `odd`: of another kind, or its name is not UTF-8. */
+/** The entries of a directory, by name; none if it cannot be read. `odd`: of another kind, or with a name that is not UTF-8. */
 async function entriesOf(directory: string): Promise<{ name: string; kind: 'directory' | 'file' | 'odd' }[]> {
-  // A link that has taken its place leads elsewhere.
+  // The directory may have been replaced by a link to another place.
   const isThere = (await realpath(directory).catch(unlessOdd)) === directory
   const entries = isThere ? await readdir(directory, { withFileTypes: true, encoding: 'buffer' }).catch(unlessOdd) : undefined
   if (!entries) return [{ name: '', kind: 'odd' }]
@@ -173,20 +173,20 @@ async function entriesOf(directory: string): Promise<{ name: string; kind: 'dire
 }
 
 interface Unpacked {
-  /** Undefined: the archive does not say who wrote it. */
+  /** Undefined when the archive does not name its Chromium. */
   manifest: Manifest | undefined
 }
 
-/** Takes what {@link readArchive} finds. Paths are relative, and each directory comes before what is in it. */
+/** Receives the entries that {@link readArchive} finds. Paths are relative, and each directory comes before its content. */
 export interface ProfileSink {
   directory(path: string): void
-  /** The returned writer gets the bytes of the file, and then `end`. */
+  /** The returned writer gets the bytes of the file; `end` is called after the last one. */
   file(path: string): { write(piece: Buffer): void; end(): void }
 }
 
 /**
  * Reads an archive from `body` and gives its files to `sink`, all but the manifest. Tabs (`Sessions`) are left out unless `keepTabs`.
- * @throws 400 or 413 that name `body`, and what the sink throws
+ * @throws 400 or 413 that name `body`, and errors of the sink
  */
 export async function readArchive(
   body: Readable,
@@ -246,7 +246,7 @@ export function intoFolder(root: string): ProfileSink & Disposable {
     if (file !== undefined) closeSync(file)
     file = undefined
   }
-  // Made and written without a wait: a profile is a hundred small files, and each wait would cost as much as the write.
+  // Create and write without awaiting: a profile is a hundred small files, and each await would cost as much as the write.
   return {
     directory: (path) => mkdirSync(join(root, path), { mode: 0o700 }),
     file(path) {

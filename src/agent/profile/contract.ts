@@ -7,16 +7,16 @@ const group = 'Agent'
 /** The media type of an archive: tar, compressed with zstd. */
 const ARCHIVE_TYPE = 'application/zstd'
 /**
- * The first file of an archive that we write: `{"version":1,"chromium":"156.0.…"}`. An archive without it is loaded too: then nobody knows which Chromium
- * wrote it.
+ * The first file of an archive that we write: `{"version":1,"chromium":"156.0.…"}`. An archive without it is loaded, too; then the Chromium that wrote it is
+ * not known.
  */
 export const MANIFEST = 'cob-profile.json'
 /** Limit on the files and directories of an archive. */
 export const MAX_ENTRIES = 100_000
 
 /**
- * Headers of a saved profile: whether Chromium has closed it, as it does at its own end; the bytes of its files before compression; how many entries are left out that Chromium
- * cannot have made.
+ * Headers of a saved profile: whether Chromium has closed it as at its own end; the size of its files before compression; the number of entries that are left
+ * out because Chromium cannot have made them.
  */
 export const WHOLE_HEADER = 'x-cob-profile-whole'
 export const BYTES_HEADER = 'x-cob-profile-bytes'
@@ -27,8 +27,8 @@ const DEADLINE_MS = 10 * 60_000
 
 export const profile = {
   /**
-   * Once in a session. When it fails, the session has the profile that it had. When it has succeeded, the default context of every client is the profile's;
-   * the pages and contexts from before are being closed, and clients that connect from then on do not see them.
+   * Once in a session. If it fails, the session's profile stays the same. After a success, the default context of every client is the profile's; earlier pages
+   * and contexts are being closed, and clients that connect later do not see them.
    */
   loadProfile: route({
     method: 'PUT',
@@ -37,9 +37,9 @@ export const profile = {
     group,
     summary: 'Load a profile into the running browser',
     query: z.strictObject({
-      /** Open the tabs that the profile was saved with. They are left out when there is a `start_url`. */
+      /** Opens the tabs with which the profile was saved. With a `start_url` they are left out. */
       keep_tabs: queryBoolean,
-      /** Limit on the bytes of its files. */
+      /** Limit on the size of its files, in bytes. */
       max_bytes: z.coerce.number().int().min(1),
       start_url: z.string().optional(),
     }),

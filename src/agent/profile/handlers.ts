@@ -11,7 +11,7 @@ interface LoadOptions {
 
 /** The profile of the browser; the fake driver has its own implementation. */
 export interface Profile {
-  /** Resolves with the version of Chromium when clients see what the archive has. @throws 400, 409, 413 or 503; then the profile is the one before */
+  /** Resolves with the version of Chromium when clients see the archive's data. @throws 400, 409, 413 or 503; then the earlier profile stays */
   load(archive: Readable, options: LoadOptions, signal: AbortSignal): Promise<{ chromium: string }>
   /** Ends the browser, and packs its profile. */
   save(): Promise<Bytes>

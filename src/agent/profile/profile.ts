@@ -4,21 +4,21 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fault } from '../../http/fault.ts'
 import { LAST_SESSION, USER_DATA_DIR } from '../chromium/flags.ts'
-import type { Browser } from '../chromium/keeper.ts'
+import type { Keeper } from '../chromium/keeper.ts'
 import { fileFault } from '../fs/faults.ts'
 import { BYTES_HEADER, LEFT_OUT_HEADER, WHOLE_HEADER } from './contract.ts'
 import type { Profile } from './handlers.ts'
 
-/** The folder of a loaded profile, below the user data directory. Chromium names its second profile so. */
+/** The folder of a loaded profile, below the user data directory. It is Chromium's own name for its second profile. */
 const LOADED = 'Profile 1'
 const PREFERENCES = 'Preferences'
 
 /** Most sessions have no profile, and start without this code. */
 const loadArchives = () => import('./archive.ts')
 
-/** Makes the profile of `browser`. `passwords`: what a login has typed, and what no list of tabs may have. */
+/** Makes the profile of `browser`. `passwords`: values typed by a login, which no list of tabs may contain. */
 export function openProfile(
-  browser: Pick<Browser, 'run' | 'profile' | 'changeProfile' | 'finish'>,
+  browser: Pick<Keeper, 'run' | 'profile' | 'changeProfile' | 'finish'>,
   passwords: ReadonlySet<string> = new Set(),
   userDataDir = USER_DATA_DIR,
 ): Profile {
@@ -42,11 +42,11 @@ export function openProfile(
           )
         await prepare(join(folder, PREFERENCES))
         signal.throwIfAborted()
-        // From here on it is carried out, even if the caller leaves.
+        // After this, the change is carried out even if the caller disconnects.
         await browser.changeProfile(LOADED, options.keepTabs)
         return { chromium: running }
       } catch (error) {
-        // It may be in use, and something after that has failed.
+        // The profile may be in use even though a later step has failed.
         isTaken = browser.profile === LOADED
         if (!isTaken) await rm(folder, { recursive: true, force: true })
         throw error
@@ -63,9 +63,7 @@ export function openProfile(
   }
 }
 
-/**
- * Has Chromium restore the session's cookies, and the tabs if there are any.
- */
+/** Makes Chromium restore session cookies, and tabs if there are any. */
 async function prepare(path: string): Promise<void> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return '{}'

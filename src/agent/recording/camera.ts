@@ -1,5 +1,5 @@
 // Takes pictures of the screen for all recordings: one when something has changed, none while nothing changes.
-import type { Screen } from '../display/screen.ts'
+import type { Screen } from '../display/display.ts'
 
 /** The screen at one moment. */
 export interface Picture {
@@ -79,7 +79,7 @@ export class Camera {
     try {
       let pixels: Buffer = Buffer.alloc(0)
       const { width, height } = await this.#screen.copy(({ width: w, height: h }) => (pixels = this.#room(w * h * 4)))
-      // Every change reported from here on came after the picture, because reports arrive between two turns of the event loop.
+      // Every change reported after this came after the picture, because reports arrive between two turns of the event loop.
       const picture = { pixels, width, height, at: performance.now() }
       let users = 1
       const done = () => {

@@ -9,7 +9,7 @@ const id = z.string().regex(/^[a-z][a-z0-9]{23}$/)
 const params = z.strictObject({ id })
 const group = 'Agent'
 
-/** Why a recording ended. `agent_lost` is set by a caller that cannot reach the agent. */
+/** The reason of a recording's end. A caller that cannot reach the agent sets `agent_lost`. */
 export const EndOfRecording = z.enum(['stopped', 'max_duration', 'disk_full', 'too_large', 'encoder_failed'])
 export type EndOfRecording = z.infer<typeof EndOfRecording>
 
@@ -24,8 +24,8 @@ export type RecordingSpec = z.infer<typeof RecordingSpec>
 export const RecordingStatus = z.object({
   /** When its first picture was taken, in milliseconds since 1970. */
   startedAt: z.int().min(0),
-  /** The same moment on the clock of the session's telemetry, in microseconds since 1970. Agents of earlier versions do not tell it. */
-  startedClock: z.int().min(0).optional(),
+  /** The same moment on the clock of the session's telemetry, in microseconds since 1970. */
+  startedClock: z.int().min(0),
   durationMs: z.int().min(0),
   /** Bytes so far; all of them once it has ended. */
   bytes: z.int().min(0),

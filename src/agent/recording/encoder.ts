@@ -1,5 +1,6 @@
 // One ffmpeg process that encodes H.264: raw pictures in, packets out, one packet for each picture in order. It handles no times.
 import { spawn, type ChildProcess } from 'node:child_process'
+import { endProcessGroup } from '../../base/processes.ts'
 import { within } from '../../base/wait.ts'
 import { FlvReader, type Packet } from './flv.ts'
 
@@ -54,7 +55,7 @@ export class Encoder {
   /** `onPacket` gets the packets in the order of the pictures; `onRoom` is called when another picture can be taken. */
   constructor(from: Size, to: Size, framerate: number, onPacket: (packet: Packet) => void, onRoom: () => void) {
     this.from = from
-    this.#child = spawn('ffmpeg', command(from, to, framerate), { stdio: ['pipe', 'pipe', 'pipe'] })
+    this.#child = spawn('ffmpeg', command(from, to, framerate), { detached: true, stdio: ['pipe', 'pipe', 'pipe'] })
     const reader = new FlvReader()
     this.#child.stdout!.on('data', (chunk: Buffer) => {
       for (const packet of reader.push(chunk)) {
@@ -108,7 +109,6 @@ export class Encoder {
 
   /** Ends ffmpeg; pictures inside it are lost. */
   async close(): Promise<void> {
-    if (!this.#hasEnded) this.#child.kill('SIGKILL')
-    await this.ended
+    await endProcessGroup('ffmpeg', this.#child, this.ended)
   }
 }

@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { colours, decode, keep, near, probe, times } from '../../../test/support/films.ts'
+import { colours, decode, keep, near, probe } from '../../../test/support/films.ts'
 import { silentLog } from '../../base/log.ts'
 import { newId } from '../../base/ids.ts'
 import { sleep, until } from '../../base/wait.ts'
-import type { Screen } from '../display/screen.ts'
+import type { Screen } from '../display/display.ts'
 import { Mp4Index } from '../../control/sessions/replays/mp4-index.ts'
 import { mp4HeaderOf } from '../../control/sessions/replays/mp4-header.ts'
 import { openRecordings } from './recordings.ts'
@@ -65,49 +65,6 @@ function paintedScreen(width: number, height: number) {
 const silent = { server: () => Promise.reject(new Error('there is no sound here')) }
 const hooks = { clock: () => Date.now() * 1000, onCrash: () => {} }
 const spec = (more: object = {}) => ({ id: newId(), framerate: 10, audio: false, ...more })
-const middle = { x: 100, y: 60 }
-
-test('pictures have the times at which the screen changed, and the file so far plays without the rest', async () => {
-  const painted = paintedScreen(320, 200)
-  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, hooks)
-  painted.paint(255, 0, 0)
-  const asked = spec()
-  const status = await recordings.start(asked)
-  const since = Date.now() - status.startedAt
-  await sleep(1_000 - since)
-  const green = (Date.now() - status.startedAt) / 1000
-  painted.paint(0, 255, 0)
-  await sleep(1_000)
-  const blue = (Date.now() - status.startedAt) / 1000
-  painted.paint(0, 0, 255)
-  await sleep(1_500)
-  const early = keep(join(dir, 'early.mp4'), await buffer(await recordings.read(asked.id, 0, AbortSignal.timeout(1_000)).then((stream) => untilBroken(stream))))
-  await decode(early)
-  expect((await times(early)).length).toBeGreaterThanOrEqual(3)
-  const ended = await recordings.stop(asked.id)
-  expect(ended).toMatchObject({ ended: 'stopped' })
-  const whole = keep(join(dir, 'whole.mp4'), await finished(await recordings.read(asked.id, 0, AbortSignal.timeout(5_000))))
-  await decode(whole)
-  const probed = await probe(whole)
-  expect(probed.streams[0]).toMatchObject({ codec_name: 'h264', width: 320, height: 200, pix_fmt: 'yuv420p' })
-  const at = await times(whole)
-  expect(at[0]).toBe(0)
-  // Within a busy machine's delay. Pictures of a still screen are further apart.
-  expect(at.some((time) => Math.abs(time - green) < 0.25)).toBe(true)
-  expect(at.some((time) => Math.abs(time - blue) < 0.25)).toBe(true)
-  const seen = await colours(whole, 10, middle)
-  const during = (seconds: number) => seen[Math.floor(seconds * 10)]!
-  expect(near(during(green / 2), [255, 0, 0])).toBe(true)
-  expect(near(during((green + blue) / 2), [0, 255, 0])).toBe(true)
-  expect(near(during(blue + 0.7), [0, 0, 255])).toBe(true)
-  expect(painted.watchers()).toBe(0)
-})
-
-async function* untilBroken(stream: AsyncIterable<Buffer>) {
-  try {
-    yield* stream
-  } catch {}
-}
 
 test('a still screen is recorded now and then, a moving one at most at the frame rate', async () => {
   const painted = paintedScreen(320, 200)
@@ -144,16 +101,6 @@ test('a recording continues after a resize, in its first size; odd sizes are pad
   const last = (where: { x: number; y: number }) => colours(film, 10, where).then((seen) => seen.at(-1)!)
   expect(near(await last({ x: 160, y: 100 }), [0, 255, 0])).toBe(true)
   expect(near(await last({ x: 20, y: 100 }), [0, 0, 0])).toBe(true)
-})
-
-test('a recording ends by itself after its longest duration', async () => {
-  const painted = paintedScreen(64, 64)
-  await using recordings = openRecordings(painted.screen, silent, dir, silentLog, hooks)
-  const asked = spec({ maxDurationMs: 1_000 })
-  await recordings.start(asked)
-  const film = keep(join(dir, 'short.mp4'), await finished(await recordings.read(asked.id, 0, AbortSignal.timeout(5_000))))
-  expect(recordings.status(asked.id)).toMatchObject({ ended: 'max_duration', durationMs: 1_000 })
-  expect((await probe(film)).seconds).toBeCloseTo(1, 1)
 })
 
 test('a recording gets no longer than its longest duration when the machine is busy at its end', async () => {

@@ -10,7 +10,7 @@ import type { Sound } from './sound.ts'
 import type { OnCrash } from '../telemetry/crashes.ts'
 import { DiskBuffer } from './disk-buffer.ts'
 
-/** What a recording has from its session. */
+/** Functions of the session that a recording uses. */
 export interface RecordingHooks {
   /** Called when an encoder has ended by itself. */
   onCrash: OnCrash
@@ -20,13 +20,13 @@ export interface RecordingHooks {
 
 /** How often new data is written to disk; a kill loses at most this much. */
 const WRITE_EVERY_MS = 1_000
-/** A screen that does not change is recorded again this often, because some players cannot handle frames of minutes. */
+/** An unchanged screen is recorded again at this interval, because some players cannot handle frames of minutes. */
 const REPEAT_MS = 5_000
-/** A recording that grows larger is ended. The original's limit is not public; it is at most 10 GB. */
+/** A recording that exceeds this size is ended. The original's limit is not public; it is at most 10 GB. */
 const MAX_BYTES = 4 * 1024 ** 3
 /** How often an encoder that died (out of memory) is replaced. */
 const MAX_ENCODER_DEATHS = 3
-/** How much earlier than asked a timer may fire. */
+/** How much too early a timer may fire. */
 const TIMER_EARLY_MS = 2
 
 export class Recording implements Viewer, AsyncDisposable {
@@ -146,10 +146,16 @@ export class Recording implements Viewer, AsyncDisposable {
     try {
       await encoder?.drained()
     } finally {
-      await Promise.all([encoder?.close(), this.#sound?.close()])
+      await this.#close(encoder, this.#sound)
       this.#inside = []
       if (this.#end!.reason !== 'disk_full') await this.#write(this.#end!.at)
     }
+  }
+
+  /** Never rejects: the recorded data is written even if a program does not end. */
+  async #close(...programs: (Encoder | Sound | undefined)[]): Promise<void> {
+    for (const end of await Promise.allSettled(programs.map(async (one) => one?.close())))
+      if (end.status === 'rejected') this.#log.error({ err: end.reason, recording: this.#spec.id }, 'a program of a recording did not end')
   }
 
   #open(from: Size, to: Size): Encoder {
@@ -171,7 +177,7 @@ export class Recording implements Viewer, AsyncDisposable {
     await encoder.drained().catch((err: unknown) => this.#log.warn({ err }, 'an encoder did not finish'))
     this.#encoder = undefined
     this.#inside = []
-    await encoder.close()
+    await this.#close(encoder)
     this.#isChanging = false
     this.#lastShown = -Infinity
     this.#due = -Infinity
@@ -216,7 +222,7 @@ export class Recording implements Viewer, AsyncDisposable {
 
   async #writeOrEnd(): Promise<void> {
     try {
-      // On a busy machine this may run before a timer that is due since longer ends the recording.
+      // On a busy machine this may run before an overdue timer that ends the recording.
       await this.#write(Math.min(Math.round(this.#now()), this.#longest))
       if (this.buffer.length > MAX_BYTES) void this.stop('too_large')
     } catch (err) {

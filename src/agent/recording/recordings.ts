@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
-import type { Screen } from '../display/screen.ts'
+import type { Screen } from '../display/display.ts'
 import { Camera } from './camera.ts'
 import { BYTES_AT_ONCE, type RecordingSpec, type RecordingStatus } from './contract.ts'
 import { Recording, type RecordingHooks } from './recording.ts'
@@ -25,7 +25,7 @@ export interface Recordings extends AsyncDisposable {
   forget(id: string): Promise<void>
 }
 
-/** `dir` holds the data that has not been fetched yet. */
+/** `dir` contains the data that has not been fetched yet. */
 export function openRecordings(
   screen: Screen,
   speakers: Pick<Speakers, 'server'>,
@@ -35,7 +35,7 @@ export function openRecordings(
   soundOf = openSound,
 ): Recordings {
   const all = new Map<string, Recording>()
-  /** Recordings that wait for their sound. One that is dropped meanwhile never begins. */
+  /** Recordings that wait for their sound. A recording that is dropped meanwhile never starts. */
   const starting = new Map<string, { made: Promise<Recording>; isDropped: boolean }>()
   const camera = new Camera(screen, (err) => log.error({ err }, 'a picture for a recording could not be taken'))
   const listen = async (): Promise<Sound> => {

@@ -1,5 +1,6 @@
 // The sound of a session, as AAC frames with the times at which they were played.
 import { spawn } from 'node:child_process'
+import { endProcessGroup } from '../../base/processes.ts'
 import { within } from '../../base/wait.ts'
 import { FlvReader, type Packet } from './flv.ts'
 import type { AudioTrack, Sample } from './fragments.ts'
@@ -28,9 +29,7 @@ export async function openSound(server: string): Promise<Sound> {
   const child = spawn(
     'ffmpeg',
     ['-nostdin', '-hide_banner', '-loglevel', 'error', '-nostats', '-probesize', '32', '-analyzeduration', '0', ...input, ...output],
-    {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
+    { detached: true, stdio: ['ignore', 'pipe', 'pipe'] },
   )
   const began = Promise.withResolvers<Buffer>()
   let config: Buffer | undefined
@@ -54,10 +53,7 @@ export async function openSound(server: string): Promise<Sound> {
     child.on('error', (error) => (began.reject(error), resolve()))
     child.on('close', () => (began.reject(new Error(`ffmpeg ended: ${words}`)), resolve()))
   })
-  const close = async () => {
-    child.kill('SIGKILL')
-    await ended
-  }
+  const close = () => endProcessGroup('ffmpeg', child, ended)
   try {
     const track = { rate: RATE, channels: 2, config: await within('sound', START_MS, began.promise) }
     let last = -1

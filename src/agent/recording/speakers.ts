@@ -36,7 +36,7 @@ export function openSpeakers(runtimeDir: string, log: Log, onCrash: OnCrash): Sp
         onCrash({ service: 'pulseaudio', phase: isUp ? 'running' : 'startup', pid: child.pid })
         running = undefined
       })
-      // One that did not start in time may never; after its end the next program or recording starts another.
+      // If it did not start in time, it may never; after its end the next program or recording starts another one.
       const isReady = until('the sound server', READY_MS, () => child.exitCode === null && answers(inner), { everyMs: 10 }).then(() => void (isUp = true))
       isReady.catch(() => child.kill('SIGKILL'))
       running = { child, ready: isReady }

@@ -1,4 +1,4 @@
-// The connections and calls of clients, whichever service they came through. They end together when the session is to have another caller.
+// The connections and calls of clients, through any service. They end together before the session gets another caller.
 import type { EventEmitter } from 'node:events'
 import { Notifier } from '../../base/notifier.ts'
 

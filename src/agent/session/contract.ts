@@ -10,31 +10,33 @@ export type Viewport = z.infer<typeof Viewport>
 
 const ProxyFit = z.strictObject({
   on: z.boolean(),
-  /** The key of the links that connections get from now on; those that have a link of another key end. The service adds it. */
+  /** The key of the links that connections use from now on; connections over a link of another key end. The service adds it. */
   links: z
     .string()
     .regex(/^[\w-]{16,64}$/)
     .optional(),
-  /** Hosts, in Chromium's form for exceptions, that the browser connects to without a proxy: the API, and the session's private hosts. The service adds them. */
+  /**
+   * Hosts, in Chromium's form for exceptions, to which the browser connects without a proxy: the API, and the session's private hosts. The service adds them.
+   */
   direct: z.array(z.string().max(300)).max(48).optional(),
-  /** Certificates of authorities in PEM that the browser trusts while it uses the proxy: the proxy signs answers of sites with them. The service adds them. */
+  /** Certificates of authorities in PEM that the browser trusts while it uses the proxy, which signs the answers of sites with them. The service adds them. */
   authorities: z.string().max(2_200_000).optional(),
 })
 export type ProxyFit = z.infer<typeof ProxyFit>
 
-/** The settings that a session wants of a running browser. Absent fields stay as they are. */
+/** The settings of a session for a running browser. Absent fields stay unchanged. */
 export const Fit = z.strictObject({
   viewport: Viewport.optional(),
   /** The page fills the screen: no tabs, no address bar. */
   fullscreen: z.boolean().optional(),
   start_url: z.string().optional(),
-  /** The session's timeout: how long the instance may run without a service that watches it, plus its grace. */
+  /** The session's timeout: how long the instance may run without a service that watches it, plus its grace period. */
   timeout_seconds: z.number().min(0).max(1_000_000).optional(),
   /** Managed policies; a change restarts Chromium, because many of them are read only at its start. */
   chrome_policy: z.record(z.string(), z.unknown()).optional(),
-  /** What hides a program's browser from pages and cannot be on for every session. It restarts Chromium. */
+  /** Changes that hide automation from pages and cannot be on for every session. It restarts Chromium. */
   stealth: z.literal(true).optional(),
-  /** The time zone that pages see, as an IANA name; empty: the one that the session has begun with. The service knows it from the proxy. */
+  /** The time zone for pages, as an IANA name; empty: the initial one of the session. The service knows it from the proxy. */
   time_zone: z
     .string()
     .regex(/^(?:[A-Za-z0-9_+-]+(?:\/[A-Za-z0-9_+-]+){0,2})?$/)
@@ -44,14 +46,14 @@ export const Fit = z.strictObject({
   proxy: ProxyFit.optional(),
   /** Releases all keys and buttons that are down, and Caps Lock: for the next caller of a pool's browser. */
   let_go: z.literal(true).optional(),
-  /** Extensions that are unpacked in the session already, to be loaded besides those that are. */
+  /** Extensions that are already unpacked in the session, to be loaded in addition to earlier ones. */
   extensions: z.array(ExtensionName).max(MAX_EXTENSIONS).optional(),
-  /** What telemetry captures from now on, in place of what it has captured. */
+  /** The telemetry to capture from now on, in place of the earlier setting. */
   telemetry: TelemetryFit.optional(),
 })
 export type Fit = z.infer<typeof Fit>
 
-/** The version of an agent, and what it can do (capabilities.ts): names of at most 100 characters. */
+/** The version of an agent, and its capabilities (capabilities.ts): names of at most 100 characters. */
 const AgentVersion = { version: z.string().max(100), capabilities: z.array(z.string().max(100)).max(1000) }
 
 export const AgentStatus = z.object({
@@ -62,10 +64,10 @@ export const AgentStatus = z.object({
 })
 export type AgentStatus = z.infer<typeof AgentStatus>
 
-/** Limit on the detail of an event, in characters. It says how Chromium ended, in some twenty. */
+/** Limit on the detail of an event, in characters. It tells how Chromium ended, in some twenty. */
 const MAX_DETAIL = 16 * 1024
 
-/** One line of the watch stream. `ready` says what the agent can do; the first versions did not. */
+/** One line of the watch stream. `ready` has the capabilities of the agent; the first versions did not send them. */
 export const AgentEvent = z.object({
   event: z.enum(['ready', 'chromium_crashed', 'chromium_restarted', 'chromium_given_up', 'heartbeat']),
   detail: z.string().max(MAX_DETAIL).optional(),
@@ -74,7 +76,10 @@ export const AgentEvent = z.object({
 })
 export type AgentEvent = z.infer<typeof AgentEvent>
 
-/** What keeps a session awake that no caller uses: a program of its caller, a recording, a watch of files, a download that goes on, a restart of Chromium after a crash. */
+/**
+ * Work that keeps a session awake while no caller uses it: a program of its caller, a recording, a watch of files, a running download, a restart of Chromium
+ * after a crash.
+ */
 export const SessionActivity = z.object({ running: z.array(z.enum(['process', 'recording', 'file_watch', 'download', 'recovery'])).max(8) })
 export type SessionActivity = z.infer<typeof SessionActivity>
 

@@ -1,6 +1,5 @@
-// Serves a session's own URLs inside it: programs and extensions in a session connect to the `cdp_ws_url` that its caller has. Inside, the host's
-// addresses belong to the instance (instances/local/network.ts). So the agent listens on them at the API's port, and serves only the WebSockets of
-// its session.
+// Serves a session's own URLs inside it: programs and extensions in a session connect to the `cdp_ws_url` of its caller. Inside, the host's addresses belong to
+// the instance (instances/local/network.ts). So the agent listens on them at the API's port, and serves only the WebSockets of its session.
 import type { IncomingMessage, Server } from 'node:http'
 import type { Log } from '../../base/log.ts'
 import { createServer } from '../../base/node-http.ts'

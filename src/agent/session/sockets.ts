@@ -9,8 +9,8 @@ import { fault } from '../../http/fault.ts'
 import { FrameBoundary, splice } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../http/upgrade.ts'
 import { EXIT_MS, whyEnded } from '../chromium/crashed.ts'
-import type { Browser } from '../chromium/keeper.ts'
-import type { ChromiumRun } from '../chromium/process.ts'
+import type { SessionBrowser } from '../chromium/keeper.ts'
+import type { Running } from '../chromium/process.ts'
 import { reachBrowser } from '../chromium/reach.ts'
 import type { BrowserProxy } from '../egress/proxy.ts'
 import { cdpClient, type Ending } from '../telemetry/clients/cdp-client.ts'
@@ -18,10 +18,15 @@ import type { Telemetry } from '../telemetry/telemetry.ts'
 import { SOCKETS } from './contract.ts'
 
 /** Connects to the browser; when it is just ending, to the one that starts after it. */
-async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: AbortSignal, path?: string): Promise<{ upstream: Upgraded; run: ChromiumRun }> {
+async function toBrowser(
+  keeper: SessionBrowser,
+  headers: OutgoingHttpHeaders,
+  signal: AbortSignal,
+  path?: string,
+): Promise<{ upstream: Upgraded; run: Running }> {
   try {
     return await reachBrowser(
-      keeper,
+      { run: () => keeper.runForClient() },
       async (run) => {
         const { port, browserPath } = run
         const upstream = await upgradeTo({ host: '127.0.0.1', port }, path ?? browserPath, { host: `127.0.0.1:${port}`, ...headers }, signal)
@@ -34,7 +39,7 @@ async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: 
   }
 }
 
-/** Whether the other side has ended a socket; else it was destroyed here. */
+/** Whether the other side has ended a socket; otherwise it was destroyed here. */
 function endsByItself(socket: Duplex): () => boolean {
   let has = false
   const onEnd = () => (has = true)
@@ -42,8 +47,8 @@ function endsByItself(socket: Duplex): () => boolean {
   return () => has
 }
 
-/** Why the browser has ended a connection. */
-async function whyUpstream(keeper: Browser, run: ChromiumRun): Promise<Ending> {
+/** The reason why the browser has ended a connection. */
+async function whyUpstream(keeper: SessionBrowser, run: Running): Promise<Ending> {
   if (keeper.isFinished) return 'context_cancelled'
   if (!keeper.isCurrent(run)) return 'upstream_changed'
   const exit = await resultWithin(EXIT_MS, run.exited)
@@ -53,7 +58,7 @@ async function whyUpstream(keeper: Browser, run: ChromiumRun): Promise<Ending> {
 export type SocketHandlers = Record<(typeof SOCKETS)[keyof typeof SOCKETS], UpgradeHandler>
 
 /** The paths of the agent's WebSockets and their handlers. */
-export function sockets(keeper: Browser, links: Pick<BrowserProxy, 'link'>, telemetry: Telemetry, log: Log): SocketHandlers {
+export function sockets(keeper: SessionBrowser, links: Pick<BrowserProxy, 'link'>, telemetry: Telemetry, log: Log): SocketHandlers {
   const bidi = new WebSocketServer({ noServer: true, maxPayload: 64 * 1024 * 1024 })
   const spliced = async ({ request, socket, head, signal }: UpgradeCall, path?: string): Promise<void> => {
     const { upstream, run } = await toBrowser(keeper, handshakeHeaders(request), signal, path)
@@ -84,7 +89,7 @@ export function sockets(keeper: Browser, links: Pick<BrowserProxy, 'link'>, tele
       links.link(params.key!, socket, () => completeHandshake(socket, { headers: {} }))
     },
     [SOCKETS.bidi]: async ({ request, socket, head }) => {
-      const run = await keeper.run()
+      const run = await keeper.runForClient()
       // Load it on demand: most sessions never use BiDi.
       const { connectBidi } = await import('../chromium/bidi.ts')
       bidi.handleUpgrade(request, socket, head, (client) => connectBidi(client, run, () => keeper.isFinished, log))

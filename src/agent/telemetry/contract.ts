@@ -1,24 +1,24 @@
-// Telemetry of a session: its categories and types of events, and the calls that read them. Paths are the agent's; the control plane offers the stream
-// under a browser, and calls the others itself.
+// Telemetry of a session: its categories and types of events, and the calls that read them. Paths are the agent's; the control plane offers the stream below a
+// browser, and uses the other calls itself.
 import { z } from 'zod'
 import { events, lines, none, route } from '../../http/route.ts'
 
-/** The operational categories: on once telemetry is on. */
+/** The default categories, captured whenever telemetry is on. */
 export const DEFAULT_CATEGORIES = ['control', 'connection', 'system', 'captcha'] as const
 /** Categories that callers may set. */
 export const SETTABLE_CATEGORIES = [...DEFAULT_CATEGORIES, 'platform', 'console', 'network', 'page', 'interaction', 'screenshot'] as const
 export type SettableCategory = (typeof SETTABLE_CATEGORIES)[number]
-/** Categories that are captured by a client of Chromium's DevTools. While one of them is captured, `monitor` is too. */
+/** Categories that need a client of Chromium's DevTools. While one of them is captured, `monitor` is, too. */
 export const CDP_CATEGORIES = ['console', 'network', 'page', 'interaction', 'screenshot'] as const satisfies readonly SettableCategory[]
-/** All categories. `monitor` is about the capture itself; nobody sets it. */
+/** All categories. `monitor` is about the capture itself; callers cannot set it. */
 export const CATEGORIES = [...SETTABLE_CATEGORIES, 'monitor'] as const
 export type Category = (typeof CATEGORIES)[number]
 export const SettableCategory = z.enum(SETTABLE_CATEGORIES)
 export const Category = z.enum(CATEGORIES)
 
 /**
- * The category of each type of event. `monitor_events_lost` is our own: events between two others are missing. Their places are stored (control/sessions/telemetry/segments.ts):
- * a new type comes last, and none goes.
+ * The category of each type of event. `monitor_events_lost` is our own: events between two others are missing. Their positions are stored
+ * (control/sessions/telemetry/segments.ts): a new type comes last, and none may be removed.
  */
 export const TYPES = {
   console_log: 'console',
@@ -63,7 +63,7 @@ export type EventType = keyof typeof TYPES
 export const EVENT_TYPES = Object.keys(TYPES) as [EventType, ...EventType[]]
 export const EventType = z.enum(EVENT_TYPES)
 
-/** The commands of CDP clients that `cdp_command` events tell of, as the API lists them. */
+/** The commands of CDP clients that make `cdp_command` events, as in the API. */
 export const CDP_COMMANDS = [
   'Input.dispatchMouseEvent',
   'Input.dispatchKeyEvent',
@@ -107,7 +107,7 @@ export const CDP_COMMANDS = [
 export const CdpCommand = z.enum(CDP_COMMANDS)
 export type CdpCommand = z.output<typeof CdpCommand>
 
-/** What a session captures: categories of {@link SETTABLE_CATEGORIES}; none of them: nothing. It replaces what it has captured before. */
+/** The categories that a session captures, of {@link SETTABLE_CATEGORIES}; empty: none. It replaces the earlier setting. */
 export const TelemetryFit = z.strictObject({
   categories: z.array(SettableCategory).max(SETTABLE_CATEGORIES.length),
   /** Commands of CDP clients that make no `cdp_command` events. */
@@ -115,7 +115,7 @@ export const TelemetryFit = z.strictObject({
 })
 export type TelemetryFit = z.output<typeof TelemetryFit>
 
-/** Who has noticed an event. `metadata` values are short texts: ids of CDP targets, sessions, frames. */
+/** The source of an event. `metadata` values are short texts: ids of CDP targets, sessions, frames. */
 export const Source = z.object({
   kind: z.enum(['cdp', 'kernel_api', 'extension', 'local_process']),
   event: z.string().max(200).optional(),
@@ -123,31 +123,31 @@ export const Source = z.object({
 })
 export type Source = z.output<typeof Source>
 
-/** The greatest number of an event. What follows it is still exact. */
+/** The greatest number of an event. The next number is still exact. */
 export const MAX_SEQ = Number.MAX_SAFE_INTEGER - 1
 
-/** The longest event, as JSON. Above it `data` is left out and `truncated` is true, but for screenshots, which have {@link MAX_SCREENSHOT_EVENT}. */
+/** The longest event, as JSON. Above it `data` is left out and `truncated` is true. Screenshots have {@link MAX_SCREENSHOT_EVENT} instead. */
 export const MAX_EVENT = 64 * 1024
 /** The longest event with a screenshot, as JSON. */
 export const MAX_SCREENSHOT_EVENT = 1024 * 1024
 
-/** One event. `ts` is in microseconds since 1970 on the clock of the session, and never less than that of the event before. */
+/** One event. `ts` is in microseconds since 1970 on the clock of the session, and never less than that of the previous event. */
 export const TelemetryEvent = z.object({
   type: EventType,
   category: Category,
   ts: z.int().min(0),
   source: Source,
   data: z.record(z.string(), z.unknown()).optional(),
-  /** Whether something of `data` was left out because it was too long. */
+  /** Whether a part of `data` was left out because it was too long. */
   truncated: z.boolean().optional(),
 })
 export type TelemetryEvent = z.output<typeof TelemetryEvent>
 
-/** An event and its number in the session, from 1. A gap between the numbers of two events means that those between them were lost, or filtered out. */
+/** An event and its number in the session, from 1. A gap between two numbers means that the events between were lost, or filtered out. */
 export const Envelope = z.object({ seq: z.int().min(1), event: TelemetryEvent })
 export type Envelope = z.output<typeof Envelope>
 
-/** A list in a query: `type=a&type=b` and `type=a,b`. A name that is unknown here matches nothing. */
+/** A list in a query: `type=a&type=b` and `type=a,b`. An unknown name matches nothing. */
 export const namesQuery = z
   .union([z.string().max(8192), z.array(z.string().max(8192)).max(100)])
   .transform((given) =>
@@ -160,14 +160,7 @@ export const namesQuery = z
   )
   .optional()
 
-export const StreamQuery = z.strictObject({
-  /** "all": from the oldest event that is still there. Otherwise only new events. A `Last-Event-ID` header wins over it. */
-  replay: z.string().max(64).optional(),
-  type: namesQuery,
-})
-export type StreamQuery = z.output<typeof StreamQuery>
-
-/** One line of the feed: an event, or where it stands: the number of the last event (0: none yet), for a reader that waits. */
+/** One line of the feed: an event, or the number of the last event (0: none yet), as a sign of life. */
 export const FeedLine = z.union([Envelope, z.strictObject({ last: z.int().min(0) })])
 export type FeedLine = z.output<typeof FeedLine>
 
@@ -179,7 +172,11 @@ export const telemetry = {
     id: 'streamTelemetry',
     group: 'Browser Telemetry',
     summary: 'Stream the telemetry of a running browser',
-    query: StreamQuery,
+    query: z.strictObject({
+      /** "all": from the oldest stored event. Otherwise only new events. A `Last-Event-ID` header takes precedence. */
+      replay: z.string().max(64).optional(),
+      type: namesQuery,
+    }),
     looksOn: true,
     deadlineMs: Infinity,
     reply: events(Envelope),

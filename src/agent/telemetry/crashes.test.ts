@@ -1,4 +1,4 @@
-// Ends of programs as telemetry tells of them.
+// Events about the ends of programs.
 import { EventEmitter } from 'node:events'
 import { expect, test } from 'vitest'
 import { assertEvent } from '../../../test/support/telemetry-schemas.ts'

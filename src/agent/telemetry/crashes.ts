@@ -1,11 +1,11 @@
-// Tells of programs of the instance that ended and were not meant to.
-import type { Browser } from '../chromium/keeper.ts'
+// Events about programs of the instance that ended unexpectedly.
+import type { SessionBrowser } from '../chromium/keeper.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** A program that ended. */
 export interface Crash {
   service: 'chromium' | 'xvfb' | 'pulseaudio' | 'ffmpeg' | 'x0tigervnc'
-  /** It had not come up yet; it ran; it is not started again. */
+  /** It was still starting; it was running; it is not restarted any more. */
   phase: 'startup' | 'running' | 'gave_up'
   pid?: number | undefined
 }
@@ -21,8 +21,8 @@ export const crashTeller =
       data: { service_name: service, phase, ...(pid !== undefined && { pid }) },
     })
 
-/** Tells of Chromium's ends. */
-export function tellChromiumCrashes(browser: Pick<Browser, 'on'>, onCrash: OnCrash): void {
+/** Emits events about Chromium's ends. */
+export function tellChromiumCrashes(browser: Pick<SessionBrowser, 'on'>, onCrash: OnCrash): void {
   browser.on('chromium_crashed', (_detail, pid) => onCrash({ service: 'chromium', phase: 'running', pid }))
   browser.on('chromium_not_started', () => onCrash({ service: 'chromium', phase: 'startup' }))
   browser.on('given_up', () => onCrash({ service: 'chromium', phase: 'gave_up' }))

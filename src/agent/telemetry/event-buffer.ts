@@ -1,4 +1,4 @@
-// The telemetry of the session as it happens: gives each event its number and time, and keeps the last ones for readers. It never waits for a reader.
+// The live telemetry of the session: gives each event its number and time, and stores the last ones for readers. It never waits for a reader.
 import { Notifier } from '../../base/notifier.ts'
 import { EVENT_ID, EVENT_JSON } from '../../http/sse.ts'
 import {
@@ -16,24 +16,17 @@ import { KeptEvents, type Kept, type KeptLimits } from './kept.ts'
 import type { NewEvent, Telemetry } from './telemetry.ts'
 import { A_SECOND, KEPT, SKIPPED_MS, WINDOW_MS } from './limits.ts'
 
-/** In characters of JSON. */
-interface Rate {
-  events: number
-  length: number
-}
-
-/** How an event buffer differs in tests. */
-export interface EventBufferOptions extends Partial<KeptLimits> {
-  eventsASecond?: number
-  lengthASecond?: number
-  ownEventsASecond?: number
+/** Options for tests. */
+export interface EventBufferOptions {
+  kept?: Partial<KeptLimits>
+  aSecond?: Partial<typeof A_SECOND>
   now?: () => number
 }
 
 const FROM_PAGES: readonly Category[] = CDP_CATEGORIES
-/** Pages make these happen as well: by not answering, and by telling too much. */
+/** Types that pages can also cause: by not answering, and by making too many events. */
 const BY_PAGES: readonly EventType[] = ['monitor_init_failed', 'monitor_events_lost']
-/** Whether no page can make it happen. */
+/** Whether no page can cause it. */
 const isOwnEvent = (type: EventType): boolean => !FROM_PAGES.includes(TYPES[type]) && !BY_PAGES.includes(type)
 
 export class EventBuffer implements Telemetry {
@@ -45,12 +38,12 @@ export class EventBuffer implements Telemetry {
   #excluded: ReadonlySet<string> = new Set()
   #last = 0
   #lastTs = 0
-  /** Streams do not show events up to this one: they are of a caller before. */
+  /** Streams do not show events up to this number: they belong to an earlier caller. */
   #floor = 0
-  /** What may still be told in this second. */
   #windowEnd = 0
-  readonly #rates: { pages: Rate; own: Rate }
-  #left: { pages: Rate; own: Rate }
+  readonly #aSecond: typeof A_SECOND
+  /** What may still be added in this second: of events that pages can cause, and of others. Lengths are in characters of JSON. */
+  #left = { pages: { events: 0, length: 0 }, own: { events: 0, length: 0 } }
   #lost = { count: 0, from: 0, until: 0 }
   #telling: NodeJS.Timeout | undefined
   #isRinging = false
@@ -58,13 +51,9 @@ export class EventBuffer implements Telemetry {
   readonly #closing = new AbortController()
   #callers = 0
 
-  constructor({ eventsASecond, lengthASecond, ownEventsASecond, now = steadyClock(), ...kept }: EventBufferOptions = {}) {
+  constructor({ kept, aSecond, now = steadyClock() }: EventBufferOptions = {}) {
     this.#kept = new KeptEvents({ ...KEPT, ...kept })
-    this.#rates = {
-      pages: { events: eventsASecond ?? A_SECOND.events, length: lengthASecond ?? A_SECOND.length },
-      own: { events: ownEventsASecond ?? A_SECOND.ownEvents, length: A_SECOND.ownLength },
-    }
-    this.#left = this.#whole()
+    this.#aSecond = { ...A_SECOND, ...aSecond }
     this.#clock = now
   }
 
@@ -72,11 +61,11 @@ export class EventBuffer implements Telemetry {
     return this.#captured.has(category) && !this.#withheld.has(category)
   }
 
-  /** One entry for each caller that withholds it. */
+  /** One entry for each caller of `withhold`. */
   readonly #withholding = new Set<readonly Category[]>()
   #withheld: ReadonlySet<Category> = new Set()
 
-  /** Drops events of these categories until the returned function is called. For what the agent itself does with secrets. */
+  /** Drops events of these categories until the returned function is called. For the agent's own work with secrets. */
   withhold(categories: readonly Category[]): () => void {
     const mine = [...categories]
     const change = () => (this.#withheld = new Set([...this.#withholding].flat()))
@@ -97,6 +86,7 @@ export class EventBuffer implements Telemetry {
     return this.#last
   }
 
+  /** The session's clock: microseconds since 1970, never running backwards. */
   now(): number {
     return Math.max(this.#clock(), this.#lastTs)
   }
@@ -106,7 +96,7 @@ export class EventBuffer implements Telemetry {
     return () => void this.#listeners.delete(listener)
   }
 
-  /** Changes what is captured. Resolves when what captures has followed, within limits of its own. */
+  /** Changes the captured categories. Resolves when the capture has followed, within its own limits. */
   async capture(wanted: TelemetryFit): Promise<void> {
     const hasCdp = wanted.categories.some((category) => (CDP_CATEGORIES as readonly SettableCategory[]).includes(category))
     this.#captured = new Set<Category>([...wanted.categories, ...(hasCdp ? (['monitor'] as const) : [])])
@@ -114,7 +104,7 @@ export class EventBuffer implements Telemetry {
     await Promise.all([...this.#listeners].map((listener) => listener(wanted)))
   }
 
-  /** The next caller of the browser does not see what there was until now. */
+  /** Hides all earlier events from the next caller of the browser. */
   hideFromNext(): void {
     this.#floor = this.#last
     this.#callers++
@@ -133,14 +123,14 @@ export class EventBuffer implements Telemetry {
     const seq = ++this.#last
     const isOwn = isOwnEvent(type)
     const left = isOwn ? this.#left.own : this.#left.pages
-    // Nothing is made of what is dropped anyway.
+    // Do not serialize an event that is dropped anyway.
     if (!isLoss && left.events === 0) return this.#lose(seq)
     const event = { type, category, ts, source, ...(data && { data }), ...(truncated && { truncated }) }
     let json = JSON.stringify({ seq, event })
     const isPicture = category === 'screenshot'
     if (json.length > (isPicture ? MAX_SCREENSHOT_EVENT : MAX_EVENT))
       json = JSON.stringify({ seq, event: { type, category, ts, source: { kind: source.kind }, truncated: true } })
-    // What tells of lost events is not lost itself.
+    // An event about lost events is not dropped itself.
     if (!isLoss) {
       if (json.length > left.length) return this.#lose(seq)
       left.events--
@@ -150,14 +140,11 @@ export class EventBuffer implements Telemetry {
     this.#keep({ seq, type, json, ...(brief && { brief }) }, isOwn)
   }
 
-  #whole(): { pages: Rate; own: Rate } {
-    return { pages: { ...this.#rates.pages }, own: { ...this.#rates.own } }
-  }
-
   #nextWindow(ts: number): void {
     if (ts < this.#windowEnd) return
     this.#windowEnd = ts + WINDOW_MS * 1000
-    this.#left = this.#whole()
+    const { events, length, ownEvents, ownLength } = this.#aSecond
+    this.#left = { pages: { events, length }, own: { events: ownEvents, length: ownLength } }
     this.#tellLost()
   }
 
@@ -190,8 +177,8 @@ export class EventBuffer implements Telemetry {
   }
 
   /**
-   * The kept events after `seq` as lines of JSON, until they have about `length` characters, and the number of the last of them; undefined when there is none. An event in the
-   * place of the first one that was not kept for this reader says how many were not.
+   * The stored events after `seq` as lines of JSON, up to about `length` characters, and the number of the last one; undefined when there is none. If events
+   * are missing before the first one, an event in their place has their number.
    */
   linesAfter(seq: number, length: number): { text: string; last: number } | undefined {
     let text = ''
@@ -204,12 +191,12 @@ export class EventBuffer implements Telemetry {
     return last === seq ? undefined : { text, last }
   }
 
-  /** Resolves at the next event, when someone wakes its readers, or when the buffer is closed. @throws the signal's reason */
+  /** Resolves at the next event, when its readers are woken, or when the buffer is closed. @throws the signal's reason */
   changed(signal: AbortSignal): Promise<void> {
     return this.#notifier.next(signal)
   }
 
-  /** Wakes everyone who waits, though there is nothing new. */
+  /** Wakes all waiting readers, although there is no new event. */
   wake(): void {
     this.#notifier.notify()
   }
@@ -219,16 +206,16 @@ export class EventBuffer implements Telemetry {
     return this.#closing.signal
   }
 
-  /** Where a stream begins: after the event `lastId` if its reader names one, else with the oldest or with the next one. */
+  /** The start of a stream: after the event `lastId` if its reader names one, otherwise with the oldest or the next event. */
   begin(lastId: number | undefined, all: boolean): number {
     if (lastId === undefined) return all ? this.#floor : this.#last
-    // A number that no event has yet is of nobody; so that nothing is hidden from its reader, it begins with the next one.
+    // If no event has this number yet, the reader begins with the next one, so that nothing is hidden from it.
     return Math.max(Math.min(lastId, this.#last), this.#floor)
   }
 
   /**
-   * Frames of a stream: the kept events after one, and each new one, until the buffer is closed; of `types`, or all. Now and then the number of the last one that was left
-   * out.
+   * Frames of a stream: the stored events after one, and each new one, until the buffer is closed; of `types`, or all. From time to time also the number of the
+   * last event that was filtered out.
    */
   async *stream(after: number, types: ReadonlySet<string> | undefined, signal: AbortSignal): AsyncGenerator<Envelope> {
     let skipped = 0
@@ -257,7 +244,7 @@ export class EventBuffer implements Telemetry {
     }
   }
 
-  /** Ends all readers, after what they have not read yet. */
+  /** Ends all readers after their unread events. */
   close(): void {
     this.#tellLost()
     this.#isClosed = true
@@ -272,10 +259,10 @@ function notKept(first: number, next: Kept): string {
   return JSON.stringify({ seq: first, event: { type: 'monitor_events_lost', category: 'monitor', ts, source: { kind: 'local_process' }, data } })
 }
 
-/** A frame of an event stream that has its JSON already; without one, only the number. */
+/** A frame of an event stream from existing JSON; without it, only the number. */
 const frame = (seq: number, json: string): Envelope => ({ [EVENT_ID]: seq, [EVENT_JSON]: json }) as unknown as Envelope
 
-/** The time of day at its first call, from then on by the clock that never runs backwards. */
+/** The time of day at its first call; later times are counted by the monotonic clock. */
 function steadyClock(): () => number {
   const start = Date.now() * 1000 - performance.now() * 1000
   return () => Math.round(start + performance.now() * 1000)

@@ -1,11 +1,9 @@
 // The calls of telemetry, answered by the event buffer.
-import { Readable } from 'node:stream'
-import { setTimeout as delay } from 'node:timers/promises'
 import { fault } from '../../http/fault.ts'
 import type { Handlers } from '../../http/route.ts'
-import type { FeedLine, telemetry, telemetryFeed } from './contract.ts'
+import type { telemetry, telemetryFeed } from './contract.ts'
 import type { EventBuffer } from './event-buffer.ts'
-import { FEED_BEAT_MS, FEED_GATHER_MS, FEED_LENGTH } from './limits.ts'
+import { feed } from './feed.ts'
 
 /** @throws 400 */
 function numberOf(header: string | string[] | undefined): number | undefined {
@@ -25,35 +23,10 @@ export function telemetryHandlers(buffer: EventBuffer): Handlers<typeof telemetr
 
 export function telemetryFeedHandlers(buffer: EventBuffer): Handlers<typeof telemetryFeed> {
   return {
-    feedTelemetry: ({ query: { after }, signal }) => Readable.from(feed(buffer, after, signal), { objectMode: false, highWaterMark: 256 * 1024 }),
+    feedTelemetry: ({ query: { after }, signal }) => feed(buffer, after, signal),
     addTelemetry({ body }) {
       buffer.emit(body as Parameters<EventBuffer['emit']>[0])
     },
     endTelemetry: () => buffer.close(),
-  }
-}
-
-/** The lines of the feed. An event that comes alone is told at once. */
-async function* feed(buffer: EventBuffer, after: number, signal: AbortSignal): AsyncGenerator<string> {
-  const line = (value: FeedLine) => `${JSON.stringify(value)}\n`
-  yield line({ last: buffer.last })
-  let sentAt = performance.now()
-  const beat = setInterval(() => buffer.wake(), FEED_BEAT_MS).unref()
-  try {
-    for (let seq = after; !signal.aborted;) {
-      const lines = buffer.linesAfter(seq, FEED_LENGTH)
-      if (lines) {
-        seq = lines.last
-        yield lines.text
-        if (lines.text.length < FEED_LENGTH) await delay(FEED_GATHER_MS, undefined, { signal: buffer.closed, ref: false }).catch(() => {})
-      } else if (buffer.closed.aborted) return
-      // Another reader may have woken this one.
-      else if (performance.now() - sentAt >= FEED_BEAT_MS / 2) {
-        sentAt = performance.now()
-        yield line({ last: buffer.last })
-      } else await buffer.changed(signal)
-    }
-  } finally {
-    clearInterval(beat)
   }
 }

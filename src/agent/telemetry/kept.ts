@@ -1,10 +1,10 @@
-// The last events of the session, for readers. What pages make, in any amount, does not push out the last of what they cannot make.
+// The last events of the session, for readers. Events that pages can cause, in any number, do not displace the last of the other events.
 import type { TelemetryEvent } from './contract.ts'
 import type { KEPT } from './limits.ts'
 
 export type KeptLimits = typeof KEPT
 
-/** An event as it is sent. `type` is for filters. */
+/** An event in the form for sending. `type` is for filters. */
 export interface Kept {
   seq: number
   type: TelemetryEvent['type']
@@ -16,17 +16,16 @@ export interface Kept {
 
 /** Events in the order of their numbers; the oldest are forgotten first. */
 class Queue {
-  /** Those of `#all` from `#head` on. */
-  #all: Kept[] = []
-  #head = 0
+  readonly #all: Kept[] = []
+  /** Length of all together, in characters. */
   length = 0
 
   get count(): number {
-    return this.#all.length - this.#head
+    return this.#all.length
   }
 
   get oldest(): Kept | undefined {
-    return this.#all[this.#head]
+    return this.#all[0]
   }
 
   add(kept: Kept): void {
@@ -35,42 +34,32 @@ class Queue {
   }
 
   forget(): Kept {
-    const first = this.#all[this.#head]!
+    const first = this.#all.shift()!
     this.length -= first.json.length
-    // Its text is freed before the list is cut.
-    this.#all[this.#head++] = { seq: first.seq, type: first.type, json: '' }
-    if (this.#head > this.count + 1024) {
-      this.#all = this.#all.slice(this.#head)
-      this.#head = 0
-    }
     return first
   }
 
   /** The first event after `seq`. */
   next(seq: number): Kept | undefined {
-    return this.#all[this.#after(seq)]
-  }
-
-  #after(seq: number): number {
-    let [low, high] = [this.#head, this.#all.length]
+    let [low, high] = [0, this.#all.length]
     while (low < high) {
       const middle = (low + high) >> 1
       if (this.#all[middle]!.seq > seq) high = middle
       else low = middle + 1
     }
-    return low
+    return this.#all[low]
   }
 }
 
 export class KeptEvents {
   readonly #limits: KeptLimits
-  /** What pages may have made, and what they cannot make. */
+  /** Two queues: events that pages may have caused, and others. */
   readonly #pages = new Queue()
   readonly #own = new Queue()
-  /** The kept events that have their picture, oldest first, and what those take. */
+  /** The stored events that still have their picture, oldest first, and the size of these. */
   readonly #pictures: Kept[] = []
   #picturesLength = 0
-  /** The number of the last event that was forgotten; 0: none was. */
+  /** The number of the last removed event; 0 when there was none. */
   forgotten = 0
 
   constructor(limits: KeptLimits) {
@@ -92,7 +81,7 @@ export class KeptEvents {
     return one && other ? (one.seq < other.seq ? one : other) : (one ?? other)
   }
 
-  /** The oldest event, but none that has its place for itself while there is another one. */
+  /** Removes the oldest event. Events with a reserved place are removed only when no other one is left. */
   #forget(): void {
     const { ownEvents, ownLength } = this.#limits
     const [pages, own] = [this.#pages, this.#own]

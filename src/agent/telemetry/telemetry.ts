@@ -1,7 +1,7 @@
-// What the agent's other tools know of telemetry: whether something is captured, and telling of an event.
+// The interface of telemetry for the agent's other tools: whether a category is captured, and adding an event.
 import type { Category, EventType, Source, TelemetryFit } from './contract.ts'
 
-/** An event as its maker tells of it. Its category, number and time are added. */
+/** An event from its source. Its category, number and time are added. */
 export interface NewEvent {
   type: EventType
   source: Source
@@ -11,7 +11,7 @@ export interface NewEvent {
 
 /** Takes events. */
 export interface Teller {
-  /** Whether events of this category are captured now. Cheap: makers of events ask first, and do no work for nothing. */
+  /** Whether events of this category are captured now. It is cheap: sources check it first, and do no work in vain. */
   captures(category: Category): boolean
   /** Adds an event. Without effect when its category is not captured. Does not wait, and does not throw. */
   emit(event: NewEvent): void
@@ -21,12 +21,10 @@ export interface Teller {
 export interface Telemetry extends Teller {
   /** The CDP commands that make no events. */
   readonly excluded: ReadonlySet<string>
-  /**
-   * Changes when the browser goes to another caller. What belongs to something that began before that is not told after it: it would be seen by the next one.
-   */
+  /** Changes when the browser gets another caller. Events about something that began before must not be added after it: the next caller would see them. */
   readonly floor: number
-  /** The session's clock: microseconds since 1970, never running backwards. */
-  now(): number
-  /** Calls `listener` after each change of what is captured. Who has changed it waits for what it returns, which does not reject. The returned function ends that. */
+  /**
+   * Calls `listener` after each change of the captured categories. The change waits for its result, which must not reject. The returned function removes it.
+   */
   onChange(listener: (captured: TelemetryFit) => unknown): () => void
 }

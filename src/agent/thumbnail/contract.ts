@@ -1,4 +1,4 @@
-// A small picture of the screen, for the control plane: it keeps one a session, for all who look at many sessions.
+// A small picture of the screen for the control plane, which stores one for each session, for all viewers of lists.
 import { z } from 'zod'
 import { json, route } from '../../http/route.ts'
 

@@ -1,48 +1,11 @@
-// Thumbnails of the screen. However many ask, one is made at a time, and none while the screen stays the same.
-import { newId } from '../../base/ids.ts'
-import { abortable } from '../../base/wait.ts'
+// The thumbnail contract.
 import type { Handlers } from '../../http/route.ts'
-import type { Screen } from '../display/screen.ts'
-import { encodePng } from '../png/png.ts'
-import { THUMBNAIL_SIDE, type thumbnail } from './contract.ts'
-import { shrink } from './shrink.ts'
+import type { thumbnail } from './contract.ts'
+import type { Thumbnails } from './thumbnail.ts'
 
-/** The memory for a whole screen is given back when nobody has asked for so long. */
-const KEEP_MS = 10_000
-
-interface Kept {
-  version: number
-  tag: string
-  png: string
-}
-
-export function thumbnailHandlers(screen: Pick<Screen, 'version' | 'copy'>): Handlers<typeof thumbnail> {
-  /** Tells our tags from those of another agent whose screen has the same version number. */
-  const self = newId()
-  let kept: Kept | undefined
-  let taking: Promise<Kept> | undefined
-  let room = Buffer.alloc(0)
-  let timer: NodeJS.Timeout | undefined
-
-  async function take(): Promise<Kept> {
-    if (kept && kept.version === (await screen.version())) return kept
-    const { width, height, version } = await screen.copy(({ width: w, height: h }) => {
-      if (room.length !== w * h * 4) room = Buffer.allocUnsafeSlow(w * h * 4)
-      return room
-    })
-    clearTimeout(timer)
-    timer = setTimeout(() => (room = Buffer.alloc(0)), KEEP_MS).unref()
-    const pieces: Buffer[] = []
-    for await (const piece of encodePng(shrink({ data: room, stride: width * 4, width, height }, THUMBNAIL_SIDE))) pieces.push(piece)
-    return (kept = { version, tag: `${self}-${version}`, png: Buffer.concat(pieces).toString('base64') })
-  }
-
-  return {
-    async readThumbnail({ query: { known }, signal }) {
-      // While the session sleeps, the display does not answer. All callers wait for the same answer then, each for its own time.
-      taking ??= take().finally(() => (taking = undefined))
-      const { tag, png } = await abortable(taking, signal)
-      return { tag, png: tag === known ? null : png }
-    },
-  }
-}
+export const thumbnailHandlers = (take: Thumbnails): Handlers<typeof thumbnail> => ({
+  async readThumbnail({ query: { known }, signal }) {
+    const { tag, png } = await take(signal)
+    return { tag, png: tag === known ? null : png }
+  },
+})

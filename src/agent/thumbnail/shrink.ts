@@ -1,10 +1,13 @@
 // Makes a small picture of a large one.
-import type { Pixels } from '../display/framebuffer.ts'
+import type { Pixels } from '../display/display.ts'
 
-/** Pixels of the large picture that make one of the small one, in each direction: with one, text becomes noise; with all, a 1080p screen takes three times as long. */
+/**
+ * Pixels of the large picture that are averaged for one of the small one, in each direction: with one, text becomes noise; with all, a 1080p screen takes three
+ * times as long.
+ */
 const SAMPLES = 3
 
-/** A picture whose longer side has `side` pixels at most, with the proportions of `from`. `from.data` begins at a multiple of 4, and so does each row. */
+/** A picture whose longer side has at most `side` pixels, with the proportions of `from`. `from.data` begins at a multiple of 4, and so does each row. */
 export function shrink({ data, stride, width, height }: Pixels, side: number): Pixels {
   const scale = Math.max(1, width / side, height / side)
   const [w, h] = [Math.max(1, Math.round(width / scale)), Math.max(1, Math.round(height / scale))]

@@ -1,4 +1,4 @@
-// What an archive of any format has to keep to before something is made of it: its names stay below its root, each path comes once, and limits.
+// The rules that an archive of any format must keep before it is used: its names stay below its root, each path occurs once, and limits.
 
 /** Limits on the content of one archive. Directories that are implied by names count as entries. */
 export interface ArchiveLimits {
@@ -13,9 +13,9 @@ export interface ArchiveLimits {
   path?: number
 }
 
-/** A call of the system accepts 4095 bytes, with the folder into which it is unpacked. */
+/** A system call accepts paths of 4095 bytes, including the folder into which the archive is unpacked. */
 export const MAX_PATH = 4_000
-/** A name of a file system's entry, in bytes (NAME_MAX). */
+/** The longest name of a file, in bytes (NAME_MAX). */
 const MAX_NAME = 255
 const MAX_SHOWN = 200
 
@@ -24,7 +24,7 @@ export class BadArchive extends Error {
   override name = 'BadArchive'
 }
 
-/** It has more than the limits allow. */
+/** The archive exceeds the limits. */
 export class TooLarge extends BadArchive {}
 
 type Kind = 'directory' | 'file' | 'link'
@@ -32,7 +32,7 @@ type Kind = 'directory' | 'file' | 'link'
 interface Placed {
   /** Below the root, without empty parts and dots; '' for the root itself. */
   path: string
-  /** Directories that are new by this entry, itself included, each before what is in it. */
+  /** Directories that this entry creates, including itself, each before its content. */
   directories: string[]
 }
 
@@ -58,7 +58,7 @@ export class Contents {
     if (path === '' && kind !== 'directory') throw new BadArchive('has a file without a name')
     if (kind !== 'directory' && this.#kinds.has(path)) throw new BadArchive(`has ${shown(name)} twice`)
     const directories: string[] = []
-    // From the whole path upwards: a name may have two thousand levels, and thousands of names may share them. What is known has all above it.
+    // From the whole path upwards: a name may have two thousand levels, and thousands of names may share them. The parents of a known path are known, too.
     for (let at = kind === 'directory' ? path : above(path); at !== ''; at = above(at)) {
       const before = this.#kinds.get(at)
       if (before === 'directory') break

@@ -8,13 +8,13 @@ const DIRECTORY_MODE = 0o755
 const AT_ONCE = 4
 
 interface Writing {
-  /** The mode of a file, for that in the zip; 0: the zip has none. */
+  /** The mode of a file, by its mode in the zip; 0 when the zip has none. */
   fileMode: (mode: number) => number
-  /** Does the work on an entry; may refuse it before, and word its errors. */
+  /** Runs `work` on an entry. It may refuse the entry before, and choose the texts of its errors. */
   each: (entry: ZipEntry, work: () => Promise<void>) => Promise<void>
 }
 
-/** Writes all entries below `root`, an empty folder. Resolves with how many are no directories. */
+/** Writes all entries below `root`, an empty folder. Resolves with the number of entries that are not directories. */
 export async function writeEntries(entries: AsyncIterable<ZipEntry>, root: string, { fileMode, each }: Writing): Promise<number> {
   /** Writes in progress. These promises never reject; errors go to `failures`. */
   const writing = new Set<Promise<void>>()

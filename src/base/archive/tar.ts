@@ -1,4 +1,4 @@
-// Tar archives: their entries one after the other, and writing them. Only files and directories are taken, of archives that are whole.
+// Tar archives: reading their entries one after the other, and writing. Only complete archives are accepted, with files and directories only.
 import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -11,11 +11,11 @@ export interface TarEntry {
   name: string
   kind: 'file' | 'directory'
   bytes: number
-  /** Goes on where it was left when it is iterated again. What nobody reads is passed over. */
+  /** Continues at its position when it is iterated again. Unread content is skipped. */
   content: AsyncIterable<Buffer>
 }
 
-/** What is refused, by its type. */
+/** The refused kinds of entries, by type. */
 const REFUSED: Record<string, string> = {
   link: 'a hard link',
   symlink: 'a symbolic link',
@@ -25,13 +25,13 @@ const REFUSED: Record<string, string> = {
 }
 /** The mark at the end: two blocks of zeros. */
 const END_BYTES = 1024
-/** Bytes of an archive beside those of its files: for each entry, and altogether. Headers that describe the next entry may have megabytes. */
+/** Bytes of an archive apart from its files: per entry, and in total. Headers that describe the next entry may have megabytes. */
 const ENTRY_OVERHEAD = 2 * 1024
 const OVERHEAD = 1024 * 1024
 
 /**
  * The entries of an archive. `maxBytes`: limit on its files.
- * @throws BadArchive, TooLarge, what `pieces` throws, or the signal's reason
+ * @throws BadArchive, TooLarge, errors of `pieces`, or the signal's reason
  */
 export async function* readTar(pieces: AsyncIterable<Buffer>, signal: AbortSignal, maxBytes = Infinity): AsyncGenerator<TarEntry> {
   const extract = makeExtract({ allowUnknownFormat: true } as object) // the types do not know it; v7 has no format
@@ -49,7 +49,7 @@ export async function* readTar(pieces: AsyncIterable<Buffer>, signal: AbortSigna
     }
   }
   const reading = pipeline(watched, extract, { signal })
-  reading.catch(() => {}) // the loop gets it, or has ended
+  reading.catch(() => {}) // the loop gets the error, or has ended
   try {
     for await (const source of extract) {
       signal.throwIfAborted()
@@ -75,12 +75,12 @@ function kindOf({ name, type, pax }: Header): TarEntry['kind'] {
   const isSparse = Object.keys(pax ?? {}).some((key) => key.startsWith('GNU.sparse'))
   if (isSparse || (type !== 'file' && type !== 'contiguous-file' && type !== 'directory'))
     throw new BadArchive(`has ${isSparse ? 'a sparse file' : (REFUSED[type ?? ''] ?? 'an entry of an unknown type')}: ${shown(name)}`)
-  // What is not UTF-8 has been replaced.
+  // Bytes that are not UTF-8 have been replaced.
   if (name.includes('\ufffd')) throw new BadArchive('has a name that is not UTF-8')
   return type === 'directory' ? 'directory' : 'file'
 }
 
-/** The library tells what is wrong with an archive by messages only. */
+/** The library describes faults of an archive by messages only. */
 function inWords(error: unknown): never {
   const message = error instanceof Error ? error.message : ''
   if (message.startsWith('Unexpected end of data')) throw new BadArchive('ends too early')
@@ -88,15 +88,15 @@ function inWords(error: unknown): never {
   throw error
 }
 
-/** A reader that takes nothing for so long is given up: a pipe to a program that hangs. */
+/** A reader that takes nothing for this long is given up, such as a pipe to a program that hangs. */
 const STALL_MS = 600_000
-/** The latest time that a header of every program can have. */
+/** The latest time that a header can have for every program. */
 const LATEST_MS = (2 ** 31 - 1) * 1000
 
 export class TarWriter {
   readonly #pack = makePack()
   readonly #signal: AbortSignal
-  /** The archive, to be read while entries are added. */
+  /** The archive, which can be read while entries are added. */
   readonly archive: Readable = Readable.from(this.#pack, { objectMode: false })
 
   constructor(signal: AbortSignal) {
@@ -105,7 +105,7 @@ export class TarWriter {
 
   /**
    * Adds a file whose content has exactly `bytes` bytes; a name that ends with a slash is a directory. Only the owner may read it.
-   * @throws when the content has more or fewer bytes, what it throws, when the reader has gone, and the signal's reason
+   * @throws when the content has more or fewer bytes, or the reader has left; errors of the content; the signal's reason
    */
   async add(name: string, bytes: number, content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, mtime: Date): Promise<void> {
     const type = name.endsWith('/') ? 'directory' : 'file'
@@ -129,12 +129,12 @@ export class TarWriter {
     await within('the reader of an archive', STALL_MS, done.promise, this.#signal)
   }
 
-  /** All is added. */
+  /** All entries are added. */
   end(): void {
     this.#pack.finalize()
   }
 
-  /** Breaks the archive off: its reader gets the error. */
+  /** Aborts the archive: its reader gets the error. */
   destroy(error: Error): void {
     this.#pack.destroy(error)
   }

@@ -1,5 +1,4 @@
-// Reads a zip that is never trusted: names, kinds, sizes and checksums are checked on the way. Where the entries go, and what they replace, is the
-// business of its users.
+// Reads a zip that is never trusted: names, kinds, sizes and checksums are checked on the way. Its users decide where the entries go, and what they replace.
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Readable, pipeline } from 'node:stream'
@@ -10,11 +9,11 @@ import { BadArchive, Contents, MAX_PATH, type ArchiveLimits } from './contents.t
 
 export interface ZipRules {
   limits: ArchiveLimits
-  /** Refuses names with backslashes. Otherwise they separate, as in zips from Windows. */
+  /** Refuses names with backslashes. Otherwise a backslash is a separator, as in zips from Windows. */
   strictNames: boolean
-  /** Takes modes also from zips that do not say that they come from Unix. Python writes such zips on Windows. */
+  /** Uses modes also of zips that do not declare that they come from Unix. Python writes such zips on Windows. */
   anyModes: boolean
-  /** An entry up to this packed size (bytes) is unpacked in one step: many times faster for small files, but nothing else runs meanwhile. */
+  /** An entry up to this packed size (bytes) is unpacked in one step: many times faster for small files, but it blocks the process meanwhile. */
   oneStep: number
 }
 
@@ -43,7 +42,7 @@ export type ZipEntry = Named &
         kind: 'file'
         /** 0 when the zip has none. */
         mode: number
-        /** It was a device, a pipe or a socket where it was packed. */
+        /** The entry was a device, a pipe or a socket when it was packed. */
         isSpecial: boolean
         /** The size that the zip gives. The content is checked against it. */
         bytes: number
@@ -53,14 +52,14 @@ export type ZipEntry = Named &
   )
 type Content = () => AsyncGenerator<Buffer>
 
-/** Where the bytes of a zip are. */
+/** The source of a zip's bytes. */
 export interface ZipSource {
   size: number
   /** Fills a part of the buffer. Returns how many bytes it has read; 0 at the end. */
   read(buffer: Buffer, offset: number, length: number, position: number): Promise<number>
 }
 
-/** An open file, which stays its caller's, and has to be open while entries are read. */
+/** An open file. Its caller owns it, and must keep it open while entries are read. */
 export async function fileSource(file: FileHandle): Promise<ZipSource> {
   const { size } = await file.stat()
   return { size, read: async (...piece) => (await file.read(...piece)).bytesRead }
@@ -102,7 +101,7 @@ class SourceReader extends RandomAccessReader {
   }
 }
 
-/** Tells an error of a {@link ZipSource} from one of the zip reader. */
+/** Distinguishes an error of a {@link ZipSource} from an error of the zip reader. */
 class SourceFailed extends Error {}
 
 export class Unzip {
@@ -125,7 +124,7 @@ export class Unzip {
     return this.#contents.bytes
   }
 
-  /** Each path once, directories (also those that only names imply) before what they hold. @throws BadArchive, here and while contents are read */
+  /** Each path once, directories (including implied ones) before their content. @throws BadArchive, here and while contents are read */
   async *entries(): AsyncGenerator<ZipEntry> {
     this.#contents.checkEntries(this.#zip.entryCount)
     const entries = this.#zip.eachEntry()
@@ -184,7 +183,7 @@ export class Unzip {
         const chunks: Buffer[] = []
         for await (const chunk of this.#packed(start, entry.compressedSize)) chunks.push(chunk)
         const packed = Buffer.concat(chunks)
-        // One byte too many is found by the length check; more than that is an error of zlib.
+        // The length check finds one byte too many; more than that is an error of zlib.
         return yield isStored ? packed : inflateRawSync(packed, { maxOutputLength: entry.uncompressedSize + 1 })
       }
       const packed = Readable.from(this.#packed(start, entry.compressedSize), { objectMode: false })

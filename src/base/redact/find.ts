@@ -1,5 +1,5 @@
-// Finds secrets in any text by what is beside them: names in URLs, forms, cookies, JSON, XML, HTML and plain words; also tokens by their own form. The text may be cut
-// anywhere. One pass: what is looked at ahead is passed over afterwards, or is bounded.
+// Finds secrets in any text by their context: names in URLs, forms, cookies, JSON, XML, HTML and plain words; also tokens by their own form. The text may be
+// cut anywhere. One pass: text that was read ahead is skipped afterwards, or is bounded.
 import { secretKind, type SecretKind } from './names.ts'
 import { without, type Range } from './ranges.ts'
 import { TOKENS } from './tokens.ts'
@@ -15,13 +15,13 @@ const [AT, HASH, QUESTION, PLUS, OPEN_PAREN] = [code('@'), code('#'), code('?'),
 /** Characters of names: letters, digits, `_`, `-`, `.`, `$`, and all beyond ASCII. */
 const WORD = new Uint8Array(128)
 for (const char of 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$') WORD[code(char)] = 1
-/** What may stand between a name and its `:` or `=`: a quote, the brackets of `user[password]`, `password[]` and `password[0]`, spaces. */
+/** Characters that may be between a name and its `:` or `=`: a quote, the brackets of `user[password]`, `password[]` and `password[0]`, spaces. */
 const BETWEEN = new Set([DOUBLE, SINGLE, BACKSLASH, OPEN_BRACKET, CLOSE_BRACKET, SPACE, TAB, ...Array.from('0123456789', code)])
 const MAX_BETWEEN = 8
 const SPACES = new Set([SPACE, TAB, NEWLINE, RETURN])
 const BETWEEN_TEXTS = new Set([...SPACES, COMMA, PLUS])
 const QUOTES = new Set([DOUBLE, SINGLE, BACKTICK])
-/** What ends a value without quotes. After `=` fewer: URLs and forms leave the others as they are. */
+/** The ends of a value without quotes. After `=` there are fewer: URLs and forms do not escape the others. */
 const ENDS_AFTER_EQUALS = new Set([AMPERSAND, DOUBLE, LESS, GREATER, HASH, ...SPACES])
 const ENDS_AFTER_COLON = new Set([...ENDS_AFTER_EQUALS, COMMA, CLOSE_BRACE, CLOSE_BRACKET, SINGLE, BACKTICK])
 const ENDS_OF_ATTRIBUTE = new Set([GREATER, SLASH, ...SPACES])
@@ -32,19 +32,22 @@ const NOTHING = new Set(['', 'null', 'undefined', 'true', 'false', 'none', 'nil'
 
 /** How far the value of `{"name": "password", "value": …}` and of `<input name="password" value="…">` may be from the name. */
 const MAX_APART = 300
-/** How far the blank line of a part of a form may be from its name. */
+/** The longest distance from the name of a form's part to its blank line. */
 const MAX_PART_HEADERS = 400
 const MAX_SPACES = 64
-/** JSON that is encoded begins so: the head of a JWT, or all of an opaque token of many services. */
+/** The beginning of encoded JSON: the head of a JWT, or all of an opaque token of many services. */
 const JWT = 'eyJ'
 const MIN_JWT = 20
 const MIN_SCHEME_TOKEN = 6
-/** How far the end of a user, a password and a host may be from their slashes. A password may be a token. */
+/** The longest distance of the end of a user, a password and a host from their slashes. A password may be a token. */
 const MAX_AUTHORITY = 2048
-/** So much of what may be a token is judged. */
+/** The length of a possible token that is judged. */
 const MAX_JUDGED = 256
 
-/** What every secret has that is found by a name: a sign, a quote, an escape, a tag, a double slash, or a token's own beginning. Most headers and lines have none. */
+/**
+ * Characters of which every secret that is found by a name has one: a sign, a quote, an escape, a tag, a double slash, or a token's own beginning. Most headers
+ * and lines have none.
+ */
 const MAYBE = /[:=<%\\"'`]|\/\/|eyJ|bearer|basic/i
 /** A number of tokens is no secret. */
 const NUMBER = /^[\d.]+$/
@@ -52,7 +55,7 @@ const NUMBER = /^[\d.]+$/
 /** A text without the secrets that are found in it. */
 export const withoutSecrets = (text: string): string => without(text, findSecrets(text))
 
-/** `units`: of this text, if somebody has use for them as well. */
+/** `units`: those of this text, if the caller uses them as well. */
 export function findSecrets(text: string, units = () => unitsOf(text)): Range[] {
   const found: Range[] = [...text.matchAll(TOKENS)].map(({ 0: token, index }) => [index, index + token.length])
   return MAYBE.test(text) ? [...found, ...new Finder(text, units()).run()] : found
@@ -67,9 +70,9 @@ class Finder {
   readonly #found: Range[] = []
   /** Whether `code` is one of OAuth. */
   readonly #hasState: boolean
-  /** Up to here a field `value` belongs to the name of a secret. */
+  /** Up to this position a field `value` belongs to the name of a secret. */
   #valueUntil = -1
-  /** The last `value` of a field that was no secret then. */
+  /** The last `value` of a field that was not known as a secret's then. */
   #lastValue: Range | undefined
 
   constructor(text: string, units: Units) {
@@ -94,7 +97,7 @@ class Finder {
     return this.#found
   }
 
-  /** Judges one word, and what follows it. Returns where to go on, at the earliest. */
+  /** Judges one word, and its continuation. Returns the earliest position at which to continue. */
   #word(from: number, to: number): number {
     const word = this.#string(from, to)
     const jwt = word.indexOf(JWT)
@@ -127,7 +130,7 @@ class Finder {
     return secretKind(word)
   }
 
-  /** Where the `:` or `=` of a name that ends here is; -1 when there is none. */
+  /** The position of the `:` or `=` of a name that ends here; -1 when there is none. */
   #sign(at: number): number {
     const limit = Math.min(this.#length, at + MAX_BETWEEN)
     while (at < limit && BETWEEN.has(this.#codes[at]!)) at++
@@ -135,7 +138,7 @@ class Finder {
     return at < this.#length && (found === COLON || found === EQUALS) ? at : -1
   }
 
-  /** `'token:', '…'` and `"token=" + "…"` of a program: the quotes are around the name, and the value is the next text. Undefined when it is none. */
+  /** `'token:', '…'` and `"token=" + "…"` of a program: the quotes enclose the name, and the value is the next text. Undefined otherwise. */
   #announced(from: number, to: number, sign: number): number | undefined {
     const quote = this.#codes[from - 1]
     if (from === 0 || !QUOTES.has(quote!) || this.#codes.subarray(to, sign).includes(quote!)) return undefined
@@ -152,7 +155,7 @@ class Finder {
   #value(sign: number, kind: SecretKind): number {
     const level = this.#levels[sign]!
     let at = sign + 1
-    // `=>` and `==`, but not for long.
+    // `=>` and `==`, but no longer runs of signs.
     while (at < sign + 3 && (this.#codes[at] === GREATER || this.#codes[at] === EQUALS)) at++
     const isColon = this.#codes[sign] === COLON
     at = this.#skip(at, isColon ? SPACES : new Set([SPACE]))
@@ -177,13 +180,13 @@ class Finder {
     return NOTHING.has(value.toLowerCase()) || (kind === 'tokens' && NUMBER.test(value))
   }
 
-  /** The text between the quotes that begin here. It may have no end. */
+  /** The text between the quotes that begin here. The closing quote may be missing. */
   #quoted(at: number, level = 255): { content: Range; end: number } | undefined {
     let open = at
     while (this.#codes[open] === BACKSLASH && open < at + 16) open++
     const quote = this.#codes[open]!
     if (open >= this.#length || !QUOTES.has(quote)) return undefined
-    // A quote in JSON within JSON has one backslash before it, the next deeper one three, and so on.
+    // A quote in JSON within JSON has one backslash before it, a quote at the next level three, and so on.
     const depth = open - at
     let backslashes = 0
     for (let to = open + 1; to < this.#length; to++) {
@@ -228,7 +231,7 @@ class Finder {
     return end
   }
 
-  /** A name without a sign: the value may be a part of a form, the next text of a list, or that of a field `value`. */
+  /** A name without a sign: the value may be a part of a form, the next text of a list, or the value of a field `value`. */
   #nameAlone(from: number, to: number): number {
     const before = this.#codes[from - 1]
     const isQuoted = from > 0 && QUOTES.has(before!) && (this.#codes[to] === before || this.#codes[to] === BACKSLASH || this.#codes[to] === CLOSE_BRACKET)
@@ -255,7 +258,7 @@ class Finder {
     return to
   }
 
-  /** The value of a field is beside its name: before it or after it. */
+  /** The value of a field is next to its name: before it or after it. */
   #nearValue(from: number, to: number): void {
     this.#valueUntil = to + MAX_APART
     if (this.#lastValue && from - this.#lastValue[1] < MAX_APART) this.#add(...this.#lastValue)
@@ -278,7 +281,7 @@ class Finder {
     const at = this.#skip(to, new Set([SPACE, TAB, PLUS]))
     if (at === to) return to
     const token = this.#string(at, this.#until(at, ENDS_AFTER_COLON, 255, at + MAX_JUDGED))
-    // "basic information" is none: a name and a password have a colon between them.
+    // "basic information" is not a credential: a name and a password have a colon between them.
     const isToken = scheme === 'bearer' ? /\d/.test(token) || token.length >= 16 : Buffer.from(token, 'base64').includes(COLON)
     if (token.length < MIN_SCHEME_TOKEN || !isToken) return to
     const end = this.#until(at, ENDS_AFTER_COLON, 255)
@@ -286,16 +289,19 @@ class Finder {
     return end
   }
 
-  /** The user and password of a URL whose slashes begin here. Undefined when they are none. `isBare`: it has no scheme, and then a name alone is none. */
+  /**
+   * The user and password of a URL whose slashes begin here. Undefined when there are none. `isBare`: it has no scheme, and then a name alone does not count.
+   */
   #userInfo(to: number, isBare = false): number | undefined {
     let from = to
     for (let slashes = 0; slashes < 2; slashes++) {
-      // JSON of some servers has a backslash before each.
+      // JSON of some servers has a backslash before each slash.
       while (this.#codes[from] === BACKSLASH && from < to + 8) from++
       if (this.#codes[from++] !== SLASH) return undefined
     }
     if (from > this.#length) return undefined
-    // The highest level: an address within that is escaped as often ends there too, so none is looked at twice; one that is escaped more often does not, and is.
+    // The highest level: an inner address that is escaped as often ends there, too, so no address is read twice. An address that is escaped more often does not
+    // end there, and is read.
     const end = this.#until(from, ENDS_OF_AUTHORITY, Math.max(...this.#levels.subarray(to, from)), from + MAX_AUTHORITY)
     let at = end
     while (at > from && this.#codes[at] !== AT) at--
@@ -315,14 +321,14 @@ class Finder {
     return at
   }
 
-  /** Where the next of `ends` is that is not escaped more often than `level`. */
+  /** The position of the next of `ends` that is not escaped more often than `level`. */
   #until(at: number, ends: ReadonlySet<number>, level: number, limit = this.#length): number {
     const stop = Math.min(limit, this.#length)
     while (at < stop && !(this.#levels[at]! <= level && ends.has(this.#codes[at]!))) at++
     return at
   }
 
-  /** Where `what` begins, or `limit`. */
+  /** The position of `what`, or `limit`. */
   #find(at: number, what: string, limit: number): number {
     for (; at < limit; at++) {
       let same = 0

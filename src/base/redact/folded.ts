@@ -1,7 +1,7 @@
-// A text in the form in which values are looked for: without escapes of URLs and JSON, in lower case. A value and all its usual encodings have the same form.
+// A text in the form that is searched for values: without escapes of URLs and JSON, in lower case. A value and all its usual encodings have the same form.
 import { unitsOf, type Units } from './units.ts'
 
-/** Characters, and where each begins and ends in the text: at its own place unless it is said. */
+/** Characters, and the position of each one's beginning and end in the text: its own index unless listed. */
 export interface Folded {
   length: number
   codes: Uint16Array
@@ -11,8 +11,8 @@ export interface Folded {
 const [SPACE, PLUS, BACKSLASH] = [0x20, 0x2b, 0x5c]
 
 /**
- * Backslashes are left out, bytes that were escaped for a URL become the characters of UTF-8 that they are, and a plus sign is a space. So `a"b`, `a\"b`, `a\\\"b`,
- * `a%22b` and `a%2522b` are the same.
+ * Backslashes are left out, bytes that were escaped for a URL become characters of UTF-8, and a plus sign is a space. So `a"b`, `a\"b`, `a\\\"b`, `a%22b` and
+ * `a%2522b` are the same.
  */
 export function folded({ codes, levels, starts, length }: Units): Folded {
   const made = { length: 0, codes: new Uint16Array(length), places: { starts: new Uint32Array(length), ends: new Uint32Array(length) } }
@@ -21,7 +21,7 @@ export function folded({ codes, levels, starts, length }: Units): Folded {
     made.places.starts[made.length] = start
     made.places.ends[made.length++] = end
   }
-  /** Where the backslashes before the next character begin. */
+  /** The position of the backslashes before the next character. */
   let from = -1
   for (let at = 0; at < length;) {
     if (codes[at] === BACKSLASH) {
@@ -42,7 +42,7 @@ export function folded({ codes, levels, starts, length }: Units): Folded {
   return made
 }
 
-/** The text as it is, in lower case. */
+/** The unchanged text, in lower case. */
 export function lowered(text: string): Folded {
   const { length } = text
   const codes = new Uint16Array(length)
@@ -59,14 +59,14 @@ function textOf({ codes, length }: Folded): string {
   return text
 }
 
-/** Unit by unit, so that places stay the same. */
+/** Unit by unit, so that positions stay the same. */
 function lower(code: number): number {
   if (code < 0x80) return code >= 0x41 && code <= 0x5a ? code + 32 : code
   const small = String.fromCharCode(code).toLowerCase()
   return small.length === 1 ? small.charCodeAt(0) : code
 }
 
-/** The character of UTF-8 whose bytes begin here; a byte that is none stands for itself, as the old function `escape` of JavaScript has it. */
+/** The character of UTF-8 whose bytes begin here; an invalid byte is a character of its own, as in JavaScript's old function `escape`. */
 function characterAt(codes: Uint16Array, levels: Uint8Array, at: number, length: number): { code: number; units: number } {
   const first = codes[at]!
   const more = levels[at] === 0 || first < 0xc2 || first > 0xf4 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3

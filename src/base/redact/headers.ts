@@ -1,4 +1,4 @@
-// Headers of requests and answers as events hold them: without secrets, and bounded.
+// Headers of requests and answers in events: without secrets, and bounded.
 import { secretKind } from './names.ts'
 import { REDACTED } from './ranges.ts'
 import type { Secrets } from './redact.ts'
@@ -8,7 +8,7 @@ const MAX_NAME = 256
 const MAX_VALUE_BYTES = 2048
 /** All headers of a message, in characters. Browsers and servers seldom send more than 4,000. */
 const MAX_ALL = 16 * 1024
-/** So much of a value is looked at, and of all: a long value may have only secrets, and is short without them. */
+/** The characters of one value that are scrubbed, and of all: a long value may have only secrets, and is short without them. */
 const MAX_LOOKED = 2 * MAX_VALUE_BYTES
 const MAX_ALL_LOOKED = 2 * MAX_ALL
 
@@ -17,7 +17,7 @@ const NAMES = new Set(['access-control-allow-headers', 'access-control-expose-he
 
 export interface TellableHeaders {
   headers: Record<string, string>
-  /** Whether some are left out, or shortened. */
+  /** Whether some headers are left out, or shortened. */
   isCut: boolean
   /** Their length, in characters. */
   length: number
@@ -41,12 +41,12 @@ export function scrubHeaders(given: Record<string, unknown>, secrets: Secrets): 
   return { headers: Object.fromEntries(headers), isCut, length }
 }
 
-/** Ends of names that tell less in other texts than in headers. */
+/** Ends of names that are secrets less often in other texts than in headers. */
 const SECRET = /(?:^|-)(?:key|session|sid|otp|pin)$/
 const NO_SECRETS = new Set(['surrogate-key', 'cache-key', 'x-cache-key', 'idempotency-key', 'x-idempotency-key'])
-/** How many tokens of a language model are left, and when there are more. */
+/** The remaining tokens of a language model, and the time of their renewal. */
 const AMOUNT = /^\d[\d.]{0,11}(?:ms|s|m|h)?$/
-/** Pages without another way to send a token with a socket name it as a protocol. */
+/** Pages that cannot send a token with a socket in another way send it as a protocol's name. */
 const PROTOCOLS =
   /^(?:graphql-(?:transport-)?ws|mqtt(?:v3\.1)?|soap|wamp\.2\.(?:json|msgpack)|(?:v1[0-2]\.)?stomp|ocpp\d\.\d|actioncable-v1-json|vite-(?:hmr|ping)|chat|binary|sip|xmpp)$/i
 
@@ -70,7 +70,7 @@ function isSecret(name: string, value: string): boolean {
   return kind === 'tokens' ? !AMOUNT.test(value) : kind !== undefined || (SECRET.test(name) && !NO_SECRETS.has(name))
 }
 
-/** Headers without what was learned since they were scrubbed. */
+/** Headers without values that were learned since they were scrubbed. */
 export function scrubHeadersAgain(headers: Record<string, string>, isCut: boolean, secrets: Secrets): Record<string, string> {
   const mayBeCut = (value: string) => isCut && value.length * 3 >= MAX_VALUE_BYTES - 3
   return Object.fromEntries(Object.entries(headers).map(([name, text]) => [secrets.scrub(name), secrets.scrubAgain({ text, isCut: mayBeCut(text) }).text]))

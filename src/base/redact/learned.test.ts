@@ -1,4 +1,4 @@
-// Learned values are found in texts, also in those that are made to take long.
+// Learned values are found in texts, also in texts that are made to take long.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { makeLearned } from './learned.ts'
@@ -32,7 +32,7 @@ test('values that begin alike, in a text of their beginning, take no longer than
   const { user, system } = process.cpuUsage(before)
   expect((user + system) / 1000).toBeLessThan(1_000)
   expect(without(text, learned.find(text, false))).toBe('[redacted]')
-  // A value itself, and a text that has some of its beginning, are found as ever.
+  // A value itself, and a text that has some of its beginning, are still found.
   const usual = `x ${beginning}42 y ${'a'.repeat(100)}`
   expect(without(usual, learned.find(usual, false))).toBe(`x [redacted] y ${'a'.repeat(100)}`)
 })

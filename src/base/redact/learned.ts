@@ -1,59 +1,67 @@
-// Values that were seen to be secrets, such as what was typed into a password field: found again in the forms in which pages pass them on.
+// Values that are known to be secrets, such as text that was typed into a password field. They are found again in the forms in which pages pass them on.
+import { Latest } from '../latest.ts'
 import { folded, foldedText, lowered, loweredText, type Folded } from './folded.ts'
 import type { Range } from './ranges.ts'
 import { unitsOf, type Units } from './units.ts'
 import { WordTree } from './word-tree.ts'
 
-/** The values that are remembered, of all sources and of one: no frame can have those of others forgotten. Stages go first, then the one learned the longest ago. */
+/**
+ * Most values that are kept, of all sources and of one: no frame can make those of others be dropped. Stages are dropped first, then the value that was learned
+ * the longest ago.
+ */
 const MAX_VALUES = 512
 const MAX_OF_SOURCE = 64
-/** Fields whose stages are known. */
+/** Most fields whose stages are known. */
 const MAX_FIELDS = 512
-/** Of what is typed into a field, so many values count until more is known of it. */
+/** Most values of a field that is being typed into. */
 const MAX_OF_FIELD = 2
-/** Shorter ones are in ordinary words: they are found only where they stand alone, and only if they are known to be secrets. */
+/** Shorter values are parts of ordinary words: they are found only as whole words, and only if they are known to be secrets. */
 const MIN_LENGTH = 4
 const MIN_WORD = 2
-/** The least of a value that has to be in a longer base64 text. */
+/** The shortest part of a value that must occur in a longer base64 text. */
 const MIN_BASE64 = 5
-/** Digits of a card's code: found only where they stand alone, and not for ever. */
+/** Digits of a card's code: found only as a whole word, and only for a while. */
 const CODE = /^\d{3}$/
 const CODE_MS = 300_000
-/** Of a longer value, this much of its beginning is looked for. */
+/** The beginning of a longer value that is searched for. */
 const MAX_LENGTH = 4096
-/** What is not looked for any more stays in the index for so long at most: to make it anew takes milliseconds. */
+/** Longest time that unused values stay in the index: rebuilding it takes milliseconds. */
 const STALE_MS = 1_000
 
-/** What was in a field while more was typed may be in events that are late. Then it is forgotten: the beginning of a password is often an ordinary word. */
+/**
+ * Earlier stages of a field's text may be in events that are late. After this time they are forgotten: the beginning of a password is often an ordinary word.
+ */
 const STAGE_MS = 10_000
 
-/** Where a value comes from. */
+/** The source of a value. */
 export interface Origin {
-  /** What the field held before its user has typed more, empty at first. It was no secret of its own. */
+  /** The previous text of the field, before its user typed more; empty at first. It was no secret of its own. */
   stage?: string | undefined
-  /** The document that has the field. */
+  /** The document that contains the field. */
   source?: string
-  /** The field, by a number of that document's. */
+  /** The field, by its number in the document. */
   field?: number | undefined
-  /** It is a secret however short it is, and for as long as anything is remembered. */
+  /** The value is a secret however short it is, and as long as any value is kept. */
   isKnown?: boolean
 }
 
 export interface Learned {
-  /** Cheap: what is learned is made ready when a text is searched. */
+  /** Takes little time: learned values are indexed when a text is searched. */
   learn(value: string, origin?: Origin): void
-  /** Where the values are in the text. `isCut`: its end may be the beginning of one. `units`: of this text, if somebody has use for them as well. */
+  /**
+   * The positions of the values in the text. `isCut`: its end may be the beginning of a value. `units`: those of this text, if the caller uses them as well.
+   */
   find(text: string, isCut: boolean, units?: () => Units): Range[]
   /** Forgets all values. */
   forget(): void
-  /** Another number after each change of what is looked for. */
+  /** A number that changes with the searched values. */
   readonly version: number
 }
 
 interface Value {
   forms: string[] | undefined
   source: string
-  /** It may be the beginning of a value that is still typed. */
+  /** The value may be the beginning of one that is still being typed. */
   isStage: boolean
   /** When it is forgotten, in milliseconds of `performance.now()`. */
   until: number
@@ -61,12 +69,12 @@ interface Value {
 
 export function makeLearned(): Learned {
   const values = new Map<string, Value>()
-  const ofField = new Map<string, string[]>()
+  const ofField = new Latest<string, string[]>(MAX_FIELDS)
   const ofSource = new Map<string, number>()
   let index = makeIndex()
   /** Values that are not in the index yet. */
   let pending = new Set<string>()
-  /** When the index was found to have forms of values that are forgotten. */
+  /** When the index was found to contain forms of forgotten values. */
   let staleSince = Infinity
   let nextEnd = Infinity
   let version = 0
@@ -88,7 +96,7 @@ export function makeLearned(): Learned {
     nextEnd = Math.min(nextEnd, known.until)
   }
 
-  /** Makes room by the value of this source that is worth the least. */
+  /** Drops the least valuable value of this source. */
   function removeOneOf(source: string): void {
     let oldest: string | undefined
     for (const [value, known] of values) {
@@ -123,14 +131,12 @@ export function makeLearned(): Learned {
     pending.clear()
   }
 
-  /** Only the last values of a field count while it is typed into. */
+  /** Only the last values of a field count while it is being typed into. */
   function follow(key: string, value: string): void {
     const before = ofField.get(key) ?? []
-    ofField.delete(key)
     if (before.at(-1) !== value) before.push(value)
     if (before.length > MAX_OF_FIELD) end(before.shift(), STAGE_MS)
     ofField.set(key, before)
-    if (ofField.size > MAX_FIELDS) ofField.delete(ofField.keys().next().value!)
   }
 
   return {
@@ -160,7 +166,7 @@ export function makeLearned(): Learned {
       prepare()
       if (index.isEmpty) return []
       const found = index.find(lowered(text), isCut)
-      // What is not escaped is found in the text as it is: a value may look like something that is escaped, or an escape may have begun before it.
+      // Unescaped text is found as it is: a value may look like an escape, or an escape may have begun before it.
       return ESCAPES.test(text) ? [...found, ...index.find(folded(isCut ? withoutHalf(text, units()) : units()), isCut)] : found
     },
     forget() {
@@ -176,7 +182,7 @@ export function makeLearned(): Learned {
 }
 
 const ESCAPES = /[%\\+]/
-/** What may be left of an escape, or of a character of several, at the end of a text that was cut. */
+/** The possible remains of an escape, or of a character of several units, at the end of a cut text. */
 const HALF = /(?:%(?:25)*[89a-f][\da-f]){0,3}(?:%(?:25)*[\da-f]?|%u[\da-f]{0,3}|\\u[\da-f]{0,3})?$/i
 const MAX_HALF = 64
 function withoutHalf(text: string, units: Units): Units {
@@ -188,31 +194,31 @@ function withoutHalf(text: string, units: Units): Units {
 
 const makeIndex = () => new WordTree((text, from, to) => to - from >= MIN_LENGTH || standsAlone(text, from, to))
 
-/** Digits are also not to be a part of an amount. */
+/** Digits must also not be a part of an amount. */
 function standsAlone({ codes, length }: Folded, from: number, to: number): boolean {
   const [before, after] = [from > 0 ? String.fromCharCode(codes[from - 1]!) : '', to < length ? String.fromCharCode(codes[to]!) : '']
   const isNumber = codes[from]! >= 0x30 && codes[from]! <= 0x39
   return !(isNumber ? /[\p{L}\d.,]/u : /[\p{L}\p{N}]/u).test(before) && !/[\p{L}\p{N}]/u.test(after)
 }
 
-/** All that is looked for because of a value. */
+/** All forms of a value that are searched for. */
 function formsOf(value: string): string[] {
   const readings = [...readingsOf(value)]
   const json = (text: string) => JSON.stringify(text).slice(1, -1)
   const texts = readings.flatMap((text) => [text, json(text), html(text), ...base64Forms(text)]).flatMap((text) => [foldedText(text), loweredText(text)])
-  // Of one that is mostly escapes, little is left when they are resolved.
+  // A value that is mostly escapes has few characters left after unescaping.
   if (foldedText(value).length < MIN_LENGTH) texts.push(loweredText(encodeURIComponent(value)))
   return [...new Set(texts)].filter((text) => text.length >= Math.min(MIN_LENGTH, value.trim().length))
 }
 
-/** What a program may make of the value before it passes it on. */
+/** Forms that a program may make of the value before it passes it on. */
 function readingsOf(value: string): Set<string> {
   const trimmed = value.trim()
   const readings = new Set([value, trimmed, value.normalize('NFC'), value.normalize('NFD')])
   if (/^\d[\d\s-]{2,}\d$/.test(trimmed)) {
     const digits = trimmed.replaceAll(/[\s-]/g, '')
     readings.add(digits)
-    // Numbers of cards are shown so.
+    // The usual display of card numbers.
     if (digits.length >= 12 && digits.length <= 19) for (const space of [' ', '-']) readings.add(digits.match(/\d{1,4}/g)!.join(space))
   }
   return readings
@@ -222,8 +228,8 @@ const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;
 const html = (text: string): string => text.replaceAll(/[&<>"']/g, (char) => ENTITIES[char]!)
 
 /**
- * What of the value is in any base64 text of which it is a part, as in `Basic` with the user's name before it. Three bytes are four characters, so there are three ways
- * in which it can lie; characters that its neighbours share are left out.
+ * The part of the value that is in any base64 text that contains it, as in `Basic` with the user's name before it. Three bytes are four characters, so there
+ * are three alignments; characters that are shared with neighbours are left out.
  */
 function base64Forms(value: string): string[] {
   const bytes = Buffer.from(value)

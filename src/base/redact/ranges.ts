@@ -1,11 +1,11 @@
-// Parts of a text that are left out.
+// Parts of a text that are redacted.
 
 export const REDACTED = '[redacted]'
 
 /** A part: where it begins, and where it ends (exclusive). */
 export type Range = readonly [from: number, to: number]
 
-/** The text with {@link REDACTED} for each part; parts that overlap are one. */
+/** The text with {@link REDACTED} in place of each part; parts that overlap are joined. */
 export function without(text: string, ranges: Range[]): string {
   if (ranges.length === 0) return text
   const sorted = ranges.toSorted((a, b) => a[0] - b[0])

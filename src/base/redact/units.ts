@@ -1,6 +1,6 @@
-// A text as the one who reads it in the end sees it: with the escapes of URLs and JSON resolved, each character with its place in the text.
+// A text as its final reader sees it: with the escapes of URLs and JSON resolved, each character with its position in the text.
 
-/** Characters, each with where it begins in the text, and how often it was escaped for a URL. All have one entry more: the end. */
+/** Characters, each with its position in the text, and the number of times it was escaped for a URL. All arrays have one more entry: the end. */
 export interface Units {
   length: number
   codes: Uint16Array
@@ -22,7 +22,7 @@ export function unitsOf(text: string): Units {
     let code = text.charCodeAt(at++)
     if (code === PERCENT) {
       let level = 0
-      // As the old function `escape` of JavaScript has what is beyond Latin.
+      // The escape of non-Latin characters by JavaScript's old function `escape`.
       const wide = (text.charCodeAt(at) | 32) === 0x75 ? hexAt(text, at + 1, 4) : -1
       if (wide >= 0) {
         code = wide
@@ -49,7 +49,7 @@ export function unitsOf(text: string): Units {
   return { length, codes, levels, starts }
 }
 
-/** The number that `digits` hexadecimal digits are; -1 when they are not. */
+/** The value of `digits` hexadecimal digits; -1 when they are not digits. */
 function hexAt(text: string, at: number, digits: number): number {
   let value = 0
   for (let end = at + digits; at < end; at++) {

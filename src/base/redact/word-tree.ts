@@ -1,17 +1,17 @@
-// Finds many words in one pass over a text, however many they are and however much of their beginnings they share.
+// Finds many words in one pass over a text, with any number of words and of shared beginnings.
 import type { Folded } from './folded.ts'
 import type { Range } from './ranges.ts'
 
-/** How many of the first characters of a word tell where to look for it; no word is shorter. */
+/** The number of first characters by which a word is looked up; no word is shorter. */
 const HEAD = 2
 const SLOTS = 1 << 16
 const slotOf = (first: number, second: number): number => (first * 7919 + second * 131) & (SLOTS - 1)
-/** So much of the beginning of a word counts at the end of a text that was cut. */
+/** The length of a word's beginning that counts at the end of a cut text. */
 const LEAST_BEGINNING = 4
 
 /**
- * The characters that are compared with words, for each of the text and at least. In texts that are not made for it, hardly one for each is: a text
- * that repeats the beginning of a long word has as many as that, at each of its characters.
+ * Most characters that are compared with words, per character of the text and at least. Ordinary texts hardly need one per character. A text that repeats the
+ * beginning of a long word needs the length of that beginning at each of its characters.
  */
 const MAX_STEPS_EACH = 64
 const MIN_STEPS = 64 * 1024
@@ -22,7 +22,7 @@ interface Branch {
   from: number
   to: number
   isEnd: boolean
-  /** By their first characters. */
+  /** Words by their first characters. */
   branches: Map<number, Branch>
 }
 
@@ -31,7 +31,7 @@ const branch = (word: string, from: number, to: number): Branch => ({ word, from
 export class WordTree {
   readonly #filled = new Uint8Array(SLOTS)
   readonly #root = branch('', 0, 0)
-  /** Whether what was found in a text, from one place to the other, counts as this word. */
+  /** Whether a match in a text, from one position to the other, counts as this word. */
   readonly #counts: (text: Folded, from: number, to: number) => boolean
   #isEmpty = true
 
@@ -69,7 +69,9 @@ export class WordTree {
     at.isEnd = true
   }
 
-  /** Where words are: at each place the longest. All of the text where it takes too many steps to tell. `isCut`: its end may be the beginning of a word. */
+  /**
+   * The positions of words: at each position the longest. The whole text when the search takes too many steps. `isCut`: its end may be the beginning of a word.
+   */
   find(text: Folded, isCut: boolean): Range[] {
     const { codes, places, length } = text
     const range = (from: number, to: number): Range => (places ? [places.starts[from]!, places.ends[to - 1]!] : [from, to])

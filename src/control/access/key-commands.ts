@@ -1,4 +1,5 @@
-// Managing API keys on the machine of the service, by the rules that callers have: who may read its data directory acts as the service's own key.
+// Managing API keys on the machine of the service. The rules for callers apply here, too: a person who may read the data directory acts as the service's own
+// key.
 import type { z } from 'zod'
 import { silentLog } from '../../base/log.ts'
 import { ConfigError } from '../../base/setting.ts'
@@ -6,57 +7,47 @@ import { checked } from '../../http/fault.ts'
 import type { Principal } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import { isCalled } from '../../store/names.ts'
+import { ApiKeys } from './api-keys/api-keys.ts'
 import { apiKeys, type ApiKey, type CreatedApiKey } from './api-keys/contract.ts'
-import { apiKeyHandlers } from './api-keys/handlers.ts'
 import { Rights } from './rights.ts'
 import { DEFAULT_PROJECT } from './projects/resolve.ts'
 
 const PAGE = 100
 
-export interface KeyCommands {
-  /** All keys but those of apps, the newest first. */
-  list(): Promise<ApiKey[]>
-  create(name: string, options: { project: string | undefined; days: number | undefined }): Promise<CreatedApiKey>
-  /** Gives a new key with the name and project of an old one, which expires after `oldDays`. */
-  rotate(id: string, options: { days: number | undefined; oldDays: number | undefined }): Promise<CreatedApiKey>
-  remove(id: string): Promise<void>
-}
-
-/** What a person on the machine may do. @throws when no service has used the database */
-export async function keyCommands(db: Db, scope: string, signal: AbortSignal): Promise<KeyCommands> {
+/** Commands for a person on the machine. @throws when no service has used the database */
+export async function keyCommands(db: Db, scope: string) {
   const own = db.selectFrom('api_keys').select('id').where('scope', '=', scope).where('setting', 'is not', null).where('deleted_at', 'is', null)
   const key = await own.orderBy('created_at', 'desc').limit(1).executeTakeFirst()
   if (!key) throw new ConfigError('COB_SCOPE', `no service with the scope ${scope} has used this database; start it once`)
   const principal: Principal = { by: { kind: 'key', id: key.id, project: undefined, deployment: undefined }, project: DEFAULT_PROJECT }
-  const handlers = apiKeyHandlers(db, new Rights(db, silentLog))
-  const call = { params: {}, query: {}, body: undefined, headers: {}, signal, log: silentLog, principal, origin: '', address: '', identified: () => {} }
+  const keys = new ApiKeys(db, new Rights(db, silentLog))
   return {
-    async list() {
+    /** All keys except those of apps, newest first. */
+    async list(): Promise<ApiKey[]> {
       const all: ApiKey[] = []
       for (let offset: number | undefined = 0; offset !== undefined;) {
         const query: z.output<typeof apiKeys.listApiKeys.query> = apiKeys.listApiKeys.query.parse({ limit: String(PAGE), offset: String(offset) })
-        const page = await handlers.listApiKeys({ ...call, query })
+        const page = await keys.list(principal, query)
         all.push(...page.items)
         offset = page.nextOffset
       }
       return all
     },
-    async create(name, { project, days }) {
+    async create(name: string, { project, days }: { project: string | undefined; days: number | undefined }): Promise<CreatedApiKey> {
       const projectId = project === undefined ? undefined : await projectOf(db, project)
       const body = { name, ...(projectId !== undefined && { project_id: projectId }), ...(days !== undefined && { days_to_expire: days }) }
-      return handlers.createApiKey({ ...call, body: taken(apiKeys.createApiKey.body, body) })
+      return keys.create(principal, taken(apiKeys.createApiKey.body, body))
     },
-    rotate(id, { days, oldDays }) {
+    /** Gives a new key with the name and project of an old one, which expires after `oldDays`. */
+    async rotate(id: string, { days, oldDays }: { days: number | undefined; oldDays: number | undefined }): Promise<CreatedApiKey> {
       const body = { ...(days !== undefined && { days_to_expire: days }), ...(oldDays !== undefined && { expire_in_days: oldDays }) }
-      return Promise.resolve(handlers.rotateApiKey({ ...call, params: { id }, body: taken(apiKeys.rotateApiKey.body, body) }))
+      return keys.rotate(principal, id, taken(apiKeys.rotateApiKey.body, body))
     },
-    async remove(id) {
-      await handlers.deleteApiKey({ ...call, params: { id } })
-    },
+    remove: (id: string): Promise<void> => keys.delete(principal, id),
   }
 }
 
-/** The fields by what the command calls them. */
+/** The names of fields as options of the command. */
 const OPTIONS: Record<string, string> = { days_to_expire: '--expires-days', expire_in_days: '--old-expires-days' }
 
 /** @throws with the first field that is wrong */

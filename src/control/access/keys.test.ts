@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { fastCloud, startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { scratchDir } from '../../../test/support/scratch.ts'
 import { ConfigError } from '../../base/setting.ts'
 import { newId } from '../../base/ids.ts'
@@ -12,14 +12,10 @@ import { until } from '../../base/wait.ts'
 import { allowKey, forbidKeys, newKey, ownKey } from './keys.ts'
 import { DEFAULT_PROJECT } from './projects/resolve.ts'
 
-/** A checked key is remembered for 2 s; a deleted one must be refused soon after. */
+/** A checked key is cached for 2 s; a deleted one must be refused soon after. */
 const FORGET_MS = 10_000
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 
 const withKey = (authorization: string | undefined, path = '/browsers', method = 'GET') =>
   fetch(cloud.url + path, { method, headers: { ...(authorization !== undefined && { authorization }) } })
@@ -81,7 +77,7 @@ test('COB_API_KEY is the key if it is set', async () => {
 describe('a key of settings that belongs to a project or an app', () => {
   const DATABASE_URL = () => `postgres://cob@/postgres?host=${cloud.paths.postgresSocket}`
   const states = () => cloud.query('select id, setting, project_id, deleted_at from api_keys order by id')
-  /** A key of the default project, as a row says it. */
+  /** A key of the default project with these columns in its row. */
   async function taken(key: string, columns: { deployment?: string; deleted?: boolean }): Promise<void> {
     await cloud.query(
       'insert into api_keys (id, name, hash, masked, project_id, deployment_id, deleted_at) values ($1, $2, $3, $2, $4, $5, case when $6 then now() end)',
@@ -132,7 +128,7 @@ describe('a key of settings that belongs to a project or an app', () => {
 })
 
 describe('two services on one database', () => {
-  /** Whether a key is accepted by a service, once it has forgotten what it knew. */
+  /** Whether a service accepts a key, after its cache has expired. */
   const opens = async (service: FastCloud, key: string) =>
     (await fetch(`${service.url}/browsers`, { headers: { authorization: `Bearer ${key}` } })).status === 200
   const beside = (env: Record<string, string> = {}) =>

@@ -1,4 +1,4 @@
-// API keys: made, hashed, checked. Their table holds only the SHA-256.
+// API keys: made, hashed, checked. Their table has only the SHA-256.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import { ConfigError } from '../../base/setting.ts'
@@ -9,25 +9,25 @@ import type { ByKey } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import type { Rights } from './rights.ts'
 
-/** A new key: 160 random bits, no dots (clients take a token with two dots for a JWT). */
+/** A new key: 160 random bits, no dots (clients treat a token with two dots as a JWT). */
 export const newKey = (): string => `cob_${randomBytes(20).toString('hex')}`
 
-/** What tables have of keys, cookies and tokens. */
+/** Tables store keys, cookies and tokens only as this hash. */
 export const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest()
 
-/** Keys of settings may be as short as 16 characters. Of those shorter than this, 12 would say too much. */
+/** Keys from settings may be as short as 16 characters. For a key shorter than this, 12 shown characters would reveal too much. */
 const SHORT_KEY = 32
 
-/** The first 8 and last 4 characters, as clients display keys; fewer of a short one. */
+/** The first 8 and last 4 characters, as clients display keys; fewer for a short one. */
 const mask = (key: string): string => (key.length < SHORT_KEY ? `${key.slice(0, 2)}…${key.slice(-2)}` : `${key.slice(0, 8)}…${key.slice(-4)}`)
 
-/** What is stored of a key. */
+/** The stored form of a key. */
 export const storedKey = (key: string): { hash: Buffer; masked: string } => ({ hash: hashOf(key), masked: mask(key) })
 
-/** Where a service's own key comes from: the setting, or the file that it makes without one. */
+/** The source of a service's own key: the setting, or the file that the service makes without one. */
 export type KeySetting = 'COB_API_KEY' | 'first key'
 
-/** The key that a service may be used with. `isNew` when this start made it. `file` holds it unless it came from the settings. */
+/** The service's own key. `isNew`: this start made it. `file` contains it unless it came from the settings. */
 export interface OwnKey {
   value: string
   isNew: boolean
@@ -35,7 +35,7 @@ export interface OwnKey {
 }
 
 /**
- * Makes the service's own key valid: `setting` (COB_API_KEY), else the one in `file`, which is made when there is none.
+ * Makes the service's own key valid: `setting` (COB_API_KEY), or else the key in `file`, which is created if needed.
  * @throws ConfigError when a project or an app has this key
  */
 export async function ownKey(db: Db, scope: string, setting: string | undefined, file: string): Promise<OwnKey> {
@@ -52,8 +52,8 @@ export async function ownKey(db: Db, scope: string, setting: string | undefined,
 }
 
 /**
- * Everybody in a project, or an app's code, would have a key for all projects. That also holds for a key that was deleted: it is still known to those who had it.
- * @throws ConfigError naming `from`, where the key comes from
+ * Otherwise everybody in a project, or an app's code, would have a key for all projects. A deleted key counts, too: its earlier owners still know it.
+ * @throws ConfigError naming `from`, the source of the key
  */
 async function assertFree(db: Db, key: string, from: string, remedy: string): Promise<void> {
   const taken = await db
@@ -73,8 +73,8 @@ async function assertFree(db: Db, key: string, from: string, remedy: string): Pr
 }
 
 /**
- * Makes `key` the only valid key that `scope` has by `setting`, also when callers have deleted it or let it expire. Keys of other scopes stay as they
- * are, also an equal one.
+ * Makes `key` the only valid key that `scope` has by `setting`, also when callers have deleted it or let it expire. Keys of other scopes stay unchanged, even
+ * an equal one.
  */
 export async function allowKey(db: Db, scope: string, setting: KeySetting, key: string): Promise<void> {
   const { hash, masked } = storedKey(key)
@@ -86,7 +86,7 @@ export async function allowKey(db: Db, scope: string, setting: KeySetting, key: 
     .execute()
 }
 
-/** Deletes every key that `scope` has by `setting`, or that belongs to no scope (it is older than scopes of keys), except the one with hash `except`. */
+/** Deletes every key that `scope` has by `setting`, or that belongs to no scope (from before keys had scopes), except the one with hash `except`. */
 export async function forbidKeys(db: Db, scope: string, setting: KeySetting, except: Buffer = Buffer.alloc(0)): Promise<void> {
   await db
     .updateTable('api_keys')
@@ -98,11 +98,11 @@ export async function forbidKeys(db: Db, scope: string, setting: KeySetting, exc
     .execute()
 }
 
-/** Whether a row of `table` is a key that may be used now. */
+/** Whether a row of `table` is a valid key. */
 const isValid = (table: string) =>
   sql<SqlBool>`(${sql.ref(`${table}.deleted_at`)} is null and (${sql.ref(`${table}.expires_at`)} is null or ${sql.ref(`${table}.expires_at`)} > now()))`
 
-/** Which of these keys, web sessions and grants may still be used. Several scopes may have the same key: each of its rows counts while one of them is valid. */
+/** Which of these keys, web sessions and grants are still valid. Several scopes may have the same key: all its rows count while one of them is valid. */
 export async function stillValid(db: Db, ids: string[]): Promise<Set<string>> {
   const { rows } = await sql<{ id: string }>`
     with valid as (select k.id from api_keys k where exists (select from api_keys v where v.hash = k.hash and ${isValid('v')}))
@@ -118,30 +118,30 @@ export async function stillValid(db: Db, ids: string[]): Promise<Set<string>> {
   return new Set(rows.map(({ id }) => id))
 }
 
-/** The key that callers are known by, of those that may be used now. @throws 401 for the key of an app whose project is gone */
+/** The valid key that identifies a caller. @throws 401 for the key of an app whose project was deleted */
 async function findValid(db: Db, which: RawBuilder<SqlBool>): Promise<{ key: ByKey; hash: Buffer; leftMs: number | null } | undefined> {
   const row = await db
     .selectFrom('api_keys')
     .select(['id', 'hash', 'deployment_id', 'project_id', sql<number | null>`(extract(epoch from expires_at - now()) * 1000)::float8`.as('leftMs')])
     .where(which)
     .where(isValid('api_keys'))
-    // Several scopes may have the same key. The caller is the same one on each.
+    // Several scopes may have the same key. Each of them identifies the caller by the same row.
     .orderBy('created_at')
     .orderBy('id')
     .limit(1)
     .executeTakeFirst()
   if (!row) return undefined
-  // The key of an app is for one project, or for none.
+  // The key of an app is for one project. Without it, it is for none.
   if (row.deployment_id !== null && row.project_id === null) throw fault.unauthorized('the project of this key is gone')
   const key: ByKey = { kind: 'key', id: row.id, project: row.project_id ?? undefined, deployment: row.deployment_id ?? undefined }
   return { key, hash: row.hash, leftMs: row.leftMs }
 }
 
-/** The key with this id, if it may be used now: for who has signed in with it. */
+/** The key with this id, if it is valid: for callers who have signed in with it. */
 export const keyOf = async (db: Db, id: string): Promise<ByKey | undefined> =>
   (await findValid(db, sql<SqlBool>`hash = (select hash from api_keys where id = ${id})`))?.key
 
-/** Tells whose key a request has shown. @throws 401 */
+/** Finds the key that a request has shown. @throws 401 */
 export type CheckKey = (token: string | undefined) => Promise<ByKey>
 
 export function keyChecker(db: Db, rights: Rights): CheckKey {

@@ -1,11 +1,11 @@
-// Tokens that are no account's: they belong to one session or login, and open only what is below its path.
+// Tokens of a single session or login, without an account. They open only the paths below it.
 import type { Principal } from '../../http/route.ts'
 import { hook } from '../module.ts'
 
 export interface OwnToken {
-  /** The routes that take it. */
+  /** The routes that accept it. */
   access: 'session' | 'login'
-  /** Whose token a request shows; undefined when it shows none of this kind. `id`: what its path names. @throws 401, 404 */
+  /** The principal of the token in a request; undefined when it has no token of this kind. `id`: the id in the path. @throws 401, 404 */
   read(shown: { query: unknown; bearer: string | undefined; id: string }): Promise<Principal> | undefined
 }
 

@@ -1,4 +1,4 @@
-// Who calls, and what it sees: the one place that makes the principal of a request.
+// Makes the principal of a request, from its credential and project. No other code does.
 import type { FastifyRequest } from 'fastify'
 import { bearer } from '../../http/bearer.ts'
 import type { Authenticate } from '../../http/mount.ts'
@@ -17,8 +17,11 @@ import { sessionCookie } from './sign-in/cookie.ts'
 type Admission = (...call: Parameters<Authenticate>) => Promise<Principal>
 
 /**
- * Who calls: a key, for its project or the one that a header names; the holder of a session's or a login's own token, for calls below its path; or who has signed in, by a cookie that
- * counts only from our own page, or a token of OAuth. A project that a header names must exist, and for a token be its own.
+ * The caller of a request. One of:
+ * - an API key, for its project or for the project that a header names;
+ * - the holder of a session's or a login's own token, for calls below its path;
+ * - a person who has signed in, by a cookie (only from our own pages) or an OAuth token.
+ * A project that a header names must exist. For a token it must be the token's own.
  */
 export const admission = defineModule<Admission>({
   name: 'admission',
@@ -32,7 +35,7 @@ export const admission = defineModule<Admission>({
     async function byOwnToken(request: FastifyRequest, reading: Promise<Principal>): Promise<Principal> {
       const principal = await reading
       request.caller = principal
-      // Its own project is not looked up: what has the token goes on when that is archived.
+      // The token's own project is not looked up: its holder may continue when the project is archived.
       if (namedProjects(request.headers).length > 0) await resolve({ project: principal.project }, request.headers)
       return principal
     }
@@ -47,7 +50,7 @@ export const admission = defineModule<Admission>({
       const account =
         cookie !== undefined ? await sessions.check(cookie) : token !== undefined && isAccessToken(token) ? await grants.check(token) : await checkKey(token)
       const shown = callerOf(account)
-      // The audit log also has requests that are refused from here on.
+      // From here on, refused requests are in the audit log, too.
       request.caller = { by: shown, project: shown.project }
       seen(shown)
       const { by, project } =

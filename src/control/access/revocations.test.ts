@@ -1,10 +1,13 @@
-// What a key has begun ends with the key: on every replica, within seconds, and with a reason.
-import { readdirSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// Requests end with the key or sign-in that made them: on every replica, within seconds, and with a reason.
+import { createHash, randomBytes } from 'node:crypto'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { readFrames } from '../../../test/support/apps.ts'
 import { conforms } from '../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
-import { endAll, replicaCalls, share, startFastReplica, type ReplicaCalls } from '../../../test/support/replicas.ts'
+import { fastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { asPage } from '../../../test/support/people.ts'
+import { replicaCalls, type ReplicaCalls } from '../../../test/support/replicas.ts'
+import { twoReplicas } from '../../../test/support/two-replicas.ts'
+import { form } from '../../../test/support/visitor.ts'
 import { silentLog } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
 import { fault, type Fault } from '../../http/fault.ts'
@@ -14,13 +17,14 @@ import { calling, deploy } from '../apps/invocations/deployed.suite.ts'
 import type { CreatedApiKey } from './api-keys/contract.ts'
 import { watchKeys } from './revocations.ts'
 
-/** What is promised. A key that has just been checked is remembered for 2 s, and looked up every half second after its first second. */
+/** The promised time. A checked key is cached for 2 s. Requests that run longer than a second are checked every half second. */
 const ENDS_MS = 5_000
+const BACK = 'http://localhost:5000/callback'
 const REASON = { code: 'unauthorized', message: 'the API key of this request was deleted or has expired' }
 
 const makeKey = async (calls: Pick<FastCloud, 'send'>) => (await (await calls.send('POST', '/org/api_keys', { name: 'streams' })).json()) as CreatedApiKey
 
-/** Opens a stream of events; resolves when its first bytes are there, with its last event. */
+/** Opens a stream of events; resolves when its first bytes are there. `last` is its last event. */
 async function open(calls: ReplicaCalls, path: string): Promise<{ last: Promise<unknown> }> {
   const response = await calls.fetch(path)
   const frames = readFrames(response)
@@ -29,15 +33,13 @@ async function open(calls: ReplicaCalls, path: string): Promise<{ last: Promise<
 }
 
 describe('with one service', () => {
-  let cloud: FastCloud
   let deployment: string
   let run: string
+  const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
   beforeAll(async () => {
-    cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
     deployment = await deploy(cloud)
     run = await calling(cloud).begin('hang')
   })
-  afterAll(() => cloud[Symbol.asyncDispose]())
 
   const paths = () => [`/deployments/${deployment}/events`, `/invocations/${run}/events`]
   const fifty = async (key: string) => {
@@ -79,19 +81,9 @@ describe('with one service', () => {
 })
 
 describe('with two replicas', { timeout: 60_000 }, () => {
+  const { shared, one, two } = twoReplicas()
+
   test('a key that is deleted at one stops at the other, with its streams', async () => {
-    const shared = await share({ COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' })
-    await using scope = new AsyncDisposableStack()
-    scope.defer(async () => {
-      await endAll(shared, true)
-      const left = readdirSync(shared.paths.instances)
-      await shared[Symbol.asyncDispose]()
-      expect(left).toEqual([])
-    })
-    const one = await startFastReplica(shared, true)
-    scope.defer(() => one.stop())
-    const two = await startFastReplica(shared, true)
-    scope.defer(() => two.stop())
     const deployment = await deploy({ ...one, query: shared.query })
     const { id, key } = await makeKey(one)
     const atTwo = replicaCalls(two.url, key)
@@ -101,6 +93,48 @@ describe('with two replicas', { timeout: 60_000 }, () => {
     const until = performance.now() + ENDS_MS
     expect(await within('the stream to end', ENDS_MS, stream.last)).toMatchObject({ event: 'error', error: REASON })
     await expect.poll(async () => (await atTwo.fetch('/browsers')).status, { timeout: Math.max(1, until - performance.now()) }).toBe(401)
+  })
+
+  test('a sign-in and a grant that begin at one are known at the other, and end at both', async () => {
+    const { key } = (await (await one.send('POST', '/org/api_keys', { name: 'signs in' })).json()) as { key: string }
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: key }) }
+    const cookie = (await fetch(`${one.url}/sign-in/key`, init)).headers.getSetCookie()[0]!.split(';')[0]!
+    const [atOne, atTwo] = [asPage(one.url, cookie), asPage(two.url, cookie)]
+    expect((await atTwo.fetch('/me')).status).toBe(200)
+
+    // One replica grants the access, the other one issues the token.
+    const verifier = randomBytes(32).toString('base64url')
+    const request = {
+      client_id: 'kernel-cli',
+      redirect_uri: BACK,
+      response_type: 'code',
+      code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+      code_challenge_method: 'S256',
+    }
+    const { redirect_to: to } = (await (await atOne.send('POST', '/authorize', { request, allow: true })).json()) as { redirect_to: string }
+    const code = new URL(to).searchParams.get('code')!
+    const call = async (url: string, path: string, fields: Record<string, string>) => fetch(url + path, form({ client_id: 'kernel-cli', ...fields }))
+    const first = { grant_type: 'authorization_code', code, redirect_uri: BACK, code_verifier: verifier }
+    // At both replicas at once: one request gets a token, and the other gets none.
+    const answers = await Promise.all([one.url, two.url].map((url) => call(url, '/token', first)))
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 400])
+
+    const again = (await (await atTwo.send('POST', '/authorize', { request, allow: true })).json()) as { redirect_to: string }
+    const next = { ...first, code: new URL(again.redirect_to).searchParams.get('code')! }
+    const tokens = (await (await call(one.url, '/token', next)).json()) as { access_token: string; refresh_token: string }
+    const refreshed = await Promise.all(
+      [one.url, two.url].map((url) => call(url, '/token', { grant_type: 'refresh_token', refresh_token: tokens.refresh_token })),
+    )
+    expect(refreshed.map(({ status }) => status).toSorted()).toEqual([200, 400])
+    const asked = async (url: string) => (await fetch(`${url}/me`, { headers: { authorization: `Bearer ${tokens.access_token}` } })).status
+    expect([await asked(one.url), await asked(two.url)]).toEqual([200, 200])
+    expect((await call(one.url, '/revoke', { token: tokens.access_token })).status).toBe(200)
+    expect(await asked(one.url)).toBe(401)
+    await expect.poll(() => asked(two.url), { timeout: ENDS_MS }).toBe(401)
+
+    expect((await atOne.send('POST', '/sign-out')).status).toBe(204)
+    expect((await atOne.fetch('/me')).status).toBe(401)
+    await expect.poll(async () => (await atTwo.fetch('/me')).status, { timeout: ENDS_MS }).toBe(401)
   })
 })
 
@@ -120,7 +154,7 @@ describe('the watch', () => {
     using _long = watch.guard(principal('long'), ended.resolve)
     const begun = performance.now()
     expect((await within('the request to be ended', 10_000, ended.promise)).body()).toEqual(fault.unauthorized(REASON.message).body())
-    // Not before its first second is over: the rotation by which a key ends itself still returns the new one.
+    // Not within its first second: the rotation by which a key ends itself still returns the new key.
     expect(performance.now() - begun).toBeGreaterThan(900)
     expect(asked).toEqual([['long'], ['long']])
   })

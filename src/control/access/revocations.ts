@@ -1,4 +1,4 @@
-// Ends what a key or sign-in has begun, when it is deleted or expires: streams, downloads, long calls.
+// Ends requests whose key or sign-in is deleted or expires: streams, downloads, long calls.
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
@@ -9,27 +9,27 @@ import { stillValid } from './keys.ts'
 import { isAtLeast, rolesNow } from './members/person.ts'
 
 /**
- * A request that has run for longer is ended. A shorter one would be over before its key is looked up; and the rotation by which a key ends itself
- * has to return the new key.
+ * Only requests that have run for longer than this are ended. A shorter one would be over before its key is checked; and the rotation by which a key ends
+ * itself must return the new key.
  */
 const LONG_MS = 1_000
-/** How often the keys of long requests are looked up: one query for all of them. */
+/** Interval of checking the keys of long requests: one query for all of them. */
 const LOOK_MS = 500
 
 interface Running {
   since: number
   end: (reason: string) => void
   isSignIn: boolean
-  /** The person who has begun it, and what they were where. */
+  /** The person who made the request, with the role and the project at that time. */
   of: { person: string; project: string; role: Role } | undefined
 }
 
-/** What these people are now. */
+/** The present roles of these people. */
 type Roles = (people: string[]) => ReturnType<typeof rolesNow>
 
 /**
- * Watches the keys of this replica's running requests, and the roles of the people behind them, until it is disposed. With a database that is away, requests go on. `valid`
- * asks which keys may still be used: {@link stillValid} unless a test says so.
+ * Watches the keys of this replica's running requests, and the roles of their people, until disposed. While the database is away, requests continue. `valid`
+ * tells which keys are still valid: {@link stillValid}, or a test's own.
  */
 export function watchKeys(
   db: Db,
@@ -37,12 +37,12 @@ export function watchKeys(
   valid = (ids: string[]) => stillValid(db, ids),
   roles: Roles = (people) => rolesNow(db, people),
 ): AsyncDisposable & { guard: Guard } {
-  /** By the id of the key or sign-in, oldest first. */
+  /** Requests by the id of their key or sign-in, oldest first. */
   const running = new Map<string, Set<Running>>()
   const ended = new AbortController()
   let isAway = false
 
-  /** The requests of these keys that have begun before `long`. Ask again after each wait: they end while the database is asked. */
+  /** The requests of these keys that started before `long`. Call it again after each await: requests may end meanwhile. */
   const longOf = (ids: string[], long: number): Running[] => ids.flatMap((id) => [...(running.get(id) ?? [])].filter(({ since }) => since < long))
 
   async function look(): Promise<void> {

@@ -2,9 +2,9 @@
 import { readFileSync, readdirSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../test/support/fast-cloud.ts'
 import { until } from '../../base/wait.ts'
 
 /** Timeout for the service to notice within a second that the database is gone and to start it again, on a busy machine. */
@@ -12,20 +12,18 @@ const RECOVER_MS = 30_000
 /** Calls of every kind fail within this time: the service checks at most once a second. */
 const AWAY_MS = 20_000
 
-let cloud: FastCloud
 let session: Session
-/** A session that has ended, which only the database knows. */
+/** An ended session, which only the database knows. */
 let ended: Session
+const cloud = fastCloud()
 beforeAll(async () => {
-  cloud = await startFastCloud()
   ended = await cloud.create()
   await cloud.fetch(`/browsers/${ended.session_id}`, { method: 'DELETE' })
   session = await cloud.create()
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const postmaster = (): number => Number(readFileSync(join(cloud.paths.postgres, 'postmaster.pid'), 'utf8').split('\n')[0])
-/** Postgres and its children, each in a process group of its own. */
+/** Postgres and its children, each in its own process group. */
 function postgres(): number[] {
   const parent = postmaster()
   const children = readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && parentOf(pid) === parent)
@@ -81,7 +79,7 @@ describe('while Postgres has crashed', () => {
     }
     const statuses = new Set<number | undefined>()
     const met = new Set<string>()
-    /** Again for each kind of caller: where its files are in memory, Postgres is back within a moment. */
+    /** Kill it again for each kind of caller: with its files in the page cache, Postgres is back within a moment. */
     const crash = (name: string) => !met.has(name) && signal(postgres(), 'SIGKILL')
     for (const end = performance.now() + AWAY_MS; met.size <= Object.keys(calls).length && performance.now() < end;) {
       for (const [name, { ask, shouldRetry }] of Object.entries(calls)) {
@@ -108,7 +106,7 @@ describe('while Postgres hangs', () => {
     const pids = postgres()
     signal(pids, 'SIGSTOP')
     onTestFinished(() => signal(pids, 'SIGCONT'))
-    // More than the pool has connections.
+    // More calls than the pool has connections.
     const calls = Promise.all(Array.from({ length: 25 }, () => refusal(cloud.fetch('/browsers'))))
     calls.catch(() => {})
     const status = (await (await fetch(`${cloud.url}/status`)).json()) as { status: string }
@@ -139,7 +137,7 @@ describe('while the disk of Postgres is full', () => {
     const change = () => cloud.send('PATCH', `/browsers/${session.session_id}`, { tags: { at: 'last' } })
     await cloud.query(`create function no_space() returns trigger language plpgsql as
       $$ begin raise exception 'could not extend file: No space left on device' using errcode = '53100'; end $$`)
-    // On every table: a write that succeeds elsewhere, as that of a warm browser, says that there is space.
+    // Limit every table: a successful write elsewhere, for example that of a warm browser, would tell that there is space.
     await cloud.query(`do $$ declare name text; begin
       for name in select tablename from pg_tables where schemaname = 'public' loop
         execute format('create trigger no_space before insert or update or delete on %I for each statement execute function no_space()', name);

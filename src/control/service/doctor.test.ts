@@ -1,9 +1,9 @@
-// What the doctor and a starting service say about objects that are gone.
+// Messages of the doctor and of a starting service about missing objects.
 import { existsSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { expect, test } from 'vitest'
+import { fastCloud } from '../../../test/support/fast-cloud.ts'
 import { readConfig } from '../../base/config.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog, type Log } from '../../base/log.ts'
@@ -16,9 +16,7 @@ import { careForObjects } from './system/objects.ts'
 
 const NOTICE_MS = 20_000
 
-let cloud: FastCloud
-beforeAll(async () => void (cloud = await startFastCloud()))
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud()
 const check = (env: Record<string, string> = {}) => objectsProblem(readConfig({ COB_DATA_DIR: cloud.paths.root, ...env }))
 
 test('an object that a row names and that is gone is named by the doctor, and logged at the start of a service', async () => {

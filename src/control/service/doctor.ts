@@ -1,4 +1,4 @@
-// What `cob doctor` asks of the stores: whether the bucket answers, and whether all objects are there that rows name.
+// The checks of `cob doctor` for the stores: whether the bucket answers, and whether all objects exist that rows name.
 import { existsSync, readFileSync } from 'node:fs'
 import type { Config } from '../../base/config.ts'
 import { silentLog } from '../../base/log.ts'
@@ -13,25 +13,25 @@ import type { Objects } from '../../store/objects.ts'
 import { findMissing } from '../../store/sweep.ts'
 import { objectOwners } from '../modules.ts'
 
-/** Limit on all of it. A list of a million objects in S3 takes about two minutes. */
+/** Limit on the whole check. Listing a million objects in S3 takes about two minutes. */
 const CHECK_MS = 300_000
-/** Keys that the line names. */
+/** Most keys in the line. */
 const NAMED = 5
 
-/** What is wrong with the object store; undefined when it answers and every object is there that a row names. */
+/** The problem of the object store; undefined when it answers and every object exists that a row names. */
 export async function objectsProblem(config: Config): Promise<string | undefined> {
   const signal = AbortSignal.timeout(CHECK_MS)
   try {
     return await within('the check of objects', CHECK_MS, check(config, signal))
   } catch (error) {
-    // The words for callers name no host. The person at this machine may read the cause.
+    // The message for callers names no host. The person at this machine may read the cause.
     const { message } = (error instanceof Unavailable && error.cause ? error.cause : error) as Error
     return `they cannot be checked: ${message}`
   }
 }
 
 async function check(config: Config, signal: AbortSignal): Promise<string | undefined> {
-  // A check must not make the data directory.
+  // A check must not create the data directory.
   if (!existsSync(config.dataDir)) return undefined
   const paths = dataPaths(config.dataDir)
   using objects = await makeObjects(paths.objects, config.s3)

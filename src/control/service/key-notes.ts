@@ -1,4 +1,4 @@
-// Whether a service that goes on elsewhere has the keys of what is stored.
+// Tells whether a service that continues elsewhere has the keys of the stored secrets.
 import { existsSync } from 'node:fs'
 import type { Config } from '../../base/config.ts'
 import type { DataPaths } from '../../base/paths.ts'
@@ -6,7 +6,7 @@ import type { Db } from '../../store/db.ts'
 import { countByKey } from './rotation.ts'
 import { serviceKeys } from './service-keys.ts'
 
-/** Whether the settings have the keys that the stored secrets need. They are not in the database, so they do not go along with it. */
+/** Reports whether the settings have the keys that the stored secrets need. The keys are not in the database, so they do not move with it. */
 export async function sayKeys(config: Config, db: Db, paths: DataPaths, say: (line: string) => void): Promise<void> {
   if (config.secretKey === undefined && !existsSync(paths.secretKey))
     return say(

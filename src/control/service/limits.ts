@@ -4,8 +4,8 @@ import type { Config } from '../../base/config.ts'
 import { connectionsFor, descriptorLimit } from '../../http/connections.ts'
 
 /**
- * Several addresses may reach their limit before the total is reached. Behind a reverse proxy all callers have one address. Half of all
- * connections are kept for callers with a credential.
+ * Single addresses may reach their limit before the total is reached. Behind a reverse proxy, all callers have one address. Half of all connections are
+ * reserved for callers with a credential.
  */
 export function anonymousLimits({ maxAnonymousConnections: wanted, maxBrowsers, maxInvocations }: Config): AnonymousLimits {
   const room = connectionsFor(descriptorLimit(), maxBrowsers + maxInvocations)

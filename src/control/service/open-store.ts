@@ -1,4 +1,4 @@
-// Opens the database of a service, its own or one that it is given, and keeps an eye on it.
+// Opens the database of a service, the embedded one or an external one, and monitors it.
 import { setInterval } from 'node:timers/promises'
 import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
@@ -19,13 +19,13 @@ const LAST_CHECK_MS = 2_000
 export interface Store {
   db: Db
   address: DbAddress
-  /** Aborts when another process has taken the scope: the instances are its own then. */
+  /** Aborts when another process has taken the scope: the instances belong to it then. */
   lost: AbortSignal
-  /** Looks whether that has just happened, as far as the database tells. */
+  /** Checks whether that has just happened, as far as the database tells. */
   check(): Promise<void>
 }
 
-/** Opens the database and makes sure that no other service works with this scope's data, now and later. */
+/** Opens the database and ensures that no other service works with this scope's data, now and later. */
 export async function openStore(
   config: Config,
   paths: DataPaths,
@@ -37,7 +37,7 @@ export async function openStore(
 ): Promise<Store> {
   if (config.databaseUrl) await checkDatabaseUrl(config.databaseUrl, signal)
   const postgres = config.databaseUrl ? undefined : await startPostgres(paths, log, signal)
-  // Until we hold the lock, a Postgres that was running already may belong to another service.
+  // Until we hold the lock, an already running Postgres may belong to another service.
   let isOurs = false
   const lost = new AbortController()
   opened.defer(async () => {
@@ -46,9 +46,9 @@ export async function openStore(
   const address = postgres?.address ?? { connectionString: config.databaseUrl! }
   const db = connectDb(address, log)
   opened.defer(() => db.destroy())
-  // Before the upgrade: an older service that does not share its scope could not work with the new tables.
+  // Lock before the upgrade: an older service that does not share its scope could not work with the new tables.
   const lock = await holdScope(db, scope, { shared: config.replicas, port: config.port })
-  // At once: as long as the lock has its connection, the pool would wait for it for ever.
+  // Register the release at once: while the lock holds its connection, closing the pool would wait for ever.
   opened.defer(() => lock.release())
   isOurs = true
   const presence = opened.use(await announce(paths.root))

@@ -1,11 +1,11 @@
-// What a service that has its scope for itself asks the database: sharing is not paid for by those who do not share.
+// The database queries of a service that has its scope alone: it must not pay for the sharing of scopes.
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { sleep, until } from '../../base/wait.ts'
 
 const NOTICE_MS = 10_000
-/** What goes on beside a call, as a sweep each second, may fall into it. Hardly ever into all of so many. */
+/** Work in the background, such as the sweep each second, may fall into a call. It hardly ever falls into all of these. */
 const TRIES = 10
 
 /** The statements of all connections in this process. */

@@ -1,8 +1,9 @@
-// What fails outside of the caller's doing, and passes: 503 with Retry-After, nothing is left of the call, and the published SDK tries a create again. 500 is for bugs.
+// Temporary failures that callers have not caused: they get 503 with Retry-After, nothing is left of the call, and the published SDK retries a create. 500 is
+// for bugs.
 import { readdirSync } from 'node:fs'
 import Kernel from '@onkernel/sdk'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+import { beforeEach, expect, test } from 'vitest'
+import { fastCloud, startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
 import { hostileDriver, type Attack } from '../../../test/support/hostile-driver.ts'
 import { sleep, until } from '../../base/wait.ts'
 import type { Driver, Instance, InstanceSpec } from '../../instances/driver.ts'
@@ -12,23 +13,19 @@ type Start = (spec: InstanceSpec, signal: AbortSignal, start: Driver['start'], o
 
 const hostile = hostileDriver()
 const usual: Start = (spec, signal, start) => start(spec, signal)
-/** What the driver does with the next starts, in this order; then it starts as usual. */
+/** Replacements for the driver's next starts, in this order; later starts work as usual. */
 let starts: Start[] = []
 const drive: typeof hostile.drive = (paths) => {
   const inner = hostile.drive(paths)
   return { ...inner, start: (spec, signal) => (starts.shift() ?? usual)(spec, signal, inner.start, cloud) }
 }
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' }, drive)
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' }, drive)
 beforeEach(() => {
   starts = []
 })
 
-/** An answer that tells a client when to try again. `isSafe`: and that it may, because nothing was done. */
+/** Checks an answer that tells a client when to retry. `isSafe`: and that a retry is safe, because nothing was done. */
 async function expectPassing(answer: Response, isSafe: boolean): Promise<string> {
   const { code, message } = (await answer.json()) as { code: string; message: string }
   expect([answer.status, code]).toEqual([503, 'unavailable'])
@@ -70,7 +67,7 @@ const FAILURES: Record<string, Start> = {
 test.each(Object.entries(FAILURES))('when %s, a create gets another browser or is told to try again, and nothing is left', async (_what, failing) => {
   starts = [failing]
   const answer = await cloud.send('POST', '/browsers', { start_url: 'https://site.test' })
-  // One whose end is known before its caller gets it is replaced at once.
+  // If the end of a browser is known before its caller gets it, it is replaced at once.
   if (answer.status === 200) await cloud.fetch(`/browsers/${((await answer.json()) as Session).session_id}`, { method: 'DELETE' })
   else await expectPassing(answer, true)
   await until('nothing to be left', 20_000, async () => (await left()).length === 0 && readdirSync(cloud.paths.instances).length === 0)
@@ -89,7 +86,7 @@ test('a bug of ours stays an error of ours', async () => {
   expect([answer.status, answer.headers.get('x-should-retry')]).toEqual([500, 'false'])
 })
 
-/** Ways in which an agent fails its callers. */
+/** Failures of an agent that its callers see. */
 const ATTACKS: Record<string, Attack> = {
   'is gone': (socket) => socket.destroy(),
   'ends during its answer': (socket) =>
@@ -102,10 +99,10 @@ const ATTACKS: Record<string, Attack> = {
 
 const routes = contracts
   .flatMap((contract) => Object.values(contract))
-  // A recording whose agent cannot be asked to stop is waited for.
+  // The recording's agent cannot be asked to stop, so the call waits for it.
   .filter(({ path, method, id }) => path.startsWith('/browsers/{') && method !== 'DELETE' && id !== 'stopReplay')
 
-/** Calls of a session that reach its agent, with bodies that are taken, or are for the agent to judge. */
+/** Calls of a session that reach its agent, with bodies that are valid, or that only the agent checks. */
 const BODIES: Record<string, unknown> = { updateBrowser: { viewport: { width: 1280, height: 800 } } }
 
 async function callAll(id: string, replay: string): Promise<{ route: string; status: number; text: string; retryAfter: string | null }[]> {
@@ -117,7 +114,7 @@ async function callAll(id: string, replay: string): Promise<{ route: string; sta
     const answer = ['GET', 'HEAD'].includes(route.method)
       ? await cloud.fetch(path, { method: route.method })
       : await cloud.send(route.method, path, BODIES[route.id] ?? {})
-    // An answer that has begun breaks off.
+    // An answer that has started is cut off.
     return { route: route.id, status: answer.status, text: await answer.text().catch(String), retryAfter: answer.headers.get('retry-after') }
   }
   return Promise.all(routes.map(call))
@@ -201,7 +198,7 @@ test('no call that comes while the service stops is answered as a bug of ours', 
   const caller = async ([method, path, body]: (typeof calls)[number]) => {
     while (!isOver) {
       const answer = await (body ? other.send(method, path, body) : other.fetch(path, { method })).catch(() => undefined)
-      // It listens no more.
+      // The service does not listen any more.
       if (!answer) return
       const text = await answer.text().catch(() => '')
       const tells = answer.status !== 503 || /^[1-9]\d*$/.test(answer.headers.get('retry-after') ?? '')

@@ -1,4 +1,4 @@
-// The port of the service: checks whether it is free, and explains when it is not.
+// The port of the service: checks whether it is free, and explains why not.
 import { once } from 'node:events'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -10,7 +10,7 @@ interface Listen {
 }
 
 /**
- * Binds the port for a moment. The service listens last, after its database has been made; this reports a used port before that.
+ * Binds the port for a moment. The service listens only at the end, after its database was created; this check reports a used port before that.
  * @throws ConfigError naming the setting to change
  */
 export async function checkPort({ host, port }: Listen): Promise<void> {
@@ -25,7 +25,7 @@ export async function checkPort({ host, port }: Listen): Promise<void> {
   await once(server, 'close')
 }
 
-/** Why the service cannot listen there, in terms of its settings. */
+/** The reason why the service cannot listen there, in terms of its settings. */
 export function listenProblem({ host, port }: Listen, error: unknown): Error {
   switch ((error as NodeJS.ErrnoException).code) {
     case 'EADDRINUSE':
@@ -42,9 +42,9 @@ export function listenProblem({ host, port }: Listen, error: unknown): Error {
   }
 }
 
-/** The program that listens on a port of this machine; only root sees those of other users. */
+/** The program that listens on a port of this machine; only root sees programs of other users. */
 function userOf(port: number): string {
-  // Processes end, and descriptors are closed, while we look.
+  // Processes may end, and descriptors may be closed, during the search.
   const orNothing = <T>(look: () => T): T | undefined => {
     try {
       return look()

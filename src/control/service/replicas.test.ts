@@ -1,51 +1,32 @@
-// Several replicas on one database: any of them serves any session, run and deployment, and what belongs to all of them is there once.
+// Several replicas on one database: each of them serves any session, run and deployment, and shared objects exist once.
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import pg from 'pg'
 import { WebSocket } from 'ws'
-import { endAll, share, startFastReplica, type FastReplica, type Shared } from '../../../test/support/replicas.ts'
+import { twoReplicas, type FastReplica } from '../../../test/support/two-replicas.ts'
 import { newId } from '../../base/ids.ts'
 import { sleep, until, within } from '../../base/wait.ts'
 import { LEASE_MS } from '../../store/leases.ts'
 import { watchersOf } from '../../instances/fake/watchers.ts'
 import { calling, deploy } from '../apps/invocations/deployed.suite.ts'
 
-/** What another replica notices by a notice comes within milliseconds; without one, within a second or two; a takeover within five. */
+/** Another replica learns of a change by a notice within milliseconds; without the notice within two seconds; by a takeover within five. */
 const NOTICE_MS = 20_000
 const MAX_BROWSERS = 6
 const MAX_RUNS = 4
 
-/** As with agents on other machines. */
-const overTls = true
-
 describe('replicas', { timeout: 60_000 }, () => {
-  let shared: Shared
-  let one: FastReplica
-  let two: FastReplica
-  const others: FastReplica[] = []
-  const another = async (env: Record<string, string> = {}) => {
-    const made = await startFastReplica({ ...shared, env: { ...shared.env, ...env } }, overTls)
-    others.push(made)
-    return made
-  }
-  beforeAll(async () => {
-    shared = await share({ COB_WARM_BROWSERS: '1', COB_WARM_BROWSERS_MAX: '1', COB_MAX_BROWSERS: String(MAX_BROWSERS), COB_MAX_INVOCATIONS: String(MAX_RUNS) })
-    one = await startFastReplica(shared, overTls)
-    two = await startFastReplica(shared, overTls)
-  }, 60_000)
+  const { shared, one, two, another } = twoReplicas({
+    COB_WARM_BROWSERS: '1',
+    COB_WARM_BROWSERS_MAX: '1',
+    COB_MAX_BROWSERS: String(MAX_BROWSERS),
+    COB_MAX_INVOCATIONS: String(MAX_RUNS),
+  })
   afterEach(async () => {
-    await Promise.all(others.splice(0).map((made) => made.stop()))
     for (const { id } of await shared.query<{ id: string }>(`select id from browsers where state = 'running'`))
       await one.fetch(`/browsers/${id}`, { method: 'DELETE' })
   })
-  afterAll(async () => {
-    await Promise.all([one.stop(), two.stop()])
-    await endAll(shared, overTls)
-    const left = readdirSync(shared.paths.instances)
-    await shared[Symbol.asyncDispose]()
-    expect(left).toEqual([])
-  }, 60_000)
 
   const stateOf = async (id: string) => (await shared.query<{ state: string }>('select state from browsers where id = $1', [id]))[0]?.state
   const openCdp = async (url: string) => {
@@ -70,7 +51,7 @@ describe('replicas', { timeout: 60_000 }, () => {
           ({ method, status }) => `${method} ${status}`,
         )
       await expect.poll(() => seen(reader), { timeout: NOTICE_MS, interval: 20 }).toEqual(['DELETE 404', 'GET 404'])
-      // Its own requests a replica finds at once.
+      // A replica finds its own objects at once.
       const own = `${path}-own`
       await maker.fetch(own, { method: 'DELETE' })
       expect(((await (await maker.fetch(`/audit-logs?${window.toString()}&search=${own}`)).json()) as object[]).length).toBe(1)
@@ -89,12 +70,12 @@ describe('replicas', { timeout: 60_000 }, () => {
       expect([changed.status, await (await maker.fetch(`/browsers/${id}`)).json()]).toMatchObject([200, { tags: { by: 'another' }, viewport: { width: 800 } }])
       expect((await user.send('POST', `/browsers/${id}/computer/click_mouse`, { x: 1, y: 1 })).status).toBe(200)
       expect((await (await user.fetch(`/browsers/${id}/computer/screenshot`, { method: 'POST' })).arrayBuffer()).byteLength).toBeGreaterThan(100)
-      // The session's own token works at every replica as well.
+      // The session's own token works at every replica, too.
       const { socket, closed } = await openCdp(at(user, made.cdp_ws_url))
       socket.send(JSON.stringify({ id: 7, method: 'Browser.getVersion' }))
       const [answer] = (await once(socket, 'message')) as [Buffer]
       expect(JSON.parse(answer.toString())).toMatchObject({ id: 7 })
-      // Ended by one replica, it is gone from both, and clients of both are told why.
+      // When one replica ends a session, it ends at both, and clients of both get the reason.
       const own = await openCdp(made.cdp_ws_url)
       expect((await user.fetch(`/browsers/${id}?wait=true`, { method: 'DELETE' })).status).toBe(204)
       expect([await stateOf(id), (await maker.fetch(`/browsers/${id}`)).status, (await user.fetch(`/browsers/${id}`)).status]).toEqual(['deleted', 404, 404])
@@ -124,7 +105,7 @@ describe('replicas', { timeout: 60_000 }, () => {
     const warm = () => shared.query<{ replica: string }>(`select replica from browsers where state = 'warm'`)
     await until('one warm browser', NOTICE_MS, async () => (await warm()).length === 1)
     const before = (await shared.query<{ id: string }>('select id from browsers')).map(({ id }) => id)
-    // Both take from it, and it is filled again.
+    // Both replicas take browsers from it, and it is filled again.
     for (const replica of [one, two]) {
       const { session_id: id } = await replica.create()
       expect((await shared.query<{ warm_kind: string }>('select warm_kind from browsers where id = $1', [id]))[0]!.warm_kind).toBe('usual')
@@ -136,14 +117,14 @@ describe('replicas', { timeout: 60_000 }, () => {
 
   test('a replica that stops leaves its sessions and its warm pool to the others', async () => {
     const three = await another()
-    const cold = { viewport: { width: 3000, height: 2000 } } // no ready one serves it, so its maker watches it
+    const cold = { viewport: { width: 3000, height: 2000 } } // no ready browser serves it, so the replica that boots it watches it
     const { session_id: id } = await three.create({ ...cold, timeout_seconds: 300 })
     const watcher = async () => (await shared.query<{ replica: string }>('select replica from browsers where id = $1', [id]))[0]!.replica
     const before = await watcher()
     const { cdp_ws_url: url } = (await (await three.fetch(`/browsers/${id}`)).json()) as { cdp_ws_url: string }
     const { closed } = await openCdp(at(three, url))
     await three.stop()
-    // Its client is told to come again. A connection that stayed open would keep the replica from stopping.
+    // Its client is told to reconnect. An open connection would keep the replica from stopping.
     expect((await within('the end of a connection', NOTICE_MS, closed))[0]).toBe(1012)
     expect((await one.send('POST', `/browsers/${id}/computer/click_mouse`, { x: 1, y: 1 })).status).toBe(200)
     await until('another watcher', NOTICE_MS, async () => (await watcher()) !== before)
@@ -194,7 +175,7 @@ describe('replicas', { timeout: 60_000 }, () => {
     const [other] = await shared.query<{ replica: string }>(`select replica from leases where starts_with(duty, 'replica ') and replica <> $1`, [before])
     expect(watchersOf(sandbox)).toEqual([before])
     await shared.query('update invocations set replica = $2 where id = $1', [id, other!.replica])
-    // Three sweeps of runs, which come every 5 s: it is let go of at one, missed at the next, and found at the third.
+    // Three sweeps of runs, which come every 5 s: one replica leaves the run, the other misses it at the next sweep, and finds it at the third.
     await until('the other one alone to watch it', 2 * NOTICE_MS, () => watchersOf(sandbox).join() === other!.replica)
     expect(await caller.patch(id, { status: 'failed' })).toMatchObject({ status: 'failed' })
     await until('its sandbox to go', NOTICE_MS, () => !readdirSync(shared.paths.appSandboxes).includes(sandbox))
@@ -276,7 +257,7 @@ describe('replicas', { timeout: 60_000 }, () => {
     await shared.query('update browsers set replica = $2 where id = $1', [id, other!.replica])
     await until('the one that has lost it to watch it no more', NOTICE_MS, () => watchersOf(id).join() === other!.replica)
     expect(before).not.toEqual([other!.replica])
-    // Two sweeps of either replica, and some more.
+    // Two sweeps of each replica, and some time more.
     await sleep(5_000)
     expect([await stateOf(id), (await one.send('POST', `/browsers/${id}/computer/click_mouse`, { x: 1, y: 1 })).status]).toEqual(['running', 200])
     expect((await two.fetch(`/browsers/${id}?wait=true`, { method: 'DELETE' })).status).toBe(204)
@@ -285,17 +266,17 @@ describe('replicas', { timeout: 60_000 }, () => {
 
   test('a replica that is frozen while it counts seats keeps the others waiting for some seconds only', async () => {
     const [scope] = await shared.query<{ scope: string }>('select distinct scope from leases')
-    // While one replica boots a warm browser, that takes the place of a session for the others.
+    // While one replica boots a warm browser, it takes a session's place from the others.
     const present = async () => (await shared.query<{ state: string }>(`select state from browsers where state <> 'deleted'`)).map(({ state }) => state)
     await until('the warm pool to be full, and nothing else', NOTICE_MS, async () => (await present()).join() === 'warm')
     const frozen = new pg.Client({ host: shared.paths.postgresSocket, user: 'cob', database: 'postgres' })
     frozen.on('error', () => {})
     await frozen.connect()
-    // As a replica does.
+    // The statement that a replica sends.
     await frozen.query(`begin; select set_config('idle_in_transaction_session_timeout', '2000ms', true)`)
     await frozen.query(`select pg_advisory_xact_lock(hashtextextended($1, 0))`, [`cob:seats:sessions of ${scope!.scope}`])
     const creates = Array.from({ length: 14 }, () => two.send('POST', '/browsers', {}))
-    // Its other calls have connections meanwhile.
+    // Other calls of the replica get connections meanwhile.
     expect((await two.fetch('/browsers')).status).toBe(200)
     const statuses = (await Promise.all(creates)).map(({ status }) => status).toSorted()
     expect(statuses).toEqual([...Array(MAX_BROWSERS).fill(200), ...Array(creates.length - MAX_BROWSERS).fill(429)])

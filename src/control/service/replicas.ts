@@ -1,11 +1,14 @@
-// Who does what when several replicas share a scope: leases.
+// Assigns duties when several replicas share a scope, by leases.
 import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
 import { connectDb, type Db, type DbAddress } from '../../store/db.ts'
 import { notify } from '../../store/events.ts'
 import { alone, shareLeases, type Leases } from '../../store/leases.ts'
 
-/** Who does what: this service everything, unless it is one of several replicas, or another process has taken the scope (`lost`). What it opens is closed with `opened`. */
+/**
+ * The leases of this service: it has every duty, unless it is one of several replicas, or another process has taken the scope (`lost`). `opened` closes what
+ * this opens.
+ */
 export async function takeLeases(
   { replicas }: Config,
   { db, address, lost }: { db: Db; address: DbAddress; lost: AbortSignal },
@@ -16,7 +19,7 @@ export async function takeLeases(
   opened: AsyncDisposableStack,
 ): Promise<Leases> {
   if (!replicas) return alone(replica, lost)
-  // Connections of their own: a renewal must not wait for the queries of callers.
+  // A separate connection pool: a renewal must not wait for the queries of callers.
   const own = connectDb(address, log)
   opened.defer(() => own.destroy())
   return opened.use(await shareLeases(own, scope, replica, duties, (notice, text) => notify(db, notice, text), log))

@@ -1,4 +1,4 @@
-// Changing the key of what is stored, while the service runs: everything stays readable, whenever it ends, and whatever callers do meanwhile.
+// Rotating the encryption key while the service runs: everything stays readable, wherever the rotation is interrupted, and whatever callers do meanwhile.
 import { createCipheriv, randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,14 +31,14 @@ beforeAll(async () => {
 })
 afterAll(() => scope.disposeAsync())
 
-/** As versions have sealed that had no key ids. */
+/** The form of versions without key ids. */
 function sealedBefore(purpose: string, text: string, owner: string): Buffer {
   const nonce = randomBytes(12)
   const cipher = createCipheriv('aes-256-gcm', derivedKey(keys.root.secret, `cob-sealed-${purpose}`), nonce).setAAD(Buffer.from(owner))
   return Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()])
 }
 
-/** One row of each kind, and one as an earlier version has sealed it; how each is read. */
+/** One row of each kind in the current form, and one in that of an earlier version. */
 let ids: Record<string, string>
 beforeEach(async () => {
   for (const table of ['credentials', 'deployments', 'proxies', 'telemetry_destinations']) await cloud.query(`delete from ${table}`)
@@ -69,7 +69,7 @@ beforeEach(async () => {
   ])
 })
 
-/** Everything, as the running service answers it. */
+/** Checks that the running service can read everything. */
 async function assertReadable(): Promise<void> {
   const read = async (path: string) => (await (await cloud.fetch(path)).json()) as { code?: string; config?: { username?: string } }
   expect((await read(`/credentials/${ids.credential}/totp-code`)).code).toMatch(/^\d{6}$/)
@@ -78,7 +78,7 @@ async function assertReadable(): Promise<void> {
     [ids.old, 'old'],
   ])
     expect((await read(`/proxies/${id}`)).config).toMatchObject({ username })
-  // Adding a header opens those that it has.
+  // Adding a header decrypts the present ones.
   expect((await cloud.send('PATCH', `/telemetry/destinations/${ids.destination}`, { headers: { 'x-more': 'hush' } })).status).toBe(200)
   const [{ secrets }] = (await cloud.query<{ secrets: Buffer }>('select secrets from deployments where id = $1', [ids.deployment])) as [{ secrets: Buffer }]
   expect(makeSealer(keys, 'deployments').open(secrets, ids.deployment!)).toBe('hush')
@@ -117,7 +117,7 @@ test('tokens and links of sessions and replays hold', async () => {
   await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
 })
 
-/** Ends the work at its nth statement, as a kill would. */
+/** A database that fails at its nth statement, as after a kill. */
 function dying(after: number): Db {
   let left = after
   const plugin: KyselyPlugin = {
@@ -142,7 +142,7 @@ test('a rotation that is killed at any statement leaves everything readable, and
     if (end === 'complete') break
     expect(end).toBe('killed')
     kills++
-    // What was done stays done, so each attempt gets further; a kill before the first change gets the next one no further.
+    // Completed changes stay, so each attempt gets further. A kill before the first change makes no progress.
   }
   expect(kills).toBeGreaterThan(5)
   expect(readKeyFile(cloud.paths.sealingKeys).length).toBe(made + 1)
@@ -273,7 +273,7 @@ test('a key that is missing is missed by name, and the service says which', asyn
   await assertReadable()
 })
 
-/** Cookies of sign-ins that are under way: they are valid for ten minutes, and in no column. */
+/** Cookies of sign-ins in progress: they are valid for ten minutes, and in no column. */
 const NOT_STORED = ["'sign-in'"]
 
 test('every sealer of the service is one of a column that is rotated', () => {
@@ -285,7 +285,7 @@ test('every sealer of the service is one of a column that is rotated', () => {
   const made = [...text.matchAll(/makeSealer\(([^()]*(?:\([^()]*\))?)\)/g)]
     .map(([, given]) => given!.split(', ')[1]!)
     .filter((purpose) => !NOT_STORED.includes(purpose))
-  // One purpose may seal several columns.
+  // One purpose may be used for several columns.
   const purposes = new Set([...text.matchAll(/purpose: (\{ column[^}]*\}|'[^']*')/g)].map(([, purpose]) => purpose!))
   expect(made.length).toBe(purposes.size)
   for (const purpose of made) expect([...purposes].some((known) => known.includes(purpose.replace(/\(.*/, '')))).toBe(true)

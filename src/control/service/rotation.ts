@@ -1,4 +1,4 @@
-// Changing the key that encrypts what is stored: a new key first, then every value is encrypted again, while the service runs or not.
+// Rotates the key that encrypts stored values: makes a new key, then encrypts every value again, while the service runs or not.
 import { sql } from 'kysely'
 import { randomBytes } from 'node:crypto'
 import { readKeyFile, sealingKey, writeKeyFile, type FileKey, type Keys } from '../../base/keys.ts'
@@ -8,19 +8,22 @@ import type { Db } from '../../store/db.ts'
 import type { SealedColumn, SealedValue } from '../../store/sealed-columns.ts'
 import { sealedColumns } from '../modules.ts'
 
-/** Values that are read at once. Each is written by a statement of its own, which holds no other row. */
+/** Values that are read at once. Each is written by its own statement, which locks no other row. */
 const AT_ONCE = 100
-/** A request that has encrypted something with the key before has stored it by then, as a rule. What comes later stays readable, and is counted by `cob secrets list`. */
+/**
+ * A request that has encrypted something with the previous key has usually stored it within this time. A later one stays readable, and `cob secrets list`
+ * counts it.
+ */
 const SETTLE_MS = 2_000
-/** Rounds over all values, each because something has changed in the one before. */
+/** Most rounds over all values. A further round is needed when something has changed during the last one. */
 const MAX_ROUNDS = 10
-/** After this time no request is left that has begun before a key was replaced. */
+/** After this time, no request is left that started before a key was replaced. */
 export const FORGET_AFTER_MS = 3600_000
 
 export interface Rotated {
-  /** Values that have been encrypted again. */
+  /** Number of values that were encrypted again. */
   changed: number
-  /** Those that no key opens, as `table id`. They stay as they are. */
+  /** Values that no key can decrypt, as `table id`. They stay unchanged. */
   unreadable: string[]
 }
 
@@ -32,7 +35,7 @@ interface ReencryptSettings {
   columns?: readonly SealedColumn[]
 }
 
-/** Encrypts with the first key everything that another one has encrypted. Run it again when it was ended: what is done stays done. */
+/** Encrypts all values with the first key that another key has encrypted. If it was interrupted, run it again: completed changes stay. */
 export async function reencrypt({ db, keys, signal, settleMs = SETTLE_MS, columns = sealedColumns }: ReencryptSettings): Promise<Rotated> {
   const sealers = new Map<string, Sealer>()
   const sealerOf = (purpose: string): Sealer => {
@@ -51,7 +54,7 @@ export async function reencrypt({ db, keys, signal, settleMs = SETTLE_MS, column
       unreadable.add(`${table} ${id}`)
       return false
     }
-    // When a caller has changed it meanwhile, the next round finds it, if it still has to be changed.
+    // If a caller has changed the value meanwhile, the next round finds it if it still has to be changed.
     return replace(db, id, sealed, sealer.seal(text, id))
   }
 
@@ -84,7 +87,7 @@ export async function reencrypt({ db, keys, signal, settleMs = SETTLE_MS, column
   }
 }
 
-/** One rotation at a time, of all services and commands: the lock belongs to a connection. @throws when another one runs */
+/** Allows one rotation at a time, of all services and commands: a connection holds the lock. @throws when another one runs */
 export async function alone<T>(db: Db, work: () => Promise<T>): Promise<T> {
   return db.connection().execute(async (connection) => {
     const { rows } = await sql<{ locked: boolean }>`select pg_try_advisory_lock(hashtextextended('cob:secrets', 0)) as locked`.execute(connection)
@@ -92,13 +95,13 @@ export async function alone<T>(db: Db, work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } finally {
-      // A connection that has broken has released it already.
+      // A broken connection has already released it.
       await sql`select pg_advisory_unlock(hashtextextended('cob:secrets', 0))`.execute(connection).catch(() => {})
     }
   })
 }
 
-/** Puts a new key before those of the file; or, when a rotation was ended before it was complete, leaves the key that it had made. True when it made one. */
+/** Adds a new key before the others in the file. If an earlier rotation was interrupted, keeps the key that it had added. True when a key was added. */
 export function beginRotation(file: string): boolean {
   const keys = readKeyFile(file)
   if (keys[0]?.isTakingOver) return false
@@ -106,14 +109,14 @@ export function beginRotation(file: string): boolean {
   return true
 }
 
-/** Says in the file that nothing is left to be encrypted again. */
+/** Records in the file that all values are encrypted again. */
 export const completeRotation = (file: string): void =>
   writeKeyFile(
     file,
     readKeyFile(file).map((key) => ({ ...key, isTakingOver: false })),
   )
 
-/** How many values each key has encrypted, by its id; undefined: those from before keys had ids. */
+/** Number of values for each key id; undefined: values from before keys had ids. */
 export async function countByKey(db: Db, keys: Keys): Promise<Map<string | undefined, number>> {
   const counts = new Map<string | undefined, number>()
   const { length } = headerOf(keys.root)
@@ -126,7 +129,7 @@ export async function countByKey(db: Db, keys: Keys): Promise<Map<string | undef
 }
 
 /**
- * Removes the keys of the file that have encrypted nothing that is stored, except the first. Returns them, and those that stay, with the reason.
+ * Removes the keys of the file that no stored value needs, except the first. Returns them, and those that stay, with the reason.
  * @throws when a rotation is not complete
  */
 export async function forgetUnused(

@@ -1,4 +1,4 @@
-// A service that has its scope for itself loses it: its database has failed over, and another process was first to take the lock there.
+// A service with its own scope loses it: its database has failed over, and another process was first to take the lock there.
 import pg from 'pg'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { replicaCalls, replicaProcess, share, type Shared } from '../../../test/support/replicas.ts'
@@ -9,7 +9,7 @@ import { fakeDriver } from '../../instances/fake/fake.ts'
 import { startControlPlane } from '../main.ts'
 
 const START_MS = 60_000
-/** The lock is looked at every second. */
+/** The service checks the lock every second. */
 const NOTICE_MS = 10_000
 
 let shared: Shared
@@ -24,7 +24,7 @@ afterEach(async () => {
   await shared[Symbol.asyncDispose]()
 })
 
-/** Takes the lock as soon as the session of the service that holds it has broken. */
+/** Takes the lock as soon as the database session of the service that holds it is broken. */
 async function takeScope(): Promise<void> {
   const holder = `from pg_locks where locktype = 'advisory' and granted and objsubid = 1`
   const [held] = (await other.query<{ key: string; pid: number }>(`select ((classid::bigint << 32) | objid::bigint)::text as key, pid ${holder}`)).rows

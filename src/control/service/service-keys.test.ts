@@ -1,4 +1,4 @@
-// The key that signs and encrypts is never a shorter one than its file was meant to have.
+// The key that signs and encrypts is never shorter than its file was meant to contain.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

@@ -1,11 +1,11 @@
-// What the service of these settings says of itself, asked from beside it.
+// The status of the service with these settings, read from another process.
 import type { z } from 'zod'
 import { call, CallFailed } from '../../http/client.ts'
 import type { Db } from '../../store/db.ts'
 import { livingReplicas } from '../../store/leases.ts'
 import { system } from './system/contract.ts'
 
-/** A service that takes longer to say how it is is not well. */
+/** A service that takes longer to report its status is not well. */
 const ANSWER_MS = 10_000
 const MAX_STATUS_BYTES = 64 * 1024
 /** Metrics of all routes are some hundred KB. */
@@ -17,21 +17,21 @@ export interface ServiceStatus {
   /** Browsers by state. */
   browsers: Record<string, number>
   diskFreeBytes: number | undefined
-  /** Of services that share their scope; none where one has it for itself. */
+  /** Replicas that share the scope; empty when one service has it alone. */
   replicas: string[]
 }
 
 interface Asked {
   host: string
   port: number
-  /** Of all projects. */
+  /** A key for all projects. */
   key: string
   /** Calls `work` with the service's database and scope. */
   withDatabase: <T>(work: (db: Db, scope: string) => Promise<T>) => Promise<T>
   signal: AbortSignal
 }
 
-/** Undefined when no service answers there. @throws when it does not answer as one, or does not take the key */
+/** Undefined when no service answers there. @throws when something else answers, or the service refuses the key */
 export async function serviceStatus({ host, port, key, withDatabase, signal }: Asked): Promise<ServiceStatus | undefined> {
   const limited = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)])
   const answer = await call({ host, port }, system.getStatus, {}, { signal: limited, maxBytes: MAX_STATUS_BYTES }).catch((error: unknown) => {

@@ -1,16 +1,16 @@
-// A file of a form goes to the object store as it arrives.
+// Streams a file of a form into the object store as it arrives.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Readable } from 'node:stream'
 import { fault } from '../../http/fault.ts'
 import { TooLarge, type Objects, type Stored } from '../../store/objects.ts'
 
-/** Up to this many bytes of a file over the limit are read and dropped, so that its sender reads the error. */
+/** Up to this many bytes of a file over the limit are read and dropped, so that its sender can read the error. */
 const DRAIN_BYTES = 32 * 1024 * 1024
 const DRAIN_MS = 5_000
 
 /** Stores a file under `key`. @throws 413 when it has more than `maxBytes` */
 export async function storeUpload(objects: Objects, key: string, content: Readable, maxBytes: number, signal: AbortSignal): Promise<Stored> {
-  // The store must not destroy its source stream: the rest of the form follows on it, and the sender must get an answer.
+  // The store must not destroy its source stream: it also carries the rest of the form, and the sender must get an answer.
   const chunks = content.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>
   try {
     return await objects.put(key, chunks, { maxBytes }, signal)
@@ -26,6 +26,6 @@ async function drain(content: Readable): Promise<void> {
   try {
     for await (const chunk of content as AsyncIterable<Buffer>) if ((dropped += chunk.length) > DRAIN_BYTES) return
   } catch {
-    // The sender has left.
+    // The sender has disconnected.
   }
 }

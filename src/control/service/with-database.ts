@@ -1,4 +1,4 @@
-// The database of a service for a command beside it, whether the service runs or not.
+// Opens the database of a service for a command, whether the service runs or not.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../../base/config.ts'
@@ -16,8 +16,8 @@ export { breaks, standingOf } from '../../store/schema.ts'
 type Work<T> = (db: Db, paths: DataPaths, address: DbAddress, scope: string) => Promise<T>
 
 /**
- * Calls `work` with the database. The embedded one is started for it when it does not run; meanwhile no service can start.
- * @throws when there is none yet, or when it is of another version than this one
+ * Calls `work` with the database. Starts the embedded one if it does not run; meanwhile no service can start.
+ * @throws when there is none yet, or when it has another version than this command
  */
 export const withDatabase = <T>(config: Config, signal: AbortSignal, work: Work<T>): Promise<T> =>
   withAnyDatabase(config, signal, async (db, ...rest) => {
@@ -52,6 +52,6 @@ export async function withAnyDatabase<T>(config: Config, signal: AbortSignal, wo
     const lock = await holdScope(db, scope)
     opened.defer(() => lock.release())
   }
-  // Awaited here: what was opened is closed when this function returns.
+  // Await it here: this function closes everything when it returns.
   return await work(db, paths, address, scope)
 }

@@ -1,33 +1,16 @@
-// Browser pools with several replicas on one database: each of them lends and takes back any browser, and the pool is filled once for all.
+// Browser pools with several replicas on one database: each replica lends and takes back any browser, and the pool is filled once for all.
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import type { Session } from '../../../test/support/fast-cloud.ts'
-import { endAll, share, startFastReplica, type FastReplica, type Shared } from '../../../test/support/replicas.ts'
+import { twoReplicas, type FastReplica } from '../../../test/support/two-replicas.ts'
 import { until, within } from '../../base/wait.ts'
 
-/** A notice comes within milliseconds, without one it takes a second or two, and a takeover five. */
+/** A notice arrives within milliseconds. Without it, replicas notice a change within two seconds, and a takeover takes five. */
 const NOTICE_MS = 20_000
-/** As with agents on other machines. */
-const overTls = true
 
 describe('replicas', { timeout: 60_000 }, () => {
-  let shared: Shared
-  let one: FastReplica
-  let two: FastReplica
-  beforeAll(async () => {
-    shared = await share({ COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0', COB_MAX_BROWSERS: '60' })
-    one = await startFastReplica(shared, overTls)
-    two = await startFastReplica(shared, overTls)
-  }, 60_000)
-  afterAll(async () => {
-    await Promise.all([one.stop(), two.stop()])
-    await endAll(shared, overTls)
-    const left = readdirSync(shared.paths.instances)
-    await shared[Symbol.asyncDispose]()
-    expect(left).toEqual([])
-  }, 60_000)
+  const { shared, one, two, another } = twoReplicas({ COB_MAX_BROWSERS: '60' })
 
   const answered = async (response: Promise<Response>, status: number) => {
     const { status: got, ...rest } = await response.then(async (answer) => ({ status: answer.status, text: await answer.text() }))
@@ -46,10 +29,10 @@ describe('replicas', { timeout: 60_000 }, () => {
   }
   const rowsOf = (pool: string) =>
     shared.query<{ id: string; state: string; replica: string }>(`select id, state, replica from browsers where pool_id = $1 and state <> 'deleted'`, [pool])
-  const reaches = (pool: string, acquired: number, available: number) =>
+  const reaches = (pool: string, acquired: number, available: number, at = [one, two]) =>
     until('the pool', NOTICE_MS, async () => {
       const counts = await Promise.all(
-        [one, two].map(async (replica) => {
+        at.map(async (replica) => {
           const { acquired_count: a, available_count: b } = JSON.parse(await answered(replica.fetch(`/browser_pools/${pool}`), 200)) as Record<string, number>
           return a === acquired && b === available
         }),
@@ -71,12 +54,30 @@ describe('replicas', { timeout: 60_000 }, () => {
       await release(maker, pool, a.session_id)
       await release(user, pool, b.session_id)
       await reaches(pool, 0, 2)
-      // Nobody reaches them, at any replica.
+      // No call reaches them, at any replica.
       for (const replica of [one, two]) expect((await replica.send('POST', `/browsers/${a.session_id}/computer/click_mouse`, { x: 1, y: 1 })).status).toBe(404)
       const again = [await acquire(user, pool), await acquire(user, pool)].map(({ session_id: id }) => id)
       expect(again.toSorted()).toEqual([a.session_id, b.session_id].toSorted())
       await remove(user, pool)
     }
+  })
+
+  test('a recording of a browser that another replica has lent at this moment goes on until it is stopped', async () => {
+    const pool = await makePool(one, 1)
+    // One of the two watches the browser.
+    for (const [lender, at] of [
+      [one, two],
+      [two, one],
+    ] as const) {
+      await reaches(pool, 0, 1)
+      const { session_id: id } = await acquire(lender, pool)
+      const { replay_id: replay } = JSON.parse(await answered(at.send('POST', `/browsers/${id}/replays`, {}), 201)) as { replay_id: string }
+      await answered(at.send('POST', `/browsers/${id}/replays/${replay}/stop`, {}), 200)
+      await until('the film', NOTICE_MS, async () => (await lender.fetch(`/browsers/${id}/replays/${replay}`)).status === 200)
+      expect(await shared.query('select end_reason from replays where id = $1', [replay])).toEqual([{ end_reason: 'stopped' }])
+      await release(lender, pool, id)
+    }
+    await remove(one, pool)
   })
 
   test("a browser that one replica takes back has none of its caller's connections left at the other one", async () => {
@@ -92,7 +93,7 @@ describe('replicas', { timeout: 60_000 }, () => {
       await once(socket, 'open')
       await release(taker, pool, id)
       expect((await within('the end of a connection', NOTICE_MS, closed))[0]).toBe(4001)
-      // The address is the former caller's, also after the next one has got the same browser.
+      // The former caller's address stays invalid, also after the next caller has got the same browser.
       expect((await acquire(taker, pool)).session_id).toBe(id)
       const again = new WebSocket(url)
       const [error] = (await once(again, 'error')) as [Error]
@@ -113,7 +114,7 @@ describe('replicas', { timeout: 60_000 }, () => {
       expect([caller, holders.get(id)]).toEqual([caller, undefined])
       holders.set(id, caller)
       served.add(caller)
-      // The other replica gives it back, and one in five is not to be used again.
+      // Two of three callers give the browser back at the other replica, and one in five ends it.
       holders.delete(id)
       await release(caller % 3 ? other : at, pool, id, caller % 5 !== 0)
     }
@@ -128,7 +129,7 @@ describe('replicas', { timeout: 60_000 }, () => {
     await reaches(pool, 0, 4)
     const most: number[] = []
     for (let round = 0; round < 5; round++) {
-      // All gone: with a rate of 0, only callers who wait have some made, each at its own replica.
+      // End all browsers. With a rate of 0, browsers are made only for waiting callers, each at the caller's replica.
       for (const _ of await rowsOf(pool)) await release(one, pool, (await acquire(one, pool)).session_id, false)
       await reaches(pool, 0, 0)
       const leaving = new AbortController()
@@ -169,9 +170,8 @@ describe('replicas', { timeout: 60_000 }, () => {
     const pool = await makePool(one, 3)
     await reaches(pool, 0, 3)
     const leased = await acquire(one, pool)
-    const third = await startFastReplica(shared, overTls)
+    const third = await another()
     await one.stop()
-    one = third
     await until('a takeover', NOTICE_MS, async () => {
       const [lives] = await shared.query<{ count: string }>(
         `select count(*) from browsers b where pool_id = $1 and state <> 'deleted' and exists (select from leases l where l.duty = 'replica ' || b.replica and l.until > now())`,
@@ -179,10 +179,10 @@ describe('replicas', { timeout: 60_000 }, () => {
       )
       return Number(lives!.count) === 3
     })
-    await reaches(pool, 1, 2)
+    await reaches(pool, 1, 2, [two, third])
     await answered(two.send('POST', `/browsers/${leased.session_id}/computer/click_mouse`, { x: 1, y: 1 }), 200)
     await release(third, pool, leased.session_id, false)
-    await reaches(pool, 0, 3)
+    await reaches(pool, 0, 3, [two, third])
     await remove(two, pool)
   })
 })

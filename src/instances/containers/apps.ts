@@ -1,4 +1,4 @@
-// Sandboxes of apps as containers: builds, and runs, whose code comes to each of them.
+// Sandboxes of apps as containers: builds, and runs. Each run receives its code through a connection.
 import type { Config } from '../../base/config.ts'
 import { HOST_ALIAS } from '../../base/own-addresses.ts'
 import { resultWithin } from '../../base/wait.ts'
@@ -15,19 +15,19 @@ const CODE_MS = 10 * 60_000
 /** Time between the end of a connection and the notice that its container has ended. */
 const EXIT_NEWS_MS = 3_000
 
-/** Where the SDK looks for the API. */
+/** The variable in which the SDK looks for the API's URL. */
 const API_VARIABLE = 'KERNEL_BASE_URL'
 
 const PROGRAMS = { node: '/opt/node/node', own: OWN_NODE, runner: '/opt/cob/src/runner' }
 
-/** Each run unpacks its code in its own memory: nothing of it is left anywhere else, and a run is bounded by its own limits. */
+/** Each run unpacks its code in its own memory: its code is stored nowhere else, and the run's own limits apply. */
 export function containerApps(config: Config, settings: ContainerSettings, sealed: Sealed): AppSandboxes {
   const { engine } = settings
 
   function start(id: string, runner: RunnerSpec, apiUrl: string, code: AppCode | undefined, signal: AbortSignal): Promise<ContainerInstance> {
     const { hostname, port, protocol } = new URL(apiUrl)
     const spec: RunnerSpec = { ...runner, port: PROGRAM_PORT, graceSeconds: config.abandonedGraceSeconds, ...(code && { awaitsCode: true }) }
-    // What the shell reads first: the runner's spec, and the variables that must be set when the app starts. Both may hold secrets of the app.
+    // The shell reads these first: the runner's spec, and the variables that must be set when the app starts. Both may hold secrets of the app.
     const texts = [JSON.stringify(spec), runner.kind === 'run' ? environmentFile(runner.env) : '']
     return startContainer(
       {
@@ -63,7 +63,7 @@ export function containerApps(config: Config, settings: ContainerSettings, seale
     }
   }
 
-  // The code is an object, and no copy of it is kept.
+  // The code is an object of the store, and no copy is kept.
   const sandbox = (instance: ContainerInstance): AppSandbox => Object.assign(instance, { stored() {} })
 
   return {
@@ -79,7 +79,7 @@ export function containerApps(config: Config, settings: ContainerSettings, seale
     async [Symbol.asyncDispose]() {},
   }
 
-  /** The API as containers reach it, for the one that the service reaches on its own machine. */
+  /** The API's address for containers, when the service itself reaches it on its own machine. */
   function apiFor(url: string): string {
     return config.containers.apiUrl ?? `http://${HOST_ALIAS}:${new URL(url).port || 80}`
   }
@@ -88,7 +88,7 @@ export function containerApps(config: Config, settings: ContainerSettings, seale
   }
 }
 
-/** The folders that an app may write. What a build makes and packs is in two of them; each may have all of the disk that apps get, as far as the memory goes. */
+/** The folders that an app may write. Two of them hold what a build makes and packs. Each may use the whole disk limit of apps, as far as the memory allows. */
 function folders(config: Config): Folder[] {
   const memory = config.appMemoryMb * MIB
   const disk = Math.min(config.appDiskMb * MIB, memory)

@@ -1,4 +1,4 @@
-// Why a container has ended, over an engine that learns it late.
+// Why a container has ended, over an engine that reports it late.
 import { expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../../../test/support/free-port.ts'
 import { silentLog } from '../../base/log.ts'
@@ -6,7 +6,7 @@ import type { Exit } from '../driver.ts'
 import { ContainerInstance } from './container.ts'
 import type { Engine } from './engine.ts'
 
-/** A container whose program does not answer any more, which is adopted; the engine's answers why, one after the other, the last one again and again. */
+/** An adopted container whose program does not answer any more. The engine gives these answers one after the other, and repeats the last. */
 async function ended(noticesMs: number, ...answers: (Exit | undefined)[]): Promise<Exit> {
   const stop = new AbortController()
   onTestFinished(() => stop.abort())

@@ -1,4 +1,4 @@
-// The driver over an engine of containers: what an instance is told, what it may use, and how the next service finds it again. docs/decisions/0088-containers.md
+// The driver over an engine of containers: the input of an instance, its limits, and how the next service finds it. docs/decisions/0088-containers.md
 import { xvfbCommand, type AgentSpec } from '../../agent/spec.ts'
 import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
@@ -11,12 +11,15 @@ import { adopting, CHROMIUM, ENVIRONMENT, MIB, sealedNotes, startContainer } fro
 interface ContainerDriverSettings {
   config: Config
   engine: Engine
-  /** Seals the credential in what the engine keeps for the next service. */
+  /** Seals the credential in the note that the engine keeps for the next service. */
   endpoints: Endpoints
   log: Log
 }
 
-/** Makes the driver. Instances do not sleep, and what a browser has open when it gets a proxy goes on directly: an engine stops all of a container or nothing of it, agent included. */
+/**
+ * Makes the driver. It has no standby, and does not close a browser's direct connections when it gets a proxy: an engine can only stop a whole container, the
+ * agent included.
+ */
 export function containerDriver({ config, engine, endpoints, log }: ContainerDriverSettings): Driver {
   const stop = new AbortController()
   const settings = { engine, log, signal: stop.signal }
@@ -38,9 +41,10 @@ export function containerDriver({ config, engine, endpoints, log }: ContainerDri
         sealed,
         signal,
       ),
+    loadsPages: true,
     found: () => engine.found('browser'),
     adopt: (id) => adopting('browser', id, settings, sealed),
-    relieve: async () => undefined, // nothing of an instance is on a disk
+    relieve: async () => undefined, // an instance has nothing on a disk
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
       await engine[Symbol.asyncDispose]()
@@ -72,8 +76,8 @@ function environment(config: Config, spec: InstanceSpec): Record<string, string>
 }
 
 /**
- * The folders that an instance may write; sizes as the local driver's (local/storage.ts). A home may take half of the memory: a full one then refuses writes before the kernel
- * ends a process for want of memory.
+ * The folders that an instance may write; sizes as the local driver's (local/storage.ts). A home may take half of the memory: a full home then refuses writes
+ * before the kernel ends a process for want of memory.
  */
 function browserFolders(config: Config): Folder[] {
   const memory = config.instanceMemoryMb * MIB

@@ -1,18 +1,19 @@
-// What an engine of containers does for the driver over it (driver.ts): starts containers with their standard input, finds those of a scope, and ends them.
+// The interface between the containers' driver (driver.ts) and an engine: it starts containers with their standard input, finds those of a scope, and ends
+// them.
 import type { Exit, Found } from '../driver.ts'
 
-/** Which sandbox a container is: the instance of a session, or a build or run of an app. */
+/** The kind of a container: the instance of a session, or a build or run of an app. */
 export type ContainerKind = 'browser' | 'app'
 
 /** The TCP port at which the program in a container answers, over TLS. */
 export const PROGRAM_PORT = 2628
 
-/** Room in memory for the files of one folder. */
+/** A folder in memory, and its limit. */
 export interface Folder {
   path: string
   bytes: number
   inodes: number
-  /** As for chmod. */
+  /** The mode, as for chmod. */
   mode: string
 }
 
@@ -23,24 +24,24 @@ export interface ContainerPlan {
   /** Arguments of the image's own program (images/guest). */
   args: string[]
   env: Record<string, string>
-  /** Its standard input, which ends after it. Nobody can read it from the engine. */
+  /** Its standard input; it is closed after this. Nobody can read it from the engine. */
   input: string
-  /** Empty folders that it may write, owned by its user. All else is read-only. Their files count as its memory. */
+  /** Empty folders that it may write, owned by its user. Everything else is read-only. Their files count towards its memory limit. */
   folders: Folder[]
   limits: { memoryBytes: number; pids: number; cpuPercent: number }
-  /** Servers that it may reach although its network is closed to them: the API, for an app. The host `host.cob.internal` is the engine's own. */
+  /** Servers that it may reach although they are in closed networks: the API, for an app. The host `host.cob.internal` is the engine's own. */
   reaches: Address[]
-  /** What the next service needs to adopt it, kept by the engine. The driver has sealed what is secret in it. */
+  /** Data that the next service needs for an adoption. The engine keeps it. The driver has sealed the secrets in it. */
   note: string
 }
 
-/** Where the program in a container is reached. */
+/** The address of the program in a container. */
 export interface Address {
   host: string
   port: number
 }
 
-/** A container that still runs. */
+/** A running container. */
 export interface Running {
   note: string
   address: Address
@@ -48,20 +49,26 @@ export interface Running {
 
 export interface Engine extends AsyncDisposable {
   /**
-   * Starts a container and closes its network to everything that a session must not reach; an app gets its input only after that. Resolves when both is done; its program may not
-   * listen yet. On failure something may be left, which {@link remove} removes.
+   * Starts a container and closes its network to everything that a session must not reach. An app gets its input only after that. Resolves when both steps are
+   * done; its program may not listen yet. After a failure remains may exist; {@link remove} removes them.
    */
   start(plan: ContainerPlan, signal: AbortSignal): Promise<Address>
   /** Every container of a kind in this scope, whether it runs or not. */
   found(kind: ContainerKind): Promise<Found[]>
-  /** Undefined when it does not run. */
+  /** A container of this id; undefined when it does not run. */
   running(kind: ContainerKind, id: string): Promise<Running | undefined>
-  /** Why it has ended; undefined while it runs, and for {@link noticesMs} at most after that. */
+  /** Why it has ended; undefined while it runs, and for up to {@link noticesMs} after its end. */
   whyEnded(kind: ContainerKind, id: string): Promise<Exit | undefined>
-  /** How long an engine may take until it knows of an end. */
+  /** Longest time until the engine reports an end. */
   readonly noticesMs: number
-  /** The last of what its programs have printed, for the log of a failed start. */
+  /** The last output of its programs, for the log of a failed start. */
   said(kind: ContainerKind, id: string): Promise<string>
-  /** Ends it at once, and resolves when nothing is left of it. One that is not there is no error. */
+  /** Ends it at once, and resolves when nothing is left of it. A missing container is no error. */
   remove(kind: ContainerKind, id: string): Promise<void>
 }
+
+/** Characters of a container's output that are kept for an error. */
+const MAX_SAID = 2_000
+
+/** The last of a container's output, without unprintable characters. */
+export const printed = (output: string): string => output.replace(/[^\t\n\x20-\x7e]+/g, ' ').slice(-MAX_SAID)

@@ -1,4 +1,4 @@
-// Starts that an engine carries out after they were given up, and engines that cannot be reached.
+// Starts that an engine carries out after the service has given them up, and engines that cannot be reached.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import { startContainer, type Sealed } from './guest.ts'
 const sealed: Sealed = { note: () => '', opened: () => undefined }
 const wanted = { id: 'late', kind: 'app' as const, args: [], env: {}, folders: [], limits: { memoryBytes: 1, pids: 1, cpuPercent: 1 }, reaches: [] }
 
-/** An engine that answers no call to start a container, and carries it out later; removing fails as long as it is `isAway`. */
+/** An engine that does not answer calls to start a container, and carries them out later. Removing fails as long as it is `isAway`. */
 function slowEngine() {
   const containers = new Set<string>()
   const state = { isAway: false, containers, removals: 0 }

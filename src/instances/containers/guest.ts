@@ -1,4 +1,4 @@
-// What the image expects and has (images/instance.Dockerfile, images/guest), and how what an engine keeps of a container is sealed.
+// What the image expects and contains (images/instance.Dockerfile, images/guest), and the sealing of a container's note.
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -34,10 +34,10 @@ export const ENVIRONMENT = {
   COB_ZONE: Intl.DateTimeFormat().resolvedOptions().timeZone,
 }
 
-/** What an engine keeps of a container for the next service: where its program answers, with the credential sealed. */
+/** The note that an engine keeps of a container for the next service: the address of its program, and the sealed credential. */
 export interface Sealed {
   note(agent: Endpoint, id: string): string
-  /** Undefined when it was sealed with a key that this service does not have. */
+  /** Undefined when this service does not have the key that sealed it. */
   opened(note: string, id: string): Endpoint | undefined
 }
 
@@ -53,13 +53,16 @@ export const sealedNotes = (endpoints: Endpoints, log: Log): Sealed => ({
   },
 })
 
-/** When it is looked for a container whose start failed at its engine: one that was away or overloaded may make it long after the call for it was given up. From the failure, each after the last. */
+/**
+ * Waits before the engine is searched for the container of a failed start: an engine that was away or overloaded may make the container long after the service
+ * has given up the call. The first wait begins with the failure, each other one with the search before it.
+ */
 const LATE_MS = [30_000, 120_000, 600_000]
 
 /** A container to start. The keys of its program are made here, and are the last of its `lines` of standard input. */
 export type Wanted = Omit<ContainerPlan, 'input' | 'note'> & { lines?: string[] }
 
-/** Starts a container and resolves when its program answers. On failure, everything that was started is ended. `then` does what belongs to the start besides. */
+/** Starts a container and resolves when its program answers. On failure, everything that was started is ended. `then` runs the remaining steps of the start. */
 export async function startContainer(
   { lines = [], ...plan }: Wanted,
   settings: ContainerSettings,
@@ -85,13 +88,13 @@ export async function startContainer(
   return instance
 }
 
-/** Whether the engine was not reached, or the connection to it broke off: an error of a socket, or one that such an error has caused. */
+/** Whether the engine was not reached, or the connection to it broke: an error of a socket, or an error that was caused by one. */
 function isAway(error: unknown): boolean {
   const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown }
   return (typeof code === 'string' && /^(E[A-Z]+|UND_ERR_\w+)$/.test(code)) || (cause !== undefined && isAway(cause))
 }
 
-/** Watches a container that another service has started. Undefined when it does not run any more, or cannot be reached; what is left of it is removed then. */
+/** Watches a container that another service has started. Undefined when it does not run any more, or cannot be reached; then its remains are removed. */
 export async function adopting(kind: ContainerKind, id: string, settings: ContainerSettings, sealed: Sealed): Promise<ContainerInstance | undefined> {
   const running = await settings.engine.running(kind, id)
   const agent = running && sealed.opened(running.note, id)
@@ -106,7 +109,9 @@ async function remove(kind: ContainerKind, id: string, settings: ContainerSettin
     .catch((err: unknown) => settings.log.debug({ err }, 'tried again'))
 }
 
-/** Removes what an engine makes of a start that was given up. A service that is killed meanwhile leaves it to the next one, which finds what no row knows. */
+/**
+ * Removes a container that an engine makes after the start was given up. If the service is killed meanwhile, the next one removes it, because it has no row.
+ */
 async function removeLate(kind: ContainerKind, id: string, settings: ContainerSettings): Promise<void> {
   for (const ms of settings.lateMs ?? LATE_MS) {
     await sleep(ms, settings.signal).catch(() => {})

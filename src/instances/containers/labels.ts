@@ -1,4 +1,4 @@
-// By these labels and names an engine finds what it has made.
+// The labels and names by which an engine finds the objects that it has made.
 import type { ContainerKind } from './engine.ts'
 
 export const LABELS = {
@@ -11,7 +11,7 @@ export const LABELS = {
   resolvers: 'cob.resolvers',
 } as const
 
-/** The kind of containers that only do something for others. */
+/** The kind of containers that only help others. */
 export const HELPER = 'helper'
 
 export const nameOf = (kind: ContainerKind, id: string): string => `cob-${kind}-${id}`

@@ -1,4 +1,4 @@
-// The system call filter of containers: it refuses what the local driver's filter refuses, and nothing is said twice.
+// The system call filter of containers: it refuses what the local driver's filter refuses, and contains no rule twice.
 import { expect, test } from 'vitest'
 import { ABSENT, REFUSED } from '../local/system-calls.ts'
 import { seccompProfile } from './seccomp.ts'

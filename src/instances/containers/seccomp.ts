@@ -1,5 +1,6 @@
-// The system call filter of containers, in the form of Docker's and Kubernetes' profiles. It refuses what the local driver's filter refuses (local/system-calls.ts), and
-// allows what Linux had by 6.1; later calls are unknown to the library that reads this. Chromium's own sandbox needs the calls for namespaces, which the engines' default profiles refuse.
+// The system call filter of containers, in the form of Docker's and Kubernetes' profiles. It refuses what the local driver's filter refuses
+// (local/system-calls.ts), and allows the calls of Linux 6.1; the library that reads this file does not know later calls. Chromium's sandbox needs the calls
+// for namespaces, which the default profiles refuse.
 import {
   ABSENT,
   AF_INET,
@@ -52,7 +53,7 @@ uselib userfaultfd ustat utime utimensat utimes vfork vhangup vmsplice vserver w
 interface Argument {
   index: number
   value: number
-  /** Never an order: these comparisons look at 64 bits, of which the kernel uses the low half only. */
+  /** Never a comparison by order: the library compares 64 bits, and the kernel uses the low half only. */
   op: 'SCMP_CMP_EQ'
 }
 interface Rule {
@@ -92,7 +93,10 @@ export function seccompProfile() {
   }
 }
 
-/** Options of sockets, but those of the packet filter. Everything is listed: a value with a high bit set would pass a comparison, and mean the packet filter to the kernel. */
+/**
+ * Options of sockets, except those of the packet filter. Every option is listed: a value with a high bit set would pass a range check, and the kernel would use
+ * it as an option of the packet filter.
+ */
 function optionRules(): Rule[] {
   const names = ['setsockopt', 'getsockopt']
   const upTo = (last: number) => Array.from({ length: last + 1 }, (_, option) => option)
@@ -106,7 +110,7 @@ function optionRules(): Rule[] {
   ]
 }
 
-/** Levels of socket options besides IP's (linux/socket.h): SOL_SOCKET, SOL_TCP, SOL_UDP, SOL_ICMPV6, SOL_RAW, SOL_NETLINK, SOL_TLS, SOL_MPTCP. */
+/** Levels of socket options other than IP's (linux/socket.h): SOL_SOCKET, SOL_TCP, SOL_UDP, SOL_ICMPV6, SOL_RAW, SOL_NETLINK, SOL_TLS, SOL_MPTCP. */
 const LEVELS = [1, 6, 17, 58, 255, 270, 282, 284]
 /** IPV6_FREEBIND is 78, IPV6_RECVERR_RFC4884 31 and IPV6_ADDR_PREFERENCES 72 (linux/in6.h). */
 const LAST_IPV6_OPTION = 80

@@ -1,23 +1,24 @@
-// What a container may reach, as rules for nft(8) in its own network namespace. They are set from outside: the container has no right to change them.
+// The network rules of a container, for nft(8) in its own network namespace. They are set from outside: the container has no right to change them.
 import { NEVER, TO_MANY, isRange4 } from '../../base/own-addresses.ts'
 import { PROGRAM_PORT } from './engine.ts'
 
-/** Private networks (RFC 1918, 6598, 4193) and link-local addresses: the engine's host, its other containers, and what else is near it. */
+/** Private networks (RFC 1918, 6598, 4193) and link-local addresses: the engine's host, its other containers, and other hosts near it. */
 export const NEAR = ['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.168.0.0/16', '240.0.0.0/4', 'fc00::/7', 'fe80::/10']
 
 interface Walls {
-  /** Ranges that are closed besides the usual ones: the host's own addresses, and its networks. */
+  /** Ranges that are closed in addition to the usual ones: the host's own addresses, and its networks. */
   closed: readonly string[]
-  /** Ranges that the operator opens (COB_OPEN_NETWORKS), before what is closed is looked at. Metadata addresses stay closed. */
+  /** Ranges that the operator opens (COB_OPEN_NETWORKS). They are checked before the closed ones. Metadata addresses stay closed. */
   open: readonly string[]
   /** Servers that are open, by address. */
   servers: readonly { host: string; port: number }[]
-  /** Resolvers; without any, port 53 of everything near is open. */
+  /** Resolvers; without any, port 53 of all near addresses is open. */
   resolvers: readonly string[]
 }
 
 /**
- * The rules. Outwards: nothing that is closed, but names may be asked for. Inwards: the program's port, where the program asks for its credential. An answer may always leave.
+ * The rules. Outwards: everything except closed ranges; DNS is open. Inwards: only the program's port, where the program checks the credential. Answers may
+ * always leave.
  */
 export function rulesOf({ closed, open, servers, resolvers }: Walls): string {
   const lists = { never: NEVER, resolvers, open, closed: [...NEAR, ...TO_MANY, ...closed] }
@@ -28,9 +29,9 @@ export function rulesOf({ closed, open, servers, resolvers }: Walls): string {
   const lines = [
     'oifname "lo" accept',
     'ct state established,related accept',
-    // Without it there is no IPv6.
+    // IPv6 does not work without it.
     'icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit } accept',
-    // Of some clouds these are beside the metadata service.
+    // In some clouds the resolvers have the addresses of the metadata service.
     ...to('resolvers', names),
     ...to('never', 'reject'),
     ...(resolvers.length === 0 ? [names] : []),

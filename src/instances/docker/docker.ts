@@ -1,21 +1,20 @@
-// The engine of containers over Docker's API (1.41, and what speaks it), by dockerode. Containers are found by their labels: of the scope, the kind and the id.
+// The engine of containers over Docker's API (1.41, and compatible engines), by dockerode. Containers are found by their labels: of the scope, the kind and the
+// id.
 import Docker, { type ContainerInspectInfo } from 'dockerode'
 import type { Duplex } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
-import { PROGRAM_PORT, type Address, type ContainerKind, type ContainerPlan, type Engine } from '../containers/engine.ts'
+import { printed, PROGRAM_PORT, type Address, type ContainerKind, type ContainerPlan, type Engine } from '../containers/engine.ts'
 import { seccompProfile } from '../containers/seccomp.ts'
 import { labelsOf, LABELS, nameOf } from '../containers/labels.ts'
 import { dockerNetwork } from './network.ts'
 
 /** Limit on one call of the API. Most take milliseconds, a start half a second, and many times that on a busy machine. */
 const CALL_MS = 60_000
-/** The daemon knows of an end within milliseconds, and later on a busy machine. */
+/** The daemon notices an end within milliseconds, and later on a busy machine. */
 const NOTICES_MS = 5_000
-/** Characters of a container's output that are kept for an error. */
-const MAX_SAID = 2_000
 
 interface EngineSettings {
   config: Pick<Config, 'docker' | 'containers' | 'allowHostLoopback'>
@@ -54,19 +53,19 @@ export function dockerEngine({ config, scope, replica, log }: EngineSettings): E
   }
 
   return {
-    // No call is abandoned when the signal aborts: what it makes would stay, and so would its connection. Each is short, and bounded by CALL_MS.
+    // A call is not abandoned when the signal aborts: its container and its connection would stay. Each call is short, and bounded by CALL_MS.
     async start(plan, signal) {
       await network.ready(signal)
       const container = await docker.createContainer({ name: nameOf(plan.kind, plan.id), ...bodyOf(plan) })
       signal.throwIfAborted()
       const stdin = (await container.attach({ stream: true, stdin: true, hijack: true })) as Duplex
       try {
-        // What it prints is not read here.
+        // Its output is not read here.
         stdin.on('error', (err) => log.debug({ err }, 'the input of a container broke off')).resume()
         await container.start()
         const closed = network.close(container.id, plan.reaches, signal)
         closed.catch(() => {}) // it is awaited below
-        // A build begins with code of strangers as soon as it has its input. A browser shows an empty page until its session begins.
+        // A build runs code of strangers as soon as it has its input. A browser shows an empty page until its session begins.
         if (plan.kind === 'app') await closed
         stdin.end(plan.input)
         await within('the input of a container', CALL_MS, finished(stdin, { readable: false }), signal)
@@ -75,7 +74,7 @@ export function dockerEngine({ config, scope, replica, log }: EngineSettings): E
         if (!address) throw new Error(`Docker gave a container no address in the network ${network.name}, or no published port`)
         return address
       } finally {
-        // The daemon has the input, and would keep the connection open as long as the container runs.
+        // The daemon has received the input, and would keep the connection open as long as the container runs.
         stdin.destroy()
       }
     },
@@ -87,7 +86,7 @@ export function dockerEngine({ config, scope, replica, log }: EngineSettings): E
     async running(kind, id) {
       const info = await inspect(kind, id)
       if (!info?.State.Running) return undefined
-      // It was started in another network, or without a published port: nobody can reach it.
+      // The container was started in another network, or without a published port: it cannot be reached.
       const address = addressOf(info)
       return address && { note: info.Config.Labels[LABELS.note] ?? '', address }
     },
@@ -100,11 +99,8 @@ export function dockerEngine({ config, scope, replica, log }: EngineSettings): E
     noticesMs: NOTICES_MS,
     async said(kind, id) {
       const output = await docker.getContainer(nameOf(kind, id)).logs({ stdout: true, stderr: true, tail: 50 })
-      // Each piece has a head of eight bytes, which is not text.
-      return output
-        .toString('utf8')
-        .replace(/[^\t\n\x20-\x7e]+/g, ' ')
-        .slice(-MAX_SAID)
+      // Each piece has a head of eight bytes that is not text.
+      return printed(output.toString('utf8'))
     },
     async remove(kind, id) {
       const container = docker.getContainer(nameOf(kind, id))
@@ -142,7 +138,7 @@ export function dockerEngine({ config, scope, replica, log }: EngineSettings): E
           plan.folders.map(({ path, bytes, inodes, mode }) => [path, `rw,exec,nosuid,nodev,size=${bytes},nr_inodes=${inodes},mode=${mode},uid=1000,gid=1000`]),
         ),
         Memory: memoryBytes,
-        // Without swap of its own: the limit is the limit.
+        // No swap in addition: the memory limit applies to both together.
         MemorySwap: memoryBytes,
         PidsLimit: pids,
         ...(cpuPercent > 0 && { NanoCpus: cpuPercent * 10_000_000 }),

@@ -1,14 +1,14 @@
-// What `cob doctor` says of a Docker host: whether instances can be started there, and what keeps them apart.
+// The findings of `cob doctor` on a Docker host: whether instances can be started there, and what isolates them.
 import Docker from 'dockerode'
 import type { Check } from '../../base/check.ts'
 import type { Config } from '../../base/config.ts'
 
 /** Limit on one question. */
 const ASK_MS = 10_000
-/** The first version of the API that has all that the driver uses (Docker 20.10). */
+/** The first version of the API with everything that the driver uses (Docker 20.10). */
 const LEAST_API = 1.41
 
-/** What of Docker's own description counts. */
+/** The used fields of Docker's own description. */
 interface Info {
   ApiVersion: string
   SecurityOptions: string[]

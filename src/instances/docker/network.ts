@@ -15,16 +15,16 @@ const REMEMBER_MS = 60_000
 /** A helper takes half a second, and many times that on a busy machine. */
 const HELPER_MS = 60_000
 const LOOKUP_MS = 5_000
-/** What leads to the host itself, of all its routing tables. */
+/** Lists the routes to the host itself, of all routing tables. */
 const LIST_OWN = 'ip -4 -oneline route show table local; ip -6 -oneline route show table local 2>/dev/null || true'
-/** No helper takes so long, in seconds. The daemon's clock may be another one, so only those that have ended are removed. */
+/** In seconds; no helper takes this long. The daemon's clock may be another one, so only those that have ended are removed. */
 const LEFT_S = 300
 
 interface DockerNetwork {
   name: string
-  /** Makes the network unless it exists, and learns what is near it. */
+  /** Makes the network unless it exists, and reads the near addresses. */
   ready(signal: AbortSignal): Promise<void>
-  /** Closes the network of a container that runs. @throws when that does not work: then the container must not be used */
+  /** Closes the network of a container that runs. @throws when it cannot be closed: then the container must not be used */
   close(containerId: string, servers: readonly Address[], signal: AbortSignal): Promise<void>
   /** Lines for its /etc/hosts. Call it when {@link ready} has resolved. */
   hosts(servers: readonly Address[]): string[]
@@ -64,7 +64,7 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
     })
     try {
       await container.start()
-      // When nobody waits any more, the removal below ends it, and with it this call.
+      // When its caller has given up, the removal below ends it, and with it this call.
       const { StatusCode: code } = (await within('a helper', HELPER_MS, container.wait(), signal)) as { StatusCode: number }
       const said = (await container.logs({ stdout: true, stderr: true })).toString('utf8')
       if (code !== 0) throw new Error(`${command[0]} in a helper container ended with ${code}: ${said.slice(0, 500)}`)
@@ -74,7 +74,7 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
     }
   }
 
-  /** Removes the helpers of services that were killed. A younger one may be another replica's. */
+  /** Removes the helpers of killed services. A younger helper may belong to another replica. */
   async function sweep(): Promise<void> {
     const filters = { label: [`${LABELS.scope}=${scope}`, `${LABELS.kind}=${HELPER}`] }
     const left = (await docker.listContainers({ all: true, filters })).filter(
@@ -84,7 +84,7 @@ export function dockerNetwork({ docker, config, scope, log }: NetworkSettings): 
   }
 
   async function learn(): Promise<void> {
-    // Several callers wait for it, so none of them may end it.
+    // Several callers wait for this, so no single caller may abort it.
     const signal = AbortSignal.timeout(HELPER_MS)
     await sweep().catch((err: unknown) => log.debug({ err }, 'helper containers are removed later'))
     const network = docker.getNetwork(name)

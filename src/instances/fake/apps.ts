@@ -1,9 +1,8 @@
-// Fake sandboxes of apps: the real calls of a runner, in this process. Variables and action names say what an app does.
-// A build: FAKE_LOGS (JSON array) is what it prints, FAKE_APPS (JSON, AppsFound) what it finds, FAKE_FAIL why it fails, FAKE_HANG=1 makes it
-// hang, FAKE_WAIT makes it wait so many milliseconds after it has printed, FAKE_REFUSE is why it refuses its archive.
-// A run, by the action's name: echo (returns its payload), slow (payload: milliseconds), logs (payload: how many lines), fail (payload: the
-// message), hang, crash (the runner ends). FAKE_UNLOADED is why its app does not load.
-import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+// Fake sandboxes of apps: the real calls of a runner, in this process. Variables and action names control what an app does. A build: FAKE_LOGS (JSON array) is
+// what it prints, FAKE_APPS (JSON, AppsFound) what it finds, FAKE_FAIL why it fails, FAKE_HANG=1 makes it hang, FAKE_WAIT makes it wait so many milliseconds
+// after it has printed, FAKE_REFUSE is why it refuses its archive. A run, by the action's name: echo (returns its payload), slow (payload: milliseconds), logs
+// (payload: how many lines), fail (payload: the message), hang, crash (the runner ends). FAKE_UNLOADED is why its app does not load.
+import { existsSync, mkdirSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { once } from 'node:events'
 import { basename, join } from 'node:path'
@@ -16,51 +15,36 @@ import type { AppsFound, Run } from '../../runner/contract.ts'
 import { Events } from '../../runner/events.ts'
 import { Refused, serve, type Work } from '../../runner/serve.ts'
 import type { AppCode, AppSandboxes, AppSandboxSpec, AppSandbox, Exit } from '../driver.ts'
-import { watched } from './watchers.ts'
+import { registry } from './watchers.ts'
 
-/** Sandboxes of this process by data directory. They survive a control plane, as real ones do. */
-const running = new Map<string, Map<string, Started>>()
-
-/** The services that have started sandboxes. */
-const startedBy = new Map<string, string>()
+const sandboxes = registry<Started>()
 
 const USUAL: AppsFound = [{ name: 'app', actions: ['echo', 'slow', 'logs', 'fail', 'hang', 'crash'].map((name) => ({ name })) }]
 /** Time between the last line and a crash. Real crashes mostly leave time for the lines to be sent. */
 const LAST_WORDS_MS = 20
 
 export function fakeApps(paths: DataPaths, replica = ''): AppSandboxes {
-  const mine = running.get(paths.root) ?? new Map<string, Started>()
-  running.set(paths.root, mine)
+  const { get, start, found, adopt } = sandboxes(paths.root, paths.appSandboxes, replica)
   return {
     async start(spec, signal) {
       signal.throwIfAborted()
       if (spec.code) await fetched(spec.code, paths, signal)
-      // As with real drivers: what a failed start removes is known by its id.
-      const before = mine.get(spec.id)
+      // As in real drivers: the id identifies what a failed start removes.
+      const before = get(spec.id)
       if (before) {
         await before[Symbol.asyncDispose]()
         throw new Error(`there is a sandbox ${spec.id} already`)
       }
-      startedBy.set(spec.id, replica)
-      const instance = await startFake(spec, paths, () => {
-        mine.delete(spec.id)
-        startedBy.delete(spec.id)
-      })
-      mine.set(spec.id, instance)
-      return watched(instance, replica)
+      return start(spec.id, (onEnd) => startFake(spec, paths, onEnd))
     },
-    found: async () => [...new Set([...mine.keys(), ...readdirSync(paths.appSandboxes)])].map((id) => ({ id, replica: startedBy.get(id) })),
-    async adopt(id) {
-      if (!mine.has(id)) rmSync(paths.appSandbox(id), { recursive: true, force: true })
-      const instance = mine.get(id)
-      return instance && watched(instance, replica)
-    },
+    found,
+    adopt,
     async [Symbol.asyncDispose]() {},
     forget: (key) => rm(copyOf(key, paths), { recursive: true, force: true }),
   }
 }
 
-/** The copy of code: a folder with the object in it. */
+/** The copy of the code: a folder with the object in it. */
 const copyOf = (key: string, paths: DataPaths): string => join(paths.apps, basename(key))
 
 async function fetched(code: AppCode, paths: DataPaths, signal: AbortSignal): Promise<void> {

@@ -1,17 +1,19 @@
 // A driver for tests: the agent's real routes over a fake screen and browser, in this process. Starts in milliseconds.
 import { EventEmitter, once } from 'node:events'
-import { mkdirSync, readdirSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { WebSocketServer } from 'ws'
-import type { Browser, KeeperEvents } from '../../agent/chromium/keeper.ts'
+import type { KeeperEvents, SessionBrowser } from '../../agent/chromium/keeper.ts'
+import type { Pages } from '../../agent/chromium/pages.ts'
+import type { Running } from '../../agent/chromium/process.ts'
 import type { PageWindow } from '../../agent/chromium/window.ts'
 import type { Computer } from '../../agent/computer/handlers.ts'
 import type { Point } from '../../agent/computer/path.ts'
-import type { Cursor } from '../../agent/display/cursor.ts'
-import type { Screen } from '../../agent/display/screen.ts'
+import type { Cursor } from '../../agent/display/display.ts'
+import type { Screen } from '../../agent/display/display.ts'
 import type { Curl } from '../../agent/curl/curl.ts'
 import { ProxyListener } from '../../agent/egress/listener.ts'
 import type { BrowserProxy } from '../../agent/egress/proxy.ts'
@@ -37,38 +39,28 @@ import { CHROMIUM, pretendProfile, type Memory } from './profile.ts'
 import { pretendLogin } from './login.ts'
 import { pretendRecordings } from './recordings.ts'
 import { fakeStandby, forget } from './standby.ts'
-import { watched } from './watchers.ts'
+import { registry } from './watchers.ts'
 
-/** Instances of this process by data directory. They survive a control plane, as real ones do. */
-const running = new Map<string, Map<string, Started>>()
+const instances = registry<Started>()
 
-/** The services that have started instances. */
-const startedBy = new Map<string, string>()
-
-/** Makes the fake driver; `overTls`: its agents are reached by TCP, as on another machine. */
+/** Makes the fake driver. With `overTls`, its agents are reached by TCP, as on another machine. */
 export function fakeDriver(paths: DataPaths, { overTls = false, replica = '' } = {}): Driver {
-  const mine = running.get(paths.root) ?? new Map<string, Started>()
-  running.set(paths.root, mine)
+  const { start, found, adopt } = instances(paths.root, paths.instances, replica)
   return {
     apps: fakeApps(paths, replica),
     standby: fakeStandby,
     async start(spec, signal) {
       signal.throwIfAborted()
-      startedBy.set(spec.id, replica)
-      const instance = await startFake(spec, paths, overTls, () => {
-        mine.delete(spec.id)
-        startedBy.delete(spec.id)
-        forget(spec.id)
-      })
-      mine.set(spec.id, instance)
-      return watched(instance, replica)
+      return start(spec.id, (onEnd) =>
+        startFake(spec, paths, overTls, () => {
+          onEnd()
+          forget(spec.id)
+        }),
+      )
     },
-    found: async () => [...new Set([...mine.keys(), ...readdirSync(paths.instances)])].map((id) => ({ id, replica: startedBy.get(id) })),
-    async adopt(id) {
-      if (!mine.has(id)) await rm(paths.instance(id), { recursive: true, force: true })
-      const instance = mine.get(id)
-      return instance && watched(instance, replica)
-    },
+    found,
+    adopt,
+    loadsPages: false,
     relieve: async () => undefined,
     async [Symbol.asyncDispose]() {},
   }
@@ -99,7 +91,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
   return { id: spec.id, agent, exited: exited.promise, kill: () => server.closeAllConnections(), [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
-/** The server of a fake instance, not yet listening. `dir` is its folder; what else it has ends with `scope`. */
+/** The server of a fake instance, not yet listening. `dir` is its folder; its other resources end with `scope`. */
 export async function fakeAgent(
   spec: Pick<InstanceSpec, 'id' | 'viewport'>,
   dir: string,
@@ -112,6 +104,7 @@ export async function fakeAgent(
   return serveAgent(
     {
       keeper: cdp,
+      pages: pretendPages,
       window: pretendWindow,
       writePolicy() {},
       writePopupPolicy() {},
@@ -139,7 +132,7 @@ export async function fakeAgent(
   )
 }
 
-// Tests must not run programs or read files of this machine, so every one of them is reported as missing.
+// Tests must not run programs or read files of this machine, so all of them are reported as missing.
 const absent = (kind: string, id = '') => {
   throw fault.notFound(kind, id)
 }
@@ -175,7 +168,7 @@ const noProcesses: ProcessTable = {
 }
 const noPlaywright: Playwright = { execute: async () => absent('worker') }
 const noCurl: Curl = { send: async ({ url }) => absent('host', url) }
-/** Viewers get their rights, and an echo of what they send. */
+/** Viewers receive their rights, and an echo of their messages. */
 const pretendLive = (): Live => ({
   async join(client, control) {
     client.send(JSON.stringify({ type: 'hello', control }))
@@ -183,7 +176,7 @@ const pretendLive = (): Live => ({
     await once(client, 'close')
   },
 })
-/** Takes links as a real one does. Its browser uses no proxy. */
+/** Accepts links like a real proxy. Its browser uses no proxy. */
 function pretendProxy(): BrowserProxy {
   const listener = new ProxyListener()
   let isOn = false
@@ -251,6 +244,15 @@ function pretendScreen(spec: Pick<InstanceSpec, 'viewport'>): Screen {
   }
 }
 
+const pretendPages: Pages = {
+  list: async () => ({
+    version: { product: 'Pretended/1', protocolVersion: '1.3', userAgent: 'Pretended', jsVersion: '1', revision: '1' },
+    targets: [{ id: 'page', type: 'page', title: '', url: 'about:blank' }],
+  }),
+  focus: async () => {},
+  open: async () => async () => {},
+}
+
 const pretendWindow: PageWindow = {
   setFullscreen: async () => async () => {},
   fillsScreen: async () => {},
@@ -270,8 +272,8 @@ function pretendWatchdog(): Watchdog {
   }
 }
 
-/** A WebSocket that answers every CDP command with an empty result; by HTTP, a protocol without commands. */
-async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
+/** A WebSocket that answers every CDP command with an empty result; over HTTP, a protocol without commands. */
+async function pretendChromium(scope: AsyncDisposableStack): Promise<SessionBrowser> {
   const http = createServer((_request, response) => response.end(JSON.stringify({ version: { major: '1', minor: '3' }, domains: [] })))
   const sockets = new WebSocketServer({ server: http })
   sockets.on('connection', (socket) =>
@@ -284,36 +286,24 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
     http.closeAllConnections()
     await new Promise((resolve) => http.close(resolve))
   })
-  const events = new EventEmitter<KeeperEvents>()
-  const version = { product: 'Pretended/1', protocolVersion: '1.3', userAgent: 'Pretended', jsVersion: '1', revision: '1' }
-  const pipe = {
-    send: async () =>
-      ({ ...version, sessionId: 'fake', windowId: 1, targetInfos: [{ targetId: 'page', type: 'page', title: '', url: 'about:blank' }] }) as never,
-    on() {},
-  }
-  const run = {
+  const run: Running = {
     pid: process.pid,
     startedAt: performance.now(),
     version: `Pretended/${CHROMIUM}`,
-    pipe,
     port: (http.address() as AddressInfo).port,
     browserPath: '/',
-    firstPage: 'page',
     exited: new Promise<never>(() => {}),
-    closePrintPreviews: async () => {},
-    close: async () => {},
   }
-  return Object.assign(events, {
+  return Object.assign(new EventEmitter<KeeperEvents>(), {
     run: async () => run,
+    runForClient: async () => run,
     restart: async () => void (run.startedAt = performance.now()),
     onRestart() {},
     isCurrent: () => true,
-    firstDrawn: async () => {},
     painted: async () => {},
-    withFirstPage: async (work: (page: unknown) => Promise<unknown>) => void (await work(pipe)),
     restarts: 0,
     isDownloading: false,
     isRecovering: false,
     isFinished: false,
-  }) as unknown as Browser
+  })
 }

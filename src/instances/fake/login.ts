@@ -1,12 +1,12 @@
-// Logins in a fake browser: the pages that a test has written for an instance, one after the other. Each click or key brings the next one; an instance without any has
-// an empty page.
+// Logins in a fake browser: the pages that a test has written for an instance, one after the other. Each click or key shows the next page; an instance without
+// pages has an empty page.
 import type { Login } from '../../agent/login/login.ts'
 import type { Acted, Action, PageModel, Settled } from '../../agent/login/contract.ts'
 
-/** What a test has written, and what was done with it. */
+/** The pages that a test has written, and the actions on them. */
 export interface FakeLogin {
   pages: Partial<PageModel>[]
-  /** What the first actions answer, instead of being carried out. */
+  /** The answers to the first actions, which are then not carried out. */
   refusals?: Acted[]
   /** The addresses that were opened, and the actions with the hosts that were allowed, in their order. */
   opened: string[]
@@ -27,7 +27,6 @@ const EMPTY: PageModel = {
   error: null,
   http_auth: false,
   passkey_asked: false,
-  is_popup: false,
   frames: [{ url: 'about:blank', host: '', parent: null, name: '', title: '', visible: true, box: { x: 0, y: 0, width: 0, height: 0 } }],
   forms: [],
   controls: [],
@@ -68,9 +67,9 @@ export function pretendLogin(id: string, scope: AsyncDisposableStack): Login {
     },
     async settle(): Promise<Settled> {
       const { pages } = script()
-      return at > readAt && readAt < pages.length - 1 ? { by: 'navigated', is_quiet: true } : { by: 'nothing', is_quiet: false }
+      return at > readAt && readAt < pages.length - 1 ? { by: 'navigated' } : { by: 'nothing' }
     },
-    marks: async () => script().cookies ?? { cookies: [], stored: [] },
+    marks: async () => script().cookies ?? { cookies: [] },
     async end() {
       at = 0
     },

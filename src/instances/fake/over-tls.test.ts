@@ -1,4 +1,4 @@
-// An agent that is reached by TCP: who may talk to it, and whom it is.
+// An agent that is reached by TCP: who may connect to it, and how it is authenticated.
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { connect, type AddressInfo } from 'node:net'
@@ -77,7 +77,7 @@ test('what another server says in its place is refused before anything is sent',
   const other = await makeAgentKeys()
   const impostor = { ...agent, ...other.pinned }
   await expect(status(impostor, '/session/status')).rejects.toThrow(/certificate/)
-  // Set by people for other servers.
+  // Some users set this for other servers.
   vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0')
   onTestFinished(() => void vi.unstubAllEnvs())
   await expect(status(impostor, '/session/status')).rejects.toThrow(/certificate/)
@@ -101,7 +101,7 @@ test('a client that does not complete its handshake is let go', async () => {
 test('connections of strangers are limited; the one with the credential is served meanwhile, and keeps its connections', async () => {
   const { socket } = await upgradeTo(agent, '/session/cdp', HANDSHAKE, signal)
   const mine = socket.resume()
-  // Some say nothing. They would be let go later without a limit, too; the others complete a handshake, and would stay.
+  // Some strangers send nothing. These would be disconnected later even without a limit. The others complete a handshake, and would stay.
   const strangers = await Promise.all(
     Array.from({ length: 2 * STRANGERS.perAddress }, async (_, at) => {
       const secure = at % 8 !== 0

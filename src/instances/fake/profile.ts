@@ -1,6 +1,6 @@
-// The profile of a fake browser: all that it keeps is the text of its clipboard, in a file of archives like real ones. The first word of the text says how a
-// save goes: `slow` (it takes 2 s), `hang` (it never ends), `break` (it breaks off in the middle), `refuse` (it is refused), `dead` (Chromium has ended, so it
-// is not whole), `junk` (it is no archive), `large` (it has 3 MiB that cannot be compressed), `newer` (a newer Chromium writes it, so none loads it).
+// The profile of a fake browser. It contains only the text of the clipboard, in a file of archives like real ones. The first word of the text controls the
+// result of a save: `slow` (it takes 2 s), `hang` (it never ends), `break` (it breaks off in the middle), `refuse` (it is refused), `dead` (Chromium has ended,
+// so it is not whole), `junk` (it is no archive), `large` (it has 3 MiB that cannot be compressed), `newer` (a newer Chromium writes it, so none loads it).
 import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
@@ -12,7 +12,7 @@ import { TarWriter } from '../../base/archive/tar.ts'
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 
-/** The version of the pretended Chromium. */
+/** The version of the fake Chromium. */
 export const CHROMIUM = '156.0.0.1'
 const NEWER = '157.0.0.0'
 /** The file with the text. */
@@ -21,7 +21,7 @@ const SLOW_MS = 2_000
 const PACK_MS = 10_000
 const LARGE_BYTES = 3 * 1024 * 1024
 
-/** What a fake browser keeps. */
+/** The data of a fake browser. */
 export interface Memory {
   text: string
 }

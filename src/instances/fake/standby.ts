@@ -1,4 +1,4 @@
-// Fake instances that sleep: a mark for each, which all services of this process see. Their agents answer all the same.
+// Sleeping fake instances: one mark per instance, which all services of this process see. Their agents answer nevertheless.
 import { setImmediate } from 'node:timers/promises'
 import type { Standby } from '../driver.ts'
 

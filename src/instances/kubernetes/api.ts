@@ -1,4 +1,4 @@
-// The cluster's API by the official client: which cluster, limits on calls, and what its errors mean.
+// The cluster's API by the official client: the choice of the cluster, limits on calls, and the meaning of its errors.
 import {
   ApiException,
   CoreV1Api,
@@ -16,7 +16,7 @@ import { NoRoom } from '../driver.ts'
 /** Limit on one call. Most take milliseconds. */
 export const CALL_MS = 20_000
 
-/** Where a pod finds the namespace that it is in (Kubernetes: Accessing the API from a Pod). */
+/** The file in which a pod finds its own namespace (Kubernetes: Accessing the API from a Pod). */
 const OWN_NAMESPACE = '/var/run/secrets/kubernetes.io/serviceaccount/namespace'
 
 export interface Cluster {
@@ -53,7 +53,7 @@ export function openCluster(namespace: string | undefined): Cluster {
 /** Whether an error of the API has this HTTP status. */
 export const hasStatus = (error: unknown, status: number): boolean => error instanceof ApiException && error.code === status
 
-/** What the API says was wrong: its own error has the whole answer with all headers. */
+/** The message in an API error. The client's own error contains the whole answer with all headers. */
 export function saidBy(error: unknown): string {
   if (!(error instanceof ApiException)) return (error as Error).message
   const body = error.body as { message?: unknown } | string | undefined
@@ -69,7 +69,7 @@ function messageIn(body: string): unknown {
   }
 }
 
-/** An error of a call, in short. A quota that is used up is no fault of anybody's: the caller is told so. */
+/** A short error for a failed call. An exhausted quota is reported to the caller as such. */
 export function failed(what: string, error: unknown): Error {
   const said = saidBy(error)
   if (hasStatus(error, 403) && said.includes('exceeded quota')) return new NoRoom(`the quota of the cluster's namespace is used up: ${said}`, { cause: error })
@@ -86,7 +86,9 @@ export async function readPod({ core, namespace }: Cluster, name: string): Promi
   }
 }
 
-/** Has a pod deleted, after so many seconds at most; with 0, it is gone at once. False when there is none. @throws when the cluster does not answer */
+/**
+ * Deletes a pod, with a grace period of this many seconds; with 0, it is deleted at once. False when there is none. @throws when the cluster does not answer
+ */
 export async function deletePod({ core, namespace }: Cluster, name: string, gracePeriodSeconds: number): Promise<boolean> {
   try {
     await core.deleteNamespacedPod({ namespace, name, gracePeriodSeconds })

@@ -1,4 +1,5 @@
-// What `cob doctor` says of a cluster: whether instances can be started there, and what keeps them apart. It starts a pod as instances are, which tells more than any list of versions.
+// The findings of `cob doctor` on a cluster: whether instances can be started there, and what isolates them. It starts a pod in the same way as an instance,
+// because versions alone show less.
 import { AuthorizationV1Api, VersionApi } from '@kubernetes/client-node'
 import type { Check } from '../../base/check.ts'
 import type { Config } from '../../base/config.ts'
@@ -12,11 +13,11 @@ import { podStarts } from './starts.ts'
 import { makeWalls } from './walls.ts'
 
 const TRIAL_MS = 120_000
-/** The scope of what a check makes. */
+/** The scope of objects that a check makes. */
 const SCOPE = 'cobdoctor'
 const KINDS = ['browser', 'app'] as const
 
-/** What the service does in the namespace (charts/cob gives these rights and no other). */
+/** The rights that the service needs in the namespace (charts/cob grants exactly these). */
 const RIGHTS = [
   ...['create', 'get', 'list', 'watch', 'delete'].map((verb) => ({ verb, resource: 'pods' })),
   { verb: 'create', resource: 'pods', subresource: 'attach' },
@@ -67,7 +68,7 @@ async function rightsLacking({ config, namespace }: Cluster): Promise<string[]> 
   )
 }
 
-/** Starts a pod and tries its network. Returns what is wrong. */
+/** Starts a pod and tries its network. Returns the problems. */
 async function trial(cluster: Cluster, config: Config): Promise<Error | undefined> {
   await using pods = watchPods(cluster, SCOPE, silentLog)
   const settings = { ...config, kubernetes: { ...config.kubernetes, allowOpenNetwork: false } }

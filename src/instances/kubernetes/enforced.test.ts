@@ -21,7 +21,7 @@ async function listen(host: string, port: number, answer: (line: string) => stri
   onTestFinished(() => void server.close())
 }
 
-/** A cluster in which pods run at once; which kinds were started, and which were not removed. */
+/** A cluster in which pods run at once. It records which kinds were started, and which were not removed. */
 function cluster() {
   const kinds: string[] = []
   const there = new Set<string>()

@@ -1,4 +1,5 @@
-// Whether the cluster enforces network policies, both ways: a pod that has the policy of a kind listens at two ports, of which that leaves one open, and tries to reach another pod, which the policy closes to it.
+// Tests whether the cluster enforces network policies, in both directions. A pod with such a policy listens at two ports, one of which the policy allows, and
+// tries to reach another pod, which the policy forbids.
 import { connect, isIP } from 'node:net'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
@@ -10,13 +11,13 @@ import { container, shared, type PodSettings } from './pod.ts'
 import { TARGET, triesOf } from './policy.ts'
 import type { StartPod } from './starts.ts'
 
-/** Limit on all of it; most of the time goes for the start of a pod. */
+/** Limit on the whole trial; the start of a pod takes most of it. */
 const TRIAL_MS = 110_000
 const LISTENS_MS = 20_000
-/** A closed port answers nothing for so long. */
+/** Time without an answer after which a port counts as closed. */
 const CLOSED_MS = 2_000
 const CONNECT_MS = 2_000
-/** A trial that was killed is removed by the next one after this time. */
+/** The next trial removes a killed one after this time. */
 const LEFT_MS = 300_000
 
 const OTHER_PORT = PROGRAM_PORT + 1
@@ -27,7 +28,7 @@ const MAX_ANSWER = 10_000
 /** Most resolvers of a pod (Kubernetes). */
 const MAX_RESOLVERS = 3
 
-/** Listens at both ports, and answers what it is asked at the first one. */
+/** Listens at both ports, and answers the questions at the first one. */
 const PROGRAM = `
 import socket
 
@@ -72,7 +73,7 @@ export const assertEnforced = (kind: ContainerKind, trial: Trial): Promise<void>
   withPod(trial, TARGET, (target, signal) =>
     withPod(trial, triesOf(kind), async (host) => {
       if (await reaches(host, OTHER_PORT, CLOSED_MS)) throw new OpenNetwork(`a port of pods of the kind ${kind} that the policy closes was reached`)
-      // Nothing but the policy of the other pod keeps that from this one.
+      // Only the policy of the other pod prevents that one from reaching this one.
       await until('a pod to be reached', LISTENS_MS, () => reaches(target, OTHER_PORT, CONNECT_MS), { everyMs: 100, signal })
       const found = await ask(host, `${target} ${OTHER_PORT}`)
       if (found === 'reached') throw new OpenNetwork(`a pod of the kind ${kind} reached another pod, which the policy closes to it`)
@@ -80,7 +81,7 @@ export const assertEnforced = (kind: ContainerKind, trial: Trial): Promise<void>
     }),
   )
 
-/** The resolvers that the cluster's nodes give to pods, but for those that only the node itself reaches. */
+/** The resolvers that the cluster's nodes give to pods, except those that only the node itself can reach. */
 export const nodeResolvers = (trial: Trial): Promise<string[]> => withPod(trial, triesOf('browser'), async (host) => resolversIn(await ask(host, 'resolvers')))
 
 export const resolversIn = (text: string): string[] =>
@@ -89,7 +90,7 @@ export const resolversIn = (text: string): string[] =>
     .filter((address) => isIP(address) !== 0 && !address.includes('%') && !/^(127\.|::1$)/.test(address))
     .slice(0, MAX_RESOLVERS)
 
-/** Starts a pod and does `work` with its address once it listens. */
+/** Starts a pod and runs `work` with its address once it listens. */
 async function withPod<T>({ cluster, config, scope, startPod, log }: Trial, kind: string, work: (host: string, signal: AbortSignal) => Promise<T>): Promise<T> {
   const signal = AbortSignal.timeout(TRIAL_MS)
   const labels = { [LABELS.scope]: scope, [LABELS.kind]: kind }
@@ -124,7 +125,7 @@ async function withPod<T>({ cluster, config, scope, startPod, log }: Trial, kind
   }
 }
 
-/** Sessions would reach the cluster's network. */
+/** The error of a cluster without enforcement: sessions would reach the cluster's network. */
 export class OpenNetwork extends Error {
   constructor(found: string) {
     super(
@@ -134,7 +135,7 @@ export class OpenNetwork extends Error {
   }
 }
 
-/** What the program of a pod answers. */
+/** The answer of a pod's program. */
 async function ask(host: string, question: string): Promise<string> {
   const socket = connect({ host, port: PROGRAM_PORT })
   const { promise, resolve, reject } = Promise.withResolvers<string>()

@@ -10,7 +10,7 @@ import { newId } from '../../base/ids.ts'
 import { HOST_ALIAS } from '../../base/own-addresses.ts'
 import { ConfigError } from '../../base/setting.ts'
 import { until, WaitTimeout, within } from '../../base/wait.ts'
-import type { Address, Engine } from '../containers/engine.ts'
+import { printed, type Address, type Engine } from '../containers/engine.ts'
 import { LABELS, labelsOf, nameOf } from '../containers/labels.ts'
 import { NoRoom } from '../driver.ts'
 import { CALL_MS, deletePod, failed, listPods, openCluster, readPod } from './api.ts'
@@ -20,16 +20,20 @@ import { watchPods } from './pods.ts'
 import { podStarts } from './starts.ts'
 import { makeWalls } from './walls.ts'
 
-/** How long the node of a pod has to end it. A node that does not answer never does: then the pod is deleted by force, and the node ends what it finds when it is back. */
+/**
+ * How long the node of a pod has to end it. An unreachable node cannot end it: then the pod is deleted by force, and the node ends its containers when it is
+ * back.
+ */
 const ENDED_MS = 20_000
 const FORCED_MS = 10_000
-/** A kubelet tells of the end of a container after a second or two. That a node has died a cluster finds out after 40 to 55 s of silence; a service hears nothing of it any more after some ten. */
+/**
+ * A kubelet reports the end of a container after one to two seconds. A cluster notices a dead node after 40 to 55 s; a service gets no updates of it after
+ * about ten.
+ */
 const NOTICES_MS = 60_000
 const LOOKUP_MS = 5_000
-/** Most addresses of one name. */
+/** Most addresses per name. */
 const MAX_ADDRESSES = 16
-/** Characters of a container's output that are kept for an error. */
-const MAX_SAID = 2_000
 
 interface EngineSettings {
   config: Pick<Config, 'kubernetes' | 'containers' | 'allowHostLoopback'>
@@ -48,7 +52,7 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
   const walls = makeWalls({ cluster, config, scope, startPod, log })
   const attach = new Attach(cluster.config)
 
-  /** Gives a container its standard input, which ends then. */
+  /** Sends a container its standard input, and closes it. */
   async function give(name: string, input: string, signal: AbortSignal): Promise<void> {
     const stdin = new PassThrough()
     const socket = await within(
@@ -75,7 +79,7 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
       const { kind, id, reaches } = plan
       const servers = (await Promise.all(reaches.map((server) => resolved(server, signal)))).flat()
       const resolvers = await walls.resolvers(signal)
-      // Whether policies are enforced is found out while the pod starts.
+      // The enforcement of policies is tested while the pod starts.
       const isClosed = walls.close(
         kind,
         servers.map(({ host, port }) => ({ host, port })),
@@ -107,14 +111,12 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
     noticesMs: NOTICES_MS,
     async said(kind, id) {
       const log = await core.readNamespacedPodLog({ namespace, name: nameOf(kind, id), container: CONTAINER, tailLines: 50, limitBytes: 64 * 1024 })
-      return String(log)
-        .replace(/[^\t\n\x20-\x7e]+/g, ' ')
-        .slice(-MAX_SAID)
+      return printed(String(log))
     },
     async remove(kind, id) {
       const name = nameOf(kind, id)
       if (!(await deletePod(cluster, name, 1))) return
-      // When its container has ended, what is left is the kubelet's cleaning, which takes seconds that a caller with a full quota would wait for.
+      // After the end of its container, only the kubelet's cleanup remains. It takes seconds, and a caller with a full quota would wait for it.
       const hasEnded = async () => {
         const pod = await readPod(cluster, name)
         return pod === undefined || hasStopped(pod)
@@ -129,7 +131,7 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
     [Symbol.asyncDispose]: () => pods[Symbol.asyncDispose](),
   }
 
-  /** A name may lead to several addresses, and to others at the next look-up. */
+  /** A name may have several addresses, and others at the next look-up. */
   async function resolved({ host, port }: Address, signal: AbortSignal): Promise<Server[]> {
     if (isIP(host) !== 0) return [{ host, port }]
     if (host !== HOST_ALIAS) {
@@ -141,7 +143,10 @@ export function kubernetesEngine({ config, scope, replica, log }: EngineSettings
   }
 }
 
-/** Has the cluster look at a pod with the operator's patch, and make none. @throws ConfigError when it does not take it, or does not know a field of it */
+/**
+ * Checks the operator's patch by a dry run: the cluster validates a pod with it and creates none. @throws ConfigError when the cluster refuses it, or drops an
+ * unknown field
+ */
 export async function checkPodPatch(settings: PodSettings, log: Log): Promise<void> {
   const { podPatch, namespace: wanted } = settings.config.kubernetes
   if (Object.keys(podPatch).length === 0) return
@@ -161,5 +166,5 @@ export async function checkPodPatch(settings: PodSettings, log: Log): Promise<vo
   }
 }
 
-/** Between two looks whether a pod is gone. */
+/** Interval of the checks whether a pod is deleted. */
 const LOOK_MS = 250

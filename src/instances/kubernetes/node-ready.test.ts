@@ -1,4 +1,4 @@
-// A node that is ready for sessions has the profile and the label; one that is not has no label. And what is left of a scope is removed, pods first.
+// A node that is ready for sessions has the profile and the label; another node has no label. The remains of a scope are removed, pods first.
 import { ApiException, type V1NetworkPolicy, type V1Pod } from '@kubernetes/client-node'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -43,7 +43,7 @@ test('the file is kept as it has to be, and the label is there exactly as long a
   writeFileSync(file, 'something else')
   await until('the profile', SOON_MS, () => readFileSync(file, 'utf8') === 'PROFILE')
   expect(changes).toBe(1)
-  // The node loses the folder, as one that is made anew with an old name.
+  // The node loses the folder, like a node that is recreated under an old name.
   rmSync(folder, { recursive: true })
   await isReady(false)
   mkdirSync(folder)

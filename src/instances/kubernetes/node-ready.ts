@@ -1,11 +1,11 @@
-// Keeps a node ready for sessions: their seccomp profile lies on it, and a label says so, by which their pods choose their nodes. The chart runs it on each node.
+// Keeps a node ready for sessions: it writes their seccomp profile, and sets a label by which their pods choose nodes. The chart runs it on each node.
 import type { CoreV1Api } from '@kubernetes/client-node'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { sleep } from '../../base/wait.ts'
 import { failed, hasStatus, saidBy } from './api.ts'
 
-/** How often the file and the label are looked at. */
+/** Interval of the checks of the file and the label. */
 const LOOK_MS = 10_000
 const READY = 'ready'
 
@@ -18,7 +18,7 @@ interface Node {
 }
 
 interface NodeReady {
-  /** Undefined: only the file is kept. */
+  /** When undefined, only the file is kept. */
   node: Node | undefined
   file: string
   profile: string
@@ -27,7 +27,7 @@ interface NodeReady {
   lookMs?: number
 }
 
-/** Keeps the file, and the label while the file is there, until the signal aborts; then takes the label away. */
+/** Keeps the file, and the label as long as the file exists, until the signal aborts; then removes the label. */
 export async function keepNodeReady({ node, file, profile, say, lookMs = LOOK_MS }: NodeReady, signal: AbortSignal): Promise<void> {
   let last = ''
   const tell = (line: string): void => {
@@ -41,7 +41,7 @@ export async function keepNodeReady({ node, file, profile, say, lookMs = LOOK_MS
       tell(`${file} is there${node ? `, and node ${node.name} has the label ${node.label}=${READY}` : ''}`)
     } catch (error) {
       tell(`this node is not ready for sessions: ${saidBy(error)}`)
-      // Without the file a session does not start here.
+      // Sessions cannot start on this node without the file.
       if (node && contentOf(file) !== profile) await label(node, false).catch((again: unknown) => tell(`its label could not be taken away: ${saidBy(again)}`))
     }
     await sleep(lookMs, signal).catch(() => {})
@@ -75,14 +75,14 @@ async function label({ core, name, label: key }: Node, isReady: boolean): Promis
 /** The place of a label in a JSON Patch (RFC 6902). */
 const pathOf = (key: string): string => `/metadata/labels/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`
 
-/** Takes the label from all nodes: those whose pods could not, because their rights were removed before them. Returns how many had it. */
+/** Removes the label from all nodes: the pods on them may have lost their rights before they could. Returns the number of nodes that had it. */
 export async function removeLabel(core: Nodes, key: string): Promise<number> {
   const { items } = await core.listNode({ labelSelector: key }).catch((error: unknown) => {
     throw failed('listing nodes', error)
   })
   for (const { metadata } of items)
     await core.patchNode({ name: metadata!.name!, body: [{ op: 'remove', path: pathOf(key) }] }).catch((error: unknown) => {
-      // The node is gone, or its own pod has just taken the label away.
+      // The node is deleted, or its own pod has just removed the label.
       if (!hasStatus(error, 404) && !hasStatus(error, 422)) throw failed(`taking the label from node ${metadata!.name}`, error)
     })
   return items.length

@@ -1,4 +1,4 @@
-// Nodes that cannot start pods, over a cluster that is only its answers: other nodes are tried, and the caller hears why.
+// Nodes that cannot start pods, over a fake cluster of scripted answers: other nodes are tried, and the caller receives the reason.
 import { CoreV1Api, KubeConfig, type V1Pod } from '@kubernetes/client-node'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -30,11 +30,11 @@ const plan = {
 }
 
 interface Answers {
-  /** Nodes in the order in which the scheduler takes them. */
+  /** Nodes in the order of the scheduler's choice. */
   nodes: string[]
-  /** The state of a pod's container on a node; an event of the pod instead. */
+  /** The state of a pod's container on a node; or an event of the pod instead. */
   onNode(node: string): { status?: V1Pod['status']; event?: { reason: string; message: string } }
-  /** What a dry run answers. */
+  /** The answer to a dry run. */
   dryRun?: (pod: V1Pod) => [status: number, body: object]
 }
 
@@ -132,7 +132,7 @@ const NO_PROFILE = waits('CreateContainerError', 'cannot load seccomp profile')
 
 test('what a node cannot start is started on another one, and later starts leave that node alone', async () => {
   const { start, tried, pods } = await cluster({ nodes: ['new', 'old'], onNode: (node) => (node === 'new' ? NO_PROFILE : runs) })
-  // Its input comes by a WebSocket, which this cluster does not have: by then the pod runs.
+  // Its input is sent by a WebSocket, which this cluster does not have: the pod runs by then.
   await expect(start()).rejects.toThrow('did not pass the input')
   await expect(start('def')).rejects.toThrow('did not pass the input')
   expect(tried).toEqual(['new', 'old', 'old'])

@@ -1,12 +1,12 @@
-// What an operator adds to the pods of sessions and apps: where they may run, and before whom (COB_KUBERNETES_POD_PATCH). All that keeps a pod closed is not theirs to change.
+// The operator's patch of the pods of sessions and apps: their nodes and their priority (COB_KUBERNETES_POD_PATCH). It cannot change what keeps a pod closed.
 import type { V1Pod, V1PodSpec } from '@kubernetes/client-node'
 import { isDeepStrictEqual } from 'node:util'
 import type { PodPatch } from '../../base/container-settings.ts'
 
-/** The spec of a pod with a patch. Lists of tolerations are joined, selectors of nodes merged; all else is the patch's. */
+/** The spec of a pod with a patch. Lists of tolerations are joined, selectors of nodes merged; for all other fields the patch's value replaces the spec's. */
 export function patched<T extends Partial<V1PodSpec>>(spec: T, patch: PodPatch): T {
   const { tolerations = [], nodeSelector, ...more } = patch as Partial<V1PodSpec>
-  // Of a taint that both name, the patch says how long it is tolerated.
+  // For a taint in both, the patch's toleration time applies.
   const own = (spec.tolerations ?? []).filter(({ key }) => !tolerations.some((other) => other.key === key))
   return {
     ...spec,
@@ -16,7 +16,7 @@ export function patched<T extends Partial<V1PodSpec>>(spec: T, patch: PodPatch):
   }
 }
 
-/** The first part of a patch that a pod does not have, by its path: older API servers drop what they do not know without a word. */
+/** The path of the first field of a patch that a pod does not have: older API servers drop unknown fields silently. */
 export function lost(patch: PodPatch, { spec }: V1Pod): string | undefined {
   const missing = (wanted: unknown, got: unknown, path: string): string | undefined => {
     if (Array.isArray(wanted)) {

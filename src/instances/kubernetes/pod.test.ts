@@ -1,4 +1,4 @@
-// The pods and policies that are made for a plan, and what is read in the state of a pod.
+// The pods and policies that are made for a plan, and the reading of a pod's state.
 import type { V1NetworkPolicy, V1Pod } from '@kubernetes/client-node'
 import { BlockList, isIPv4 } from 'node:net'
 import { expect, test } from 'vitest'
@@ -64,10 +64,12 @@ test('settings of the cluster come into the pod', () => {
       { ip: 'fd00::3', hostnames: ['api.example'] },
       { ip: '10.0.0.9', hostnames: ['host.cob.internal'] },
     ],
-    // No more than the limit.
+    // The request does not exceed the limit.
     containers: [{ resources: { requests: { memory: '1073741824' } } }],
   })
 })
+
+const settings = { scope: 'here', open: [], closed: [], namespace: 'sessions', serviceNamespace: undefined }
 
 test('a pod tells which servers it may reach', () => {
   const servers = [
@@ -76,8 +78,6 @@ test('a pod tells which servers it may reach', () => {
   ]
   expect([serversOf(podWith({}, servers)), serversOf(podWith())]).toEqual([servers, []])
 })
-
-const settings = { scope: 'here', open: [], closed: [], namespace: 'sessions', serviceNamespace: undefined }
 
 test('a policy closes private, link-local and metadata addresses, and opens the port of the program only', () => {
   const { spec } = policyOf('browser', [], { ...settings, closed: ['198.51.100.0/24'] })
@@ -107,12 +107,12 @@ test('in a cluster only pods of the service in its own namespace reach instances
   }
   expect(spec?.ingress).toEqual([{ ports: [{ protocol: 'TCP', port: 2628 }], _from: [service] }])
   expect(spec?.egress?.slice(1)).toEqual([{ to: [{ ipBlock: { cidr: '10.100.0.5/32' } }], ports: [{ protocol: 'TCP', port: 8080 }] }, { to: [service] }])
-  // In one namespace, whatever labels that has.
+  // In one namespace, whatever labels the namespace has.
   const { spec: same } = policyOf('browser', [], { ...settings, serviceNamespace: 'sessions' })
   expect(same?.ingress).toEqual([{ ports: [{ protocol: 'TCP', port: 2628 }], _from: [{ podSelector: service.podSelector }] }])
 })
 
-/** What a network that enforces policies lets a pod with these labels send: to an address and a port, by the rules of Kubernetes. */
+/** What pods with these labels may send to, by the rules of Kubernetes in a network that enforces policies: an address and a port. */
 function lets(policies: V1NetworkPolicy[], labels: Record<string, string>, address: string, port: number): boolean {
   const family = isIPv4(address) ? 'ipv4' : 'ipv6'
   const inside = (cidr: string) => {
@@ -255,6 +255,6 @@ test('a container has stopped when it has ended, not before it has begun', () =>
   expect(hasStopped(withState({ terminated: { exitCode: 0 } }))).toBe(true)
   expect(hasStopped(withState({ running: {} }))).toBe(false)
   expect(hasStopped(withState({ waiting: { reason: 'ContainerCreating' } }))).toBe(false)
-  // Its node cannot begin it: nothing has to be waited for.
+  // Its node cannot start it: there is nothing to wait for.
   expect(hasStopped(withState({ waiting: { reason: 'CreateContainerError' } }))).toBe(true)
 })

@@ -1,4 +1,4 @@
-// An instance as a pod: restricted (Pod Security Standards), without a token, with its limits. What is secret does not stand in it.
+// An instance as a pod: restricted (Pod Security Standards), without a token, with its limits. It contains no secret.
 import type { V1Container, V1Pod, V1Volume } from '@kubernetes/client-node'
 import { isIP } from 'node:net'
 import type { Config } from '../../base/config.ts'
@@ -14,7 +14,7 @@ export const CONTAINER = 'instance'
 const MIB = 1024 * 1024
 const USER = 1000
 
-/** Seconds until the instances of a node that does not answer are given up. Without this, they keep their seats for the cluster's usual five minutes. */
+/** Seconds until the instances of a node that does not answer are given up. Without this value, they keep their seats for the cluster's usual five minutes. */
 const NODE_LOST_S = 60
 
 export interface PodSettings {
@@ -25,7 +25,7 @@ export interface PodSettings {
 
 /** A server that a pod may reach, at one of its addresses. */
 export interface Server extends Address {
-  /** Unless it is known by its address only. */
+  /** Its name; absent when only its address is known. */
   name?: string
 }
 
@@ -43,7 +43,7 @@ export function podOf(plan: ContainerPlan, { config, scope, replica }: PodSettin
         'app.kubernetes.io/name': 'cob',
         'app.kubernetes.io/component': kind,
       },
-      // An autoscaler must not move a session to another node: it would end.
+      // An autoscaler must not move a session to another node: the move would end it.
       annotations: {
         [LABELS.replica]: replica,
         [LABELS.note]: note,
@@ -55,7 +55,7 @@ export function podOf(plan: ContainerPlan, { config, scope, replica }: PodSettin
       ...shared(config),
       hostname: 'cob',
       ...(aliases.length > 0 && { hostAliases: aliases }),
-      // Those of the cluster would tell a session the names of its services.
+      // The cluster's resolvers would reveal the names of its services to a session.
       ...(resolvers.length > 0 ? { dnsPolicy: 'None', dnsConfig: { nameservers: [...resolvers] } } : { dnsPolicy: 'Default' }),
       containers: [
         {
@@ -83,7 +83,7 @@ export function podOf(plan: ContainerPlan, { config, scope, replica }: PodSettin
   }
 }
 
-/** What every pod has, also those that only try something. */
+/** The fields that every pod has, including those of trials. */
 export function shared({ kubernetes }: PodSettings['config']): Omit<NonNullable<V1Pod['spec']>, 'containers'> {
   const lost = (key: string) => ({ key, operator: 'Exists', effect: 'NoExecute', tolerationSeconds: NODE_LOST_S })
   const spec = {
@@ -96,7 +96,7 @@ export function shared({ kubernetes }: PodSettings['config']): Omit<NonNullable<
       runAsNonRoot: true,
       runAsUser: USER,
       runAsGroup: USER,
-      // The usual profile has no user namespaces, which the sandbox of Chromium is made of (containers/seccomp.ts).
+      // The default profile has no user namespaces, which Chromium's sandbox uses (containers/seccomp.ts).
       seccompProfile: { type: 'Localhost', localhostProfile: kubernetes.seccomp },
     },
     ...(kubernetes.runtimeClass !== undefined && { runtimeClassName: kubernetes.runtimeClass }),
@@ -113,7 +113,7 @@ export const container = ({ kubernetes }: PodSettings['config']): Pick<V1Contain
   securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } },
 })
 
-/** Where the program of a pod is reached; undefined before it has an address. */
+/** The address of a pod's program; undefined before the pod has an address. */
 export const addressOf = ({ status }: V1Pod): Address | undefined => (status?.podIP ? { host: status.podIP, port: PROGRAM_PORT } : undefined)
 
 /** Whether its container has ended, or its node cannot start it. */
@@ -122,7 +122,7 @@ export const hasStopped = ({ status }: V1Pod): boolean =>
   status?.phase === 'Succeeded' ||
   (status?.containerStatuses?.some(({ name, state }) => name === CONTAINER && (state?.terminated || isHopeless(state?.waiting?.reason))) ?? false)
 
-/** Reasons for which a container waits that time does not mend: an image or a profile that is not there. */
+/** Reasons of waiting that do not pass with time: a missing image or profile. */
 const HOPELESS = new Set([
   'ImagePullBackOff',
   'ErrImageNeverPull',
@@ -134,16 +134,16 @@ const HOPELESS = new Set([
 ])
 const isHopeless = (reason: string | undefined): boolean => reason !== undefined && HOPELESS.has(reason)
 
-/** How a pod stands, as far as the start and the end of an instance depend on it. */
+/** The state of a pod, as far as the start and the end of an instance depend on it. */
 export type Standing =
-  /** `doubt`: its node does not answer the cluster. It may still run, and be reached. */
+  /** `doubt`: the cluster gets no answer of its node. The pod may still run, and be reachable. */
   | { state: 'running'; doubt?: string }
   | { state: 'waiting' }
-  /** No node has room, or none is right. Another one may come. */
+  /** No node has room, or none matches. Another one may be added. */
   | { state: 'unscheduled'; why: string }
   | ({ state: 'ended'; why: string } & Omit<Exit, 'reason'>)
 
-/** Why a pod has failed, when its node is away or was shut down. Another reason is that others needed its place there: Evicted, Preempting, OutOfcpu. */
+/** Reasons of a failed pod whose node is away or was shut down. Other reasons mean that others needed its place: Evicted, Preempting, OutOfcpu. */
 const LOST_REASONS = new Set(['NodeLost', 'NodeShutdown', 'Shutdown', 'Terminated'])
 
 const LOST = 'its node does not answer the cluster any more'
@@ -152,12 +152,12 @@ export function standingOf({ metadata, status }: V1Pod): Standing {
   const { state } = status?.containerStatuses?.find(({ name }) => name === CONTAINER) ?? {}
   const ended = (why: string, because: Omit<Exit, 'reason'> = {}): Standing => ({ state: 'ended', why, ...because })
   const said = (...texts: (string | undefined)[]) => texts.filter(Boolean).join(': ')
-  // A kubelet says why a pod is not ready. The cluster, when it hears nothing of the node, does not.
+  // A kubelet reports why a pod is not ready. The cluster gives no reason when it does not hear from the node.
   const isLost = status?.conditions?.some(({ type, status: is, reason }) => type === 'Ready' && is === 'False' && !reason) ?? false
-  // Of the pod itself: an eviction, a node without room for it, a node that was shut down.
+  // The pod's own reason: an eviction, a node without room for it, or a node that was shut down.
   if (status?.reason && status.phase === 'Failed')
     return ended(`its pod failed: ${said(status.reason, status.message)}`, { cause: LOST_REASONS.has(status.reason) ? 'node_lost' : 'evicted' })
-  // That comes before the end of its container: it is the reason for that.
+  // The deletion comes before the end of its container, and is the reason for it.
   if (metadata?.deletionTimestamp)
     return isLost
       ? ended(LOST, { cause: 'node_lost' })
@@ -174,7 +174,7 @@ export function standingOf({ metadata, status }: V1Pod): Standing {
   return { state: 'waiting' }
 }
 
-/** The servers that a pod was told of at its start. */
+/** The servers that a pod received at its start. */
 export function serversOf({ metadata }: V1Pod): Address[] {
   const given = metadata?.annotations?.[LABELS.servers]?.split(',') ?? []
   return given.map((server) => server.split(' ')).flatMap(([host = '', port]) => (isIP(host) === 0 ? [] : [{ host, port: Number(port) }]))

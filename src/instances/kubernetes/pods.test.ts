@@ -1,4 +1,4 @@
-// The watch of pods, over an API that tells what the test says.
+// The watch of pods, over an API with the events of the test.
 import { CoreV1Api, KubeConfig, type V1Pod } from '@kubernetes/client-node'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'

@@ -1,4 +1,4 @@
-// The pods of a scope, watched: how each stands, told to whoever waits for a change.
+// Watches the pods of a scope: the state of each, and notifications of changes.
 import { makeInformer, type V1Pod } from '@kubernetes/client-node'
 import { Notifier } from '../../base/notifier.ts'
 import type { Log } from '../../base/log.ts'
@@ -7,22 +7,19 @@ import { LABELS } from '../containers/labels.ts'
 import { failed, readPod, type Cluster } from './api.ts'
 import { standingOf, type Standing } from './pod.ts'
 
-/** Time until the watch is begun again after an error, and how often what the watch has not told is asked for. */
+/** Wait before the watch is restarted after an error, and interval of queries for changes that the watch has not reported. */
 const AGAIN_MS = 1_000
-/** Why pods have ended that are gone, for so many of them. */
+/** Most deleted pods whose reasons of ending are kept. */
 const MAX_GONE = 1_000
 
 const GONE: Standing = { state: 'ended', why: 'its pod is gone: somebody has deleted it, or its node is gone' }
 
 export interface Pods extends AsyncDisposable {
-  /** A pod of this name was made: how an earlier one has ended says nothing of it. */
+  /** Forgets how an earlier pod of this name has ended, because a new one was made. */
   forget(name: string): void
-  /** How a pod stands, as the watch has told it last; asks when it has told nothing. @throws when the cluster does not answer */
+  /** The state of a pod, as the watch has last reported it; without a report, the cluster is asked. @throws when the cluster does not answer */
   look(name: string): Promise<Standing>
-  /**
-   * Resolves with what `found` returns as soon as that is something, for the pod and how it stands.
-   * @throws what `found` throws; the signal's reason
-   */
+  /** Resolves with the first result of `found` that is not undefined, for the pod and its state. | @throws errors of `found`; the signal's reason */
   when<T>(name: string, found: (standing: Standing, pod: V1Pod | undefined) => T | undefined, signal: AbortSignal): Promise<T>
 }
 
@@ -36,7 +33,7 @@ export function watchPods(cluster: Cluster, scope: string, log: Log): Pods {
 
   informer.on('change', (pod) => {
     const name = pod.metadata!.name!
-    // What a pod was deleted for is in its last state before.
+    // The reason of a pod's deletion is in its last state.
     const standing = standingOf(pod)
     if (standing.state === 'ended') remember(name, standing)
     changed.notify()
@@ -79,7 +76,7 @@ export function watchPods(cluster: Cluster, scope: string, log: Log): Pods {
         const pod = informer.get(name, namespace)
         const result = found(pod ? standingOf(pod) : (gone.get(name) ?? { state: 'waiting' }), pod)
         if (result !== undefined) return result
-        // No await between the look and this: a notification would be missed.
+        // No await between the check and this line: a notification would be missed.
         await changed.next(signal)
       }
     },

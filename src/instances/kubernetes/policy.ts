@@ -1,4 +1,4 @@
-// What instances may reach, as NetworkPolicy objects: the same walls as containers/walls.ts, enforced by the cluster's network, outside the instance.
+// The network access of instances, as NetworkPolicy objects: the same rules as in containers/walls.ts, enforced by the cluster's network, outside the instance.
 import type { V1LabelSelector, V1NetworkPolicy, V1NetworkPolicyEgressRule, V1NetworkPolicyPeer } from '@kubernetes/client-node'
 import { createHash } from 'node:crypto'
 import { BlockList, isIPv4 } from 'node:net'
@@ -9,32 +9,32 @@ import { NEAR } from '../containers/walls.ts'
 
 export interface PolicySettings {
   scope: string
-  /** Ranges that are open although they are near, and that are closed although they are not (COB_OPEN_NETWORKS, COB_CLOSED_NETWORKS). */
+  /** Near ranges that are open, and other ranges that are closed (COB_OPEN_NETWORKS, COB_CLOSED_NETWORKS). */
   open: readonly string[]
   closed: readonly string[]
-  /** Where instances are. */
+  /** The namespace of instances. */
   namespace: string
-  /** Where the service runs, if that is in the cluster: then only its pods reach instances. */
+  /** The namespace of the service, if it runs in the cluster: then only its pods reach instances. */
   serviceNamespace: string | undefined
 }
 
-/** The cluster itself gives each namespace this label with its name (Kubernetes 1.21 and newer). Nobody can give it to another one. */
+/** The cluster itself gives each namespace this label with its name (Kubernetes 1.21 and newer). No other namespace can have it. */
 const NAMESPACE_NAME = 'kubernetes.io/metadata.name'
 
-/** The pods of the service (charts/cob), in its own namespace only: everybody can give these labels to a pod elsewhere. */
+/** The pods of the service (charts/cob), in its own namespace only: anybody can give these labels to a pod in another namespace. */
 const serviceIn = ({ namespace, serviceNamespace }: PolicySettings): V1NetworkPolicyPeer => ({
   ...(serviceNamespace !== namespace && { namespaceSelector: { matchLabels: { [NAMESPACE_NAME]: serviceNamespace! } } }),
   podSelector: { matchLabels: { 'app.kubernetes.io/name': 'cob', 'app.kubernetes.io/component': 'service' } },
 })
 const ALL = { 4: '0.0.0.0/0', 6: '::/0' } as const
 
-/** The pod that has the policy of a kind, and tries whether that holds (enforced.ts); and the pod that it must not reach. */
+/** The labels of two pods of a trial (enforced.ts): the one that has the policy of a kind and tests it, and the one that it must not reach. */
 export const triesOf = (kind: ContainerKind): string => `${kind}-trial`
 export const TARGET = 'trial-target'
 
 export const policyName = (scope: string, kind: ContainerKind): string => `cob-${scope}-${kind}`
 
-/** The policy of a kind. `servers` are open besides: the API, for apps. */
+/** The policy of a kind. `servers` are open in addition: the API, for apps. */
 export function policyOf(kind: ContainerKind, servers: readonly Address[], settings: PolicySettings): V1NetworkPolicy {
   const { scope, open, closed, serviceNamespace } = settings
   const blocks = (cidrs: readonly string[], except: readonly string[]): V1NetworkPolicyPeer[] =>
@@ -45,7 +45,7 @@ export function policyOf(kind: ContainerKind, servers: readonly Address[], setti
     { to: blocks(Object.values(ALL), [...NEAR, ...NEVER, ...TO_MANY, ...closed]) },
     ...(opened.length > 0 ? [{ to: blocks(opened, NEVER) }] : []),
     ...servers.map(({ host, port }) => ({ to: [{ ipBlock: { cidr: cidrOf(host) } }], ports: [{ protocol: 'TCP', port }] })),
-    // Behind the address of a service in the cluster are pods, and most networks look at these.
+    // A service's address in the cluster leads to pods, and most networks check the pods' addresses.
     ...(kind === 'app' && service ? [{ to: [service] }] : []),
   ]
   const podSelector: V1LabelSelector = {
@@ -65,10 +65,13 @@ export function policyOf(kind: ContainerKind, servers: readonly Address[], setti
 
 const NAMES = ['UDP', 'TCP'].map((protocol) => ({ protocol, port: 53 }))
 
-/** The label of pods with these resolvers: what opens their port 53 goes by it, so replicas on nodes with other resolvers take nothing from each other's pods. */
+/**
+ * The label of pods with these resolvers. The policy that opens their port 53 selects by it, so replicas on nodes with other resolvers do not change each
+ * other's pods.
+ */
 export const resolversLabel = (resolvers: readonly string[]): string => createHash('sha256').update(resolvers.toSorted().join()).digest('hex').slice(0, 16)
 
-/** Opens port 53 of their resolvers to the pods that have these. */
+/** Opens port 53 of these resolvers to the pods that use them. */
 export function namesPolicyOf(resolvers: readonly string[], scope: string): V1NetworkPolicy {
   const label = resolversLabel(resolvers)
   return {
@@ -81,7 +84,7 @@ export function namesPolicyOf(resolvers: readonly string[], scope: string): V1Ne
   }
 }
 
-/** Lets everybody reach the pod that a trial must not reach: so it is known that only the policy of the other one keeps it from that. */
+/** Lets every pod reach the target of a trial: so only the tested policy can prevent it. */
 export const targetPolicyOf = (scope: string): V1NetworkPolicy => ({
   metadata: { name: `cob-${scope}-${TARGET}`, labels: { [LABELS.scope]: scope } },
   spec: { podSelector: { matchLabels: { [LABELS.scope]: scope, [LABELS.kind]: TARGET } }, policyTypes: ['Ingress'], ingress: [{}] },
@@ -90,11 +93,11 @@ export const targetPolicyOf = (scope: string): V1NetworkPolicy => ({
 /** In CIDR notation, also for a single address. */
 const cidrOf = (range: string): string => (range.includes('/') ? range : `${range}/${isIPv4(range) ? 32 : 128}`)
 
-/** Those ranges that are inside of another one, and smaller: what Kubernetes takes as an exception. */
+/** The ranges that lie inside of another one, and are smaller: Kubernetes accepts only these as exceptions. */
 const within = (cidr: string, ranges: readonly string[]): string[] =>
   [...new Set(ranges.map(cidrOf))].filter((range) => range !== cidr && isInside(range, [cidr]))
 
-/** Whether a range is inside of one of `others`, or one of these. */
+/** Whether a range lies inside of one of `others`, or equals one. */
 function isInside(range: string, others: readonly string[]): boolean {
   const [start, bits] = parts(range)
   const family = isIPv4(start) ? 'ipv4' : 'ipv6'

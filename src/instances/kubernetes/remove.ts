@@ -4,12 +4,12 @@ import { until } from '../../base/wait.ts'
 import { LABELS } from '../containers/labels.ts'
 import { deletePod, failed, hasStatus, listPods, type Cluster } from './api.ts'
 
-/** How long pods have to end by themselves, and then by force. */
+/** Time for pods to end by themselves, and then by force. */
 const ENDED_MS = 20_000
 const FORCED_MS = 30_000
 const LOOK_MS = 500
 
-/** Returns how many pods and policies there were. @throws when something is left */
+/** Returns the numbers of pods and policies. @throws when something is left */
 export async function removeScope(cluster: Cluster, scope: string, signal: AbortSignal): Promise<{ pods: number; policies: number }> {
   const { namespace } = cluster
   const networking: Pick<NetworkingV1Api, 'listNamespacedNetworkPolicy' | 'deleteNamespacedNetworkPolicy'> = cluster.networking

@@ -1,4 +1,4 @@
-// Starts pods, those of instances and those that only try something: what one node does not start is tried on others, and a caller hears within seconds why none does.
+// Starts pods, of instances and of trials: when one node does not start a pod, others are tried, and a caller learns within seconds why no node does.
 import type { V1Pod } from '@kubernetes/client-node'
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
@@ -9,30 +9,38 @@ import { avoidedNodes, avoiding, NodesFailed, NotStarted, wasRefused } from './n
 import { addressOf } from './pod.ts'
 import type { Pods } from './pods.ts'
 
-/** How long a pod may wait for a node before its caller hears that there is no room. An autoscaler has begun to make a node by then; the next call finds it. */
+/**
+ * How long a pod may wait for a node before its caller gets the answer that there is no room. An autoscaler has begun to make a node by then; the next call
+ * finds it.
+ */
 const SCHEDULED_MS = 15_000
-/** The same while nodes are left alone that could not start pods: the caller hears of them. */
+/** The same while nodes are avoided that could not start pods: the caller gets their reasons. */
 const OTHERS_MS = 2_000
 /** Most nodes that one start tries. */
 const MAX_NODES = 3
-/** How often the events of a pod that does not run yet are asked for: only they tell that its node cannot make its sandbox, its network or its volumes. */
+/** Interval of queries for the events of a pod that does not run yet: only events report that its node cannot make its sandbox, its network or its volumes. */
 const EVENTS_EVERY_MS = 5_000
-/** Limit on all until a container runs; an image of a gigabyte may have to be fetched first. */
+/** Limit on the time until a container runs; an image of a gigabyte may have to be pulled first. */
 const RUNS_MS = 110_000
 /** Limit on the removal of a pod that its node has not begun. */
 const FORCED_MS = 10_000
 
-/** Reasons of events with which a kubelet says that it could not begin a pod. It tries again, but another node may have nothing to try. */
+/** Reasons of events by which a kubelet reports that it could not start a pod. It tries again, but another node may start it at once. */
 const TROUBLES = new Set(['FailedCreatePodSandBox', 'FailedCreatePodContainer', 'FailedMount', 'NetworkNotReady', 'FailedSync'])
 
-/** Makes a pod and resolves with its address when its container runs. On failure the pod may still be there. @throws NoRoom, NodesFailed, or why it does not run */
+/**
+ * Makes a pod and resolves with its address when its container runs. On failure the pod may still be there. @throws NoRoom, NodesFailed, or why it does not run
+ */
 export type StartPod = (name: string, pod: V1Pod, signal: AbortSignal) => Promise<Address>
 
 export function podStarts(cluster: Cluster, pods: Pods, log: Log): StartPod {
   const { core, namespace } = cluster
   const avoided = avoidedNodes()
 
-  /** Resolves with the pod's address when its container runs. @throws NoRoom when no node takes it for so long; NotStarted when its node cannot start it; why it does not run */
+  /**
+   * Resolves with the pod's address when its container runs. @throws NoRoom when no node takes it within that time; NotStarted when its node cannot start it;
+   * why it does not run
+   */
   async function runs(name: string, uid: string, unscheduledMs: number, signal: AbortSignal): Promise<Address> {
     let unscheduledAt: number | undefined
     let node: string | undefined
@@ -68,7 +76,7 @@ export function podStarts(cluster: Cluster, pods: Pods, log: Log): StartPod {
     }
   }
 
-  /** What keeps a pod's node from starting it, as its events tell; undefined when they tell nothing, or may not be read. */
+  /** The problem that prevents a pod's node from starting it, according to its events; undefined when they do not say, or may not be read. */
   async function troubleOf(uid: string): Promise<string | undefined> {
     const fieldSelector = `involvedObject.uid=${uid},type=Warning`
     const { items } = await core.listNamespacedEvent({ namespace, fieldSelector, limit: 50 }).catch((err: unknown) => {
@@ -101,7 +109,7 @@ export function podStarts(cluster: Cluster, pods: Pods, log: Log): StartPod {
         failures.push(error)
         await deletePod(cluster, name, 0) // nothing of it runs
         if (failures.length === MAX_NODES) throw new NodesFailed(failures)
-        // The next one has its name: what the watch tells of this one must not be taken for that.
+        // The next pod has the same name: the watch's events of this one must not be taken for that one.
         await pods.when(name, (_, there) => there === undefined || undefined, AbortSignal.any([signal, AbortSignal.timeout(FORCED_MS)]))
       }
     }

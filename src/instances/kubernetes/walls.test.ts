@@ -1,4 +1,4 @@
-// Which addresses of the API stay open while its name leads to others, over a cluster that is only its calls.
+// The addresses of the API that stay open while its name resolves to others, over a cluster of scripted calls.
 import { ApiException, type V1NetworkPolicy, type V1Pod } from '@kubernetes/client-node'
 import { expect, test } from 'vitest'
 import { readConfig } from '../../base/config.ts'

@@ -1,4 +1,4 @@
-// The network of instances is closed by policies of their scope, which this makes; it refuses a cluster that does not enforce them.
+// Closes the network of instances by policies of their scope; refuses a cluster that does not enforce them.
 import type { V1NetworkPolicy } from '@kubernetes/client-node'
 import type { Log } from '../../base/log.ts'
 import { abortable } from '../../base/wait.ts'
@@ -10,7 +10,7 @@ import { hasStopped, serversOf, type PodSettings } from './pod.ts'
 import { namesPolicyOf, policyOf, targetPolicyOf } from './policy.ts'
 import type { StartPod } from './starts.ts'
 
-/** A start that was told of an address has made its pod after this time, which names it then. After this time addresses that nothing needs any more are closed, too. */
+/** A start that received an address has made its pod within this time, and the pod then names the address. Afterwards unneeded addresses are closed. */
 const STARTING_MS = 5 * 60_000
 /** Most addresses that a policy leaves open, the newest first. */
 const MAX_SERVERS = 64
@@ -27,11 +27,11 @@ interface WallsSettings {
 
 export interface Walls {
   /**
-   * Resolves when the network of a kind is closed to all but `servers` and those that its pods were told of. That is done once, unless there is a new address.
-   * @throws when that does not work, or nothing enforces it
+   * Resolves when the network of a kind is closed to everything except `servers` and those that its pods have received. It is closed once, and again for a new
+   * address. | @throws when it cannot be closed, or the policies are not enforced
    */
   close(kind: ContainerKind, servers: readonly Address[], signal: AbortSignal): Promise<void>
-  /** The resolvers of instances, whose port 53 is open to them then: those of the settings, or those of the nodes, which are asked for once. */
+  /** The resolvers of instances: those of the settings, or those of the nodes, which are read once. After this, their port 53 is open to instances. */
   resolvers(signal: AbortSignal): Promise<readonly string[]>
 }
 
@@ -39,11 +39,11 @@ export function makeWalls({ cluster, config, scope, startPod, log, startingMs = 
   const { networking, namespace, serviceNamespace } = cluster
   const trial = { cluster, config, scope, startPod, log }
   const { kubernetes, containers } = config
-  /** Which servers the policies leave open, by kind, and since when. */
+  /** The servers that the policies leave open, by kind, and since when. */
   const closed = new Map<ContainerKind, Promise<{ servers: readonly Address[]; at: number }>>()
-  /** Servers that starts were told of, and when, by kind; the last one is at the end. */
+  /** Servers that starts have received, and when, by kind; the latest one is last. */
   const sent = new Map<ContainerKind, Map<string, { server: Address; at: number }>>()
-  /** The trials whether policies are enforced, by kind. */
+  /** The trials of the enforcement of policies, by kind. */
   const enforced = new Map<ContainerKind, Promise<void>>()
   let names: Promise<readonly string[]> | undefined
 
@@ -78,7 +78,7 @@ export function makeWalls({ cluster, config, scope, startPod, log, startingMs = 
   async function findResolvers(): Promise<readonly string[]> {
     let { resolvers } = containers
     if (resolvers.length === 0) {
-      await put('browser', []) // by which the pod that is asked is reached
+      await put('browser', []) // the policy by which the trial's pod can be reached
       resolvers = await nodeResolvers(trial)
       if (resolvers.length === 0) log.warn({}, 'the nodes have no resolvers that pods reach, so sessions cannot look up names: set COB_CONTAINER_DNS')
     }
@@ -92,7 +92,7 @@ export function makeWalls({ cluster, config, scope, startPod, log, startingMs = 
     return abortable(known, signal)
   }
 
-  /** The servers of a policy: those that are asked for, and those of starts and pods for which they had another address. */
+  /** The servers of a policy: the requested ones, and other addresses of these that starts and pods have received. */
   async function allServers(kind: ContainerKind, servers: readonly Address[]): Promise<Address[]> {
     if (servers.length === 0) return []
     const present = (await listPods(cluster, labelsOf(scope, kind))).filter((pod) => !hasStopped(pod)).flatMap(serversOf)

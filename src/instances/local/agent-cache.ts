@@ -2,14 +2,13 @@
 // agent's start and a third of its memory go into stripping and compiling the same files.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { runToEnd } from '../../base/processes.ts'
 import { newId } from '../../base/ids.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser } from '../../base/user.ts'
-import { within } from '../../base/wait.ts'
 import { writeGuestEtc } from './guest-etc.ts'
 import { makePlaces } from './places.ts'
 import { NO_NETWORK } from './network.ts'
@@ -20,7 +19,7 @@ import type { Trash } from './trash.ts'
 
 /** Loading everything takes 0.3 s, a run of the agent with its browser a second. */
 const PREPARE_MS = 60_000
-/** Nobody compiles for so long. */
+/** No compilation takes this long. */
 const LEFT_MS = 10 * 60_000
 
 /** The run executes only our own code, so it needs few limits. */
@@ -38,7 +37,7 @@ export async function agentCache(root: string, chromium: string, trash: Trash, s
   const name = `agent-cache-${fingerprint()}`
   const dir = join(root, name)
   if (existsSync(dir)) return dir
-  // A folder of its own: another service may be compiling for the same data directory. What killed ones have left is old.
+  // A separate folder: another service may be compiling for the same data directory. Folders of killed services are old.
   const work = join(root, `${name}.${newId()}.new`)
   for (const left of readdirSync(root).filter((entry) => entry.startsWith('agent-cache-') && entry.endsWith('.new')))
     if (Date.now() - (statSync(join(root, left), { throwIfNoEntry: false })?.mtimeMs ?? Infinity) > LEFT_MS) await trash.discard(join(root, left))
@@ -87,17 +86,11 @@ export async function agentCache(root: string, chromium: string, trash: Trash, s
 /** Runs one of our programs in a sandbox to its end. */
 async function finished({ file, args }: Command, signal: AbortSignal): Promise<void> {
   const child = spawn(file, args, { cwd: '/', env: { PATH: process.env.PATH }, stdio: ['ignore', 'pipe', 'pipe'] })
-  let said = ''
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-2000)))
-  try {
-    const [code] = await within("the agent's code to be compiled", PREPARE_MS, once(child, 'close'), signal)
-    if (code !== 0) throw new Error(`the sandbox does not work on this machine (run cob doctor for details): ended with ${code}\n${said}`)
-  } finally {
-    child.kill('SIGKILL')
-  }
+  const { status, said } = await runToEnd("the agent's code to be compiled", PREPARE_MS, child, signal)
+  if (status !== 0) throw new Error(`the sandbox does not work on this machine (run cob doctor for details): ended with ${status}\n${said}`)
 }
 
-/** What the compiled code depends on: Node, the packages, our files. */
+/** The inputs of the compiled code: Node, the packages, our files. */
 function fingerprint(): string {
   const hash = createHash('sha256').update(process.version + process.arch)
   hash.update(readFileSync(join(PACKAGE_DIR, 'package-lock.json')))

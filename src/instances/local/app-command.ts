@@ -26,8 +26,8 @@ export interface AppSandboxPlan {
 }
 
 /**
- * The command that starts the sandbox, with the same guarantees as an instance's (sandbox.ts). No secret is in it. It sets up the network and
- * then waits at the pipe `go`, so half of a start is done before a run is requested.
+ * The command that starts the sandbox, with the same guarantees as an instance's (sandbox.ts). No secret is in it. It sets up the network and then waits at the
+ * pipe `go`, so half of a start is done before a run is requested.
  */
 export function appCommand({ kind, folders, bounds, before, etcFiles, network, user, groups }: AppSandboxPlan): Command {
   const { downloads, ...always } = folders
@@ -46,7 +46,7 @@ export function appCommand({ kind, folders, bounds, before, etcFiles, network, u
           '--bind',
           seen.home!,
           '/home/kernel',
-          // The runner reads it. The pipes between the runner and the app are made next to it, in memory.
+          // The runner reads them. The pipes between the runner and the app are made next to them, in memory.
           ...SPEC_FILES.flatMap((name) => ['--ro-bind-try', `${seen.spec}/${name}`, `${dirname(RUNNER_PATHS.spec)}/${name}`]),
           kind === 'build' || kind === 'unpack' ? '--bind' : '--ro-bind',
           `${seen.spec}/${APP_LINK}`,

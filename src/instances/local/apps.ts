@@ -27,7 +27,7 @@ const BUILDER = 'cob-builder'
 /** Setting up a network takes 0.1 s; ten at once on two cores take ten times that. */
 const NETWORK_MS = 60_000
 const MKFIFO_MS = 10_000
-/** A prepared sandbox that is not used within this time is ended. Its network may be out of date as well. */
+/** A prepared sandbox that is not used within this time is ended. Its network may be outdated by then, too. */
 const KEPT_MS = 10 * 60_000
 /** Limit on fetching and unpacking code, which takes a second for 30 MB. */
 const UNPACK_MS = 10 * 60_000
@@ -36,11 +36,11 @@ const EXIT_NEWS_MS = 3_000
 
 const run = promisify(execFile)
 
-/** What a sandbox that makes something gets. */
+/** A sandbox that fills a folder. */
 interface Making {
   /** The folder that it makes. */
   made?: string
-  /** Of a build: whose downloads it uses. */
+  /** Of a build: the owner whose downloads it uses. */
   downloadsOf?: string | undefined
 }
 
@@ -63,7 +63,7 @@ export class LocalApps implements AppSandboxes {
   #isStopping = false
 
   constructor(config: Config, paths: DataPaths, kind: SandboxKind, compiled: () => Promise<string>) {
-    // Each sandbox's user passes through it to the one folder that the sandbox mounts. Other users cannot come this far.
+    // Each sandbox's user passes through it to the one folder that the sandbox mounts. Other users have no access.
     chmodSync(paths.apps, 0o711)
     this.#config = config
     this.#paths = paths
@@ -86,7 +86,7 @@ export class LocalApps implements AppSandboxes {
     using copy = await this.#copies.hold(code, signal)
     if (runner.kind !== 'run') return this.#sandbox(await this.#begin(await this.#prepare(runner.kind, id, apiUrl), copy.name, runner, signal))
     const prepared = await this.#take(apiUrl)
-    // After this start and not at the same time, so that it does not slow it down.
+    // After this start and not during it, so that it does not slow the start down.
     return this.#sandbox(await this.#begin(prepared, copy.name, runner, signal).finally(() => this.#refill(apiUrl)))
   }
 
@@ -97,7 +97,7 @@ export class LocalApps implements AppSandboxes {
   async adopt(id: string): Promise<AppSandbox | undefined> {
     const instance = await adoptSandbox(this.#kind, id)
     if (instance) return this.#sandbox(instance)
-    // No other attempt of a build uses the folder that this one has made. Otherwise it is found later.
+    // No other attempt of a build uses the folder that this one has made. The copy is then found later.
     await this.#copies
       .drop(id)
       .catch((err: unknown) => this.#kind.log.warn({ err, instance: id }, 'what a sandbox has made could not be removed; it will be tried again'))
@@ -114,7 +114,7 @@ export class LocalApps implements AppSandboxes {
     await this.#copies[Symbol.asyncDispose]()
   }
 
-  /** `made` is the folder outside of its own that it fills. Only builds and runs have a network. */
+  /** `made` is the folder outside its own that it fills. Only builds and runs have a network. */
   async #prepare(what: RunnerSpec['kind'], id: string, apiUrl: string, { made, downloadsOf }: Making = {}): Promise<Prepared> {
     const { appMemoryMb, appPids, appCpuPercent, appDiskMb, allowHostLoopback } = this.#config
     const { usage, trash, log } = this.#kind
@@ -135,7 +135,7 @@ export class LocalApps implements AppSandboxes {
       apps = command.seen.apps!
       return command
     }
-    // What it makes outlives it, so it lies outside of its own disk. Of the shared downloads, only what a build adds counts for it.
+    // The result outlives the sandbox, so it is outside of its disk. Of the shared downloads, only a build's additions count for it.
     const shared = [...(made === undefined ? [] : [made]), ...(cache?.held ? [cache.dir] : [])]
     const limits = { memoryBytes: appMemoryMb * MIB, pids: appPids, cpuPercent: appCpuPercent }
     const wanted = { id, limits, disk: diskQuota(appDiskMb), shared, sharedBefore: cache?.held, isOffline, prepare: fill }
@@ -203,7 +203,7 @@ export class LocalApps implements AppSandboxes {
     return this.#prepare('run', newId(), apiUrl)
   }
 
-  /** Makes a folder by a sandbox that may write there, which then begins with it. */
+  /** Makes an empty folder, prepares a sandbox that may write there, and starts it with this folder as its code. */
   async #making(runner: RunnerSpec, apiUrl: string, signal: AbortSignal, downloadsOf?: string): Promise<LocalInstance> {
     const made = await this.#copies.make(runner.id)
     const user = instanceUser(BUILDER)
@@ -211,7 +211,7 @@ export class LocalApps implements AppSandboxes {
     return this.#begin(await this.#prepare(runner.kind, runner.id, apiUrl, { made, downloadsOf }), basename(made), runner, signal)
   }
 
-  /** What was packed may be hostile, as all that a build leaves: it is unpacked inside a sandbox, with the limits of a build and without a network. */
+  /** Packed code may be hostile, like every result of a build: it is unpacked in a sandbox, with the limits of a build and without a network. */
   async #unpack(id: string, code: AppCode): Promise<void> {
     const { appMemoryMb, appDiskMb, logLevel } = this.#config
     const signal = AbortSignal.any([this.#kind.signal, AbortSignal.timeout(UNPACK_MS)])
@@ -227,7 +227,7 @@ export class LocalApps implements AppSandboxes {
       } finally {
         await instance[Symbol.asyncDispose]()
       }
-      // What is written between two counts of a sandbox is counted here.
+      // Writes between two counts of a sandbox are counted here.
       const [held, allowed] = [await sizeOf([this.#copies.madeBy(id)]), diskQuota(appDiskMb)]
       if (held.bytes > allowed.bytes || held.inodes > allowed.inodes)
         throw new CodeUnavailable(`${NOT_UNPACKED}: it has ${Math.round(held.bytes / MIB)} MiB in ${held.inodes} files; ${appDiskMb} MiB are allowed`)
@@ -236,7 +236,7 @@ export class LocalApps implements AppSandboxes {
     }
   }
 
-  /** A sandbox whose code is its own making has a result besides itself, which stays or goes with its end. */
+  /** A sandbox that makes its own code has a result, which is kept or removed at its end. */
   #sandbox(instance: LocalInstance): AppSandbox {
     const copies = this.#copies
     let key: string | undefined
@@ -279,11 +279,11 @@ const NOWHERE = 'http://127.0.0.1'
 
 const NOT_UNPACKED = 'the code of its deployment could not be unpacked'
 
-/** For callers: what the runner says, or that the object broke off. */
+/** The reason for callers: the runner's message, or that the object broke off. */
 const reasonOf = (error: unknown): string =>
   error instanceof CallFailed && error.status !== undefined ? error.reason : 'its object could not be read to the end'
 
-/** Whether a sandbox still runs, as far as is known. */
+/** Whether a sandbox still runs, as far as known. */
 const isThere = ({ exited }: LocalInstance): Promise<boolean> => Promise.race([exited.then(() => false), Promise.resolve(true)])
 
 const ownedBy = (user: User | undefined) => (path: string, mode: number) => {

@@ -1,4 +1,4 @@
-// The downloads of builds, with real files: for which build they count, and when they are deleted.
+// The downloads of builds, with real files: which build they count for, and when they are deleted.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { silentLog } from '../../base/log.ts'
 import { sleep, within } from '../../base/wait.ts'
 import type { Exit } from '../driver.ts'
 import { newId } from '../../base/ids.ts'
-import { readyCache, readyCacheOf } from './build-cache.ts'
+import { readyCacheOf } from './build-cache.ts'
 import { diskOf } from './storage.ts'
 import { Trash } from './trash.ts'
 import { Usage } from './usage.ts'
@@ -19,14 +19,18 @@ const LOOK_MS = 20_000
 const NEXT_LOOK_MS = 3_000
 const QUOTA = { bytes: 3 * MIB, inodes: 1000 }
 
+const OWNER = newId()
+
 let root: string
+let all: string
 let cache: string
 let usage: Usage
 let trash: Trash
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'cob-cache-'))
-  cache = join(root, 'build-cache')
-  mkdirSync(cache)
+  all = join(root, 'build-cache')
+  cache = join(all, OWNER)
+  mkdirSync(cache, { recursive: true })
   usage = new Usage(silentLog, AbortSignal.timeout(60_000))
   trash = new Trash(join(root, 'trash'), silentLog)
 })
@@ -36,7 +40,12 @@ afterEach(async () => {
 })
 
 const fill = (name: string, megabytes: number) => writeFileSync(join(cache, name), Buffer.alloc(megabytes * MIB, 'x'))
-const ready = (max = { bytes: 100 * MIB, inodes: 1000 }) => readyCache(cache, usage, trash, silentLog, max)
+const readyOf = (owner: string, max = { bytes: 100 * MIB, inodes: 1000 }) => readyCacheOf(all, owner, usage, trash, silentLog, max)
+async function ready(max?: { bytes: number; inodes: number }) {
+  const { held, hold } = await readyOf(OWNER, max)
+  hold[Symbol.dispose]()
+  return held
+}
 
 /** A build that starts now. */
 async function build(id: string, max?: { bytes: number; inodes: number }) {
@@ -83,24 +92,24 @@ test.each([
 })
 
 test("owners share nothing, and together the caches have one cache's limit", async () => {
+  rmSync(cache, { recursive: true })
   const [one, two] = [newId(), newId()]
-  const readyOf = (owner: string, max = { bytes: 100 * MIB, inodes: 1000 }) => readyCacheOf(cache, owner, usage, trash, silentLog, max)
   const first = await readyOf(one)
-  expect(first.dir).toBe(join(cache, one))
-  expect(readdirSync(cache)).toEqual([])
+  expect(first.dir).toBe(join(all, one))
+  expect(readdirSync(all)).toEqual([])
   for (const owner of [one, two]) {
-    mkdirSync(join(cache, owner))
-    writeFileSync(join(cache, owner, 'file'), Buffer.alloc(2 * MIB))
+    mkdirSync(join(all, owner))
+    writeFileSync(join(all, owner, 'file'), Buffer.alloc(2 * MIB))
   }
   const second = await readyOf(two)
   expect(second.held!.bytes).toBeGreaterThanOrEqual(2 * MIB)
-  expect(readdirSync(cache).toSorted()).toEqual([one, two].toSorted())
-  // Of a build that is about to start, nothing is removed.
+  expect(readdirSync(all).toSorted()).toEqual([one, two].toSorted())
+  // Nothing is removed of a build that is about to start.
   const third = await readyOf(two, { bytes: 3 * MIB, inodes: 1000 })
-  expect(readdirSync(cache).toSorted()).toEqual([one, two].toSorted())
+  expect(readdirSync(all).toSorted()).toEqual([one, two].toSorted())
   for (const { hold } of [first, second, third]) hold[Symbol.dispose]()
   const last = await readyOf(two, { bytes: 3 * MIB, inodes: 1000 })
-  expect(readdirSync(cache)).toEqual([two])
+  expect(readdirSync(all)).toEqual([two])
   last.hold[Symbol.dispose]()
   expect((await readyOf(two, { bytes: MIB, inodes: 1000 })).held).toEqual({ bytes: 0, inodes: 0 })
   await expect(readyOf('../x')).rejects.toThrow('not the id')

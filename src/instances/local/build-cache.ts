@@ -1,4 +1,5 @@
-// The downloads that the builds of one owner share. They are kept between builds, only additions count for a build, and too large ones are deleted.
+// The downloads that the builds of one owner share. They are kept between builds. Only a build's additions count for it, and downloads that are too large are
+// deleted.
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { isId } from '../../base/ids.ts'
@@ -11,8 +12,9 @@ import { sizeOf, type Size, type Usage } from './usage.ts'
 const MAX_CACHE = diskQuota(4096)
 
 /**
- * Prepares the downloads below `root` for a build of `owner` that is about to start: its folder, and what it holds already ({@link readyCache}). Every build of an owner runs what
- * earlier ones have left there, so owners share nothing. No other build removes the folder until `hold` is disposed of.
+ * Prepares the downloads below `root` for a build of `owner` that is about to start. Returns its folder, and its present content, which does not count for this
+ * build (undefined when that cannot be counted). Deletes downloads beyond `max` that no other build uses. Owners share nothing, because a build runs what
+ * earlier builds have left here. No other build removes the folder until `hold` is disposed.
  */
 export async function readyCacheOf(
   root: string,
@@ -24,40 +26,24 @@ export async function readyCacheOf(
 ): Promise<{ dir: string; held: Size | undefined; hold: Disposable }> {
   if (!isId(owner)) throw new Error(`${JSON.stringify(owner)} is not the id of an owner of downloads`)
   const dir = join(root, owner)
+  const isTooMuch = ({ bytes, inodes }: Size) => bytes > max.bytes || inodes > max.inodes
+  /** False on failure: then the downloads only take space, and no build is ended for them. */
+  const discard = (folder: string): Promise<boolean> =>
+    trash.discard(folder).then(
+      () => true,
+      (err: unknown) => (log.warn({ err, dir: folder }, 'downloads of builds could not be removed'), false),
+    )
   using scope = new DisposableStack()
   // Before the first wait: builds of other owners begin meanwhile.
   scope.use(usage.reserve(dir))
   mkdirSync(root, { recursive: true, mode: 0o700 })
-  const all = await sizeOf([root])
-  const isTooMuch = all.bytes > max.bytes || all.inodes > max.inodes
-  for (const other of isTooMuch ? readdirSync(root).filter((name) => name !== owner) : [])
-    if (!usage.isFilled(join(root, other)))
-      await trash.discard(join(root, other)).catch((err: unknown) => log.warn({ err, dir: other }, 'downloads of builds could not be removed'))
-  const others = { isFilled: (folder: string) => usage.isFilled(folder, 1) }
-  return { dir, held: await readyCache(dir, others, trash, log, max), hold: scope.move() }
-}
-
-/**
- * Prepares the downloads in `dir` for a build that is about to start: deletes them if they exceed `max` and no other build runs. Resolves with the
- * size of what remains, which does not count for that build; undefined when it cannot be counted.
- */
-export async function readyCache(
-  dir: string,
-  usage: Pick<Usage, 'isFilled'>,
-  trash: Pick<Trash, 'discard'>,
-  log: Log,
-  max: Quota = MAX_CACHE,
-): Promise<Size | undefined> {
-  const held = await sizeOf([dir])
-  if ((held.bytes > max.bytes || held.inodes > max.inodes) && !usage.isFilled(dir)) {
-    try {
-      await trash.discard(dir)
-      log.info({ dir, ...held }, 'the shared downloads of builds exceeded their limit; they are removed and fetched again when needed')
-      return { bytes: 0, inodes: 0 }
-    } catch (err) {
-      // The downloads then only take space. No build is ended for them.
-      log.warn({ err, dir }, 'the shared downloads of builds could not be removed')
-    }
+  if (isTooMuch(await sizeOf([root])))
+    for (const other of readdirSync(root)) if (other !== owner && !usage.isFilled(join(root, other))) await discard(join(root, other))
+  let held: Size | undefined = await sizeOf([dir])
+  if (isTooMuch(held) && !usage.isFilled(dir, 1) && (await discard(dir))) {
+    log.info({ dir, ...held }, 'the shared downloads of builds exceeded their limit; they are removed and fetched again when needed')
+    held = { bytes: 0, inodes: 0 }
   }
-  return Number.isFinite(held.bytes) && Number.isFinite(held.inodes) ? held : undefined
+  if (!Number.isFinite(held.bytes) || !Number.isFinite(held.inodes)) held = undefined
+  return { dir, held, hold: scope.move() }
 }

@@ -1,4 +1,4 @@
-// Blocks addresses that the machine gets later, in the networks of sandboxes that already run.
+// Blocks addresses that the machine gets later, in the networks of running sandboxes.
 import type { Log } from '../../base/log.ts'
 import { until, WaitTimeout } from '../../base/wait.ts'
 import { hostRanges } from '../../base/own-addresses.ts'

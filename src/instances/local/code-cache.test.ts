@@ -1,4 +1,4 @@
-// Copies of apps' code: one fetch for all who wait, none removed that a sandbox uses, the oldest removed first.
+// Copies of apps' code: one fetch for all waiting callers, no removal of a copy in use, the oldest removed first.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ let dir: string
 let sandboxes: string
 let cache: CodeCache
 let fetched: string[]
-/** Settles the fetches; undefined lets them go on at once. */
+/** Holds the fetches until it settles; undefined lets them continue at once. */
 let held: Promise<void> | undefined
 
 function open(maxBytes = Infinity): CodeCache {

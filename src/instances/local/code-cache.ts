@@ -12,18 +12,18 @@ import { sizeOf } from './usage.ts'
 
 /** Code that nothing has used for this long is removed. */
 const UNUSED_MS = 30 * 24 * 3600_000
-/** How often old copies are looked for, besides after each new one. */
+/** Interval of the search for old copies, in addition to the one after each new copy. */
 const EVICT_MS = 3600_000
-/** Longer than the longest build, and than the longest unpacking. */
+/** Longer than the longest build or unpacking. */
 const MAKING_MS = 3600_000
-/** A copy that was just used may be about to become the code of a sandbox, also of another service on this data directory. */
+/** A copy that was used this recently may be about to become the code of a sandbox, also of another service on this data directory. */
 const IN_USE_MS = 60_000
 /** Folders that sandboxes write to: the result of a build, or code that is being unpacked. The sandbox's id follows. */
 const MADE_BY = 'by-'
 /** The name of a copy: the last part of its object's key. */
 const COPY = /^[a-z][a-z0-9]{23}\.[a-z0-9]+$/
 
-/** A copy that stays until it is let go, or a sandbox links to it. */
+/** A copy that is kept until it is released, or a sandbox links to it. */
 export interface HeldCopy extends Disposable {
   /** Its folder below {@link CodeCacheSettings.dir}. */
   name: string
@@ -48,9 +48,9 @@ export class CodeCache {
   /** Copies that a build will leave at its end. */
   readonly #expected = new Map<string, Promise<void>>()
   readonly #holds = new Map<string, number>()
-  /** Bytes of copies, as far as they were counted. */
+  /** Bytes of the copies that were counted. */
   readonly #bytes = new Map<string, number>()
-  /** Copies that are not needed any more and that a sandbox still uses. */
+  /** Unneeded copies that a sandbox still uses. */
   readonly #unneeded = new Set<string>()
   #evicting: Promise<void> = Promise.resolve()
   readonly #timer: NodeJS.Timeout
@@ -60,7 +60,7 @@ export class CodeCache {
     this.#timer = setInterval(() => void this.evict(), EVICT_MS).unref()
   }
 
-  /** The folder that a sandbox makes. It belongs to nobody until {@link keep}. */
+  /** The folder that a sandbox fills. It belongs to no copy until {@link keep}. */
   madeBy(id: string): string {
     return join(this.#settings.dir, MADE_BY + id)
   }
@@ -81,7 +81,9 @@ export class CodeCache {
     this.#making.delete(id)
   }
 
-  /** Says that {@link keep} follows for this object as soon as a sandbox has ended. Callers of {@link hold} wait for that, until the result is called. */
+  /**
+   * Announces that {@link keep} follows for this object when a sandbox has ended. Callers of {@link hold} wait for it, until the returned function is called.
+   */
   expect(key: string): () => void {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#expected.set(nameOf(key), promise)
@@ -91,14 +93,14 @@ export class CodeCache {
     }
   }
 
-  /** Makes what a sandbox has made the copy of the object `key`. The sandbox has ended. */
+  /** Turns the result of a sandbox into the copy of the object `key`. The sandbox has ended. */
   async keep(id: string, key: string): Promise<void> {
     const name = nameOf(key)
     if (!existsSync(this.madeBy(id)) || !this.#take(id, name)) return this.drop(id)
     void this.evict()
   }
 
-  /** A copy of the code: the one that is there, or a new one. Callers at the same time share one fetch. @throws CodeUnavailable, or the signal's reason */
+  /** A copy of the code: the existing one, or a new one. Concurrent callers share one fetch. @throws CodeUnavailable, or the signal's reason */
   async hold(code: AppCode, signal: AbortSignal): Promise<HeldCopy> {
     const name = nameOf(code.key)
     this.#holds.set(name, (this.#holds.get(name) ?? 0) + 1)
@@ -119,7 +121,7 @@ export class CodeCache {
     }
   }
 
-  /** Removes the copy of an object that is not needed any more; when a sandbox uses it, after its end. */
+  /** Removes the copy of an object that is not needed any more. A copy in use is removed after the sandbox's end. */
   async forget(key: string): Promise<void> {
     const name = nameOf(key)
     if (!this.#has(name) && !this.#fetches.has(name)) return
@@ -127,14 +129,14 @@ export class CodeCache {
     await this.evict()
   }
 
-  /** A sandbox or a caller has let go of a copy: those that are not needed may go now. */
+  /** Called when a sandbox or a caller has released a copy: unneeded copies are removed now. */
   released(): void {
     if (this.#unneeded.size > 0) void this.evict()
   }
 
   /**
-   * Removes what no sandbox makes any more: after a crash, and after ends that failed. Another service on this data directory may just be making what is
-   * young.
+   * Removes the results of sandboxes that no longer run: after a crash, and after failed ends. Young ones are kept, because another service on this data
+   * directory may be making them.
    */
   async tidy(now = Date.now()): Promise<void> {
     const { dir, sandboxes, trash } = this.#settings
@@ -145,14 +147,14 @@ export class CodeCache {
     }
   }
 
-  /** Removes copies that are not needed, that nothing has used for long, and the least recently used while all together are too large. */
+  /** Removes unneeded copies, copies that were unused for long, and the least recently used ones while the total is too large. */
   evict(): Promise<void> {
     return (this.#evicting = this.#evicting.then(() =>
       this.#evict().catch((err: unknown) => this.#settings.log.warn({ err }, "old copies of apps' code could not be removed; it will be tried again")),
     ))
   }
 
-  /** Ends its timer and waits for what is under way. */
+  /** Ends its timer and waits for running work. */
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer)
     await Promise.allSettled(this.#fetches.values())
@@ -241,7 +243,7 @@ export class CodeCache {
   }
 }
 
-/** Its time of change is the time of its last use, which outlives the service. */
+/** Its modification time is the time of its last use, which outlives the service. */
 function used(copy: string): void {
   const now = new Date()
   utimesSync(copy, now, now)

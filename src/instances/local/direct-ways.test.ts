@@ -1,4 +1,4 @@
-// Which connections of a browser lead out of its instance, as the kernel lists them.
+// The connections of a browser that lead out of its instance, as the kernel lists them.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
@@ -33,7 +33,7 @@ test('connections to other hosts are found, by IPv4 and IPv6; listening ones, cl
 
 const BROWSER = '/nowhere/chromium'
 
-/** A process with this name in its command line that has a socket, whose inode is told, and so many descriptors. */
+/** A process with this name in its command line, a socket whose inode is returned, and this many descriptors. */
 async function withSocket(name: string, descriptors: number) {
   const script = `use Socket; socket(my $s, AF_INET, SOCK_STREAM, 0) or die; my @more; for (1..${descriptors}) { open my $f, '<', '/dev/null' or die; push @more, $f }
     $| = 1; print readlink '/proc/self/fd/' . fileno $s; sleep`

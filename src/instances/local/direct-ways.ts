@@ -1,5 +1,4 @@
-// The ways around the proxy of an instance's browser, closed and opened in the instance's network: UDP of the whole instance, and TCP connections that
-// Chromium has open.
+// Closes and opens, in an instance's network, the ways around its browser's proxy: UDP of the whole instance, and TCP connections that Chromium has open.
 import { opendir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { join } from 'node:path'
@@ -11,7 +10,7 @@ import { enter, memberOf, type Entered } from './enter.ts'
 import { DEVICE } from './network.ts'
 import { presentProcesses, recall } from './remembered.ts'
 
-/** The file in the instance's directory that says that its ways are closed; empty while that changes. Without it they are open. */
+/** The file in the instance's directory that records that its ways are closed; empty during a change. Without it they are open. */
 const RECORD = 'direct-ways'
 const CLOSED = 'closed'
 
@@ -21,17 +20,17 @@ const DNS_RULE = 5
 const UDP_RULE = 6
 
 /**
- * Requests of a page that wait for one of Chromium's six connections to a host get the next one, so it is looked again
- * after connections were ended, until there was none this often.
+ * Requests of a page that wait for one of Chromium's six connections to a host get the next one, so after ending connections the check is repeated, until it
+ * has found none this often.
  */
 const QUIET_LOOKS = 2
 const QUIET_MS = 5
-/** A page that opens connections all the time, by way of a client's own context without a proxy, does not keep its caller waiting for longer. */
+/** A page that keeps opening connections, through a client's own context without a proxy, does not delay its caller for longer than this. */
 const END_MS = 1_000
 
 /**
- * What is looked at, of what a session can make a lot of: processes with their descriptors, and bytes of a list of connections. A browser with many tabs
- * has some thousand descriptors, and a connection has a line of 150 bytes.
+ * Limits on what is read, because a session can make a lot of it: processes with their descriptors, and bytes of a list of connections. A browser with many
+ * tabs has some thousand descriptors, and a connection has a line of 150 bytes.
  */
 const MAX_LOOKS = 20_000
 const MAX_TABLE = 512 * 1024
@@ -51,7 +50,7 @@ export function localDirectWays({ root, members, chromium, log }: LocalDirectWay
   const recordOf = (id: string) => join(root, id, RECORD)
   const stateOf = (id: string) => readFile(recordOf(id), 'utf8').catch(() => undefined)
 
-  /** The TCP connections to others that are Chromium's; all of the instance where there is too much to look at. */
+  /** Chromium's TCP connections to other hosts; all of the instance's when there are too many descriptors to check. */
   async function direct(id: string): Promise<Connection[] | 'all'> {
     const member = memberOf(sandbox(id))
     if (!member) return []
@@ -63,7 +62,7 @@ export function localDirectWays({ root, members, chromium, log }: LocalDirectWay
     return own ? outward.filter(({ inode }) => own.has(inode)) : 'all'
   }
 
-  /** The processes of an instance. The CPU group lists all at once; without one they are looked for, thread by thread. */
+  /** The processes of an instance. The CPU group lists all at once; without a group they are found thread by thread. */
   function below(id: string): readonly number[] {
     const grouped = members(id)
     return grouped.length > 0 ? grouped : presentProcesses(sandbox(id).live(), []).map(({ pid }) => pid)
@@ -116,7 +115,7 @@ export function localDirectWays({ root, members, chromium, log }: LocalDirectWay
 
 const SHELL = ['/bin/sh', '-e']
 
-/** Shell lines that have `ip` do what `batch` says for IPv4 and for IPv6, where the kernel has that. */
+/** Shell lines that run `ip` with `batch` for IPv4 and for IPv6, as far as the kernel supports these. */
 const forBoth = (batch: (family: 4 | 6) => string[]): string => {
   const lines = (family: 4 | 6) => `ip -${family} -batch - <<.\n${batch(family).join('\n')}\n.\n`
   return `${lines(4)}[ ! -e /proc/net/if_inet6 ] || ${lines(6)}`
@@ -128,17 +127,20 @@ const exceptions = (resolvers: readonly string[], family: 4 | 6): string[] =>
 
 const REFUSED = `pref ${UDP_RULE} iif lo ipproto udp lookup ${TABLE}`
 
-/** As the blocked ranges (network.ts), everything outside is declared local, for UDP only. The instance's own addresses are in the table of the system, which comes first. */
+/**
+ * Everything outside is declared local, as for the blocked ranges (network.ts), but for UDP only. The instance's own addresses are in the system's table, which
+ * comes first.
+ */
 const closing = (resolvers: readonly string[]): string =>
   forBoth((family) => [
     `route replace local default dev ${DEVICE} table ${TABLE}`,
     ...[...exceptions(resolvers, family), REFUSED].map((rule) => `rule add ${rule}`),
   ])
 
-/** Undoes {@link closing} that was done whole. Without rules the table is not asked. */
+/** Undoes a complete {@link closing}. Without the rules, the table is not used. */
 const opening = (resolvers: readonly string[]): string => forBoth((family) => [REFUSED, ...exceptions(resolvers, family)].map((rule) => `rule del ${rule}`))
 
-/** Shell lines that undo what was done of {@link closing}, and of {@link opening}. */
+/** Shell lines that undo a partial {@link closing}, and a partial {@link opening}. */
 const OPEN = `for family in -4 -6; do
 while ip $family rule del pref ${UDP_RULE} 2>/dev/null; do :; done
 while ip $family rule del pref ${DNS_RULE} 2>/dev/null; do :; done
@@ -153,7 +155,7 @@ my $client = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => $server-
 system("ss", "--kill", "--tcp", "--numeric", "dst", "127.0.0.1:" . $server->sockport) == 0 or die "ss has failed\\n";
 defined $client->recv(my $data, 1, MSG_DONTWAIT | MSG_PEEK) or $!{ECONNABORTED} or die "a connection was not ended: $!\\n";`
 
-/** A program, with its arguments, that succeeds when the kernel can do what {@link localDirectWays} needs. */
+/** A program, with its arguments, that succeeds when the kernel supports what {@link localDirectWays} needs. */
 export const ENDING_CHECK = [
   'unshare',
   '--user',
@@ -166,7 +168,7 @@ export const ENDING_CHECK = [
   ENDS,
 ] as const
 
-/** The programs of the session go on asking for names. */
+/** The programs of the session can still resolve names. */
 async function resolversOf(dir: string): Promise<string[]> {
   const lines = (await readFile(join(dir, 'etc', 'resolv.conf'), 'utf8')).matchAll(/^nameserver (\S+)$/gm)
   return [...new Set(Array.from(lines, ([, address]) => address!))]
@@ -179,7 +181,7 @@ interface Connection {
   to: string
 }
 
-/** Of one call of `ss`: its program for the kernel must not get too long. */
+/** Most filters in one call of `ss`: its program for the kernel must not get too long. */
 const MAX_FILTERS = 50
 
 const KILL = ['ss', '--kill', '--tcp', '--numeric']
@@ -212,7 +214,10 @@ interface End {
 
 const ended = ({ host, port }: End): string => `${host.includes(':') ? `[${host}]` : host}:${port}`
 
-/** An address there is its 32-bit words in hex, each in the byte order of the machine (little-endian on every one that Chromium runs on), then the port. */
+/**
+ * An address in the list is its 32-bit words in hex, each in the byte order of the machine (little-endian on every machine that Chromium supports), then the
+ * port.
+ */
 function endOf(text: string): End {
   const [hex = '', port = ''] = text.split(':')
   const bytes = hex.match(/.{8}/g)!.flatMap((word) => word.match(/../g)!.toReversed())
@@ -223,7 +228,7 @@ function endOf(text: string): End {
   return { host, port: parseInt(port, 16) }
 }
 
-/** The inodes of the sockets of processes that run `program`; undefined when there is too much to look at. @throws when it cannot look */
+/** The inodes of the sockets of processes that run `program`; undefined when there are too many descriptors to check. @throws when they cannot be read */
 export async function socketsOf(pids: readonly number[], program: string): Promise<Set<string> | undefined> {
   const sockets = new Set<string>()
   let left = MAX_LOOKS

@@ -1,4 +1,4 @@
-// What `cob doctor` says of this machine: what sessions as its processes need, and what is not enforced.
+// The findings of `cob doctor` on this machine: what sessions as its processes need, and what is not enforced.
 import { spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { release, tmpdir } from 'node:os'
@@ -74,7 +74,7 @@ export async function localChecks(config: Config): Promise<Check[]> {
   ]
 }
 
-/** A program that is always required, or only for what `without` names. */
+/** A program that is always required, or only for the purpose that `without` names. */
 function program(name: string, pkg: string, without?: string): Check {
   const found = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'].some((dir) => existsSync(join(dir, name)))
   const problem = `not found${without ? `, so ${without} will not work` : ''} (apt-get install ${pkg})`
@@ -120,7 +120,7 @@ function closedAgents(): string | undefined {
 /** The first kernel that counts processes by user namespace. */
 const NPROC_KERNEL = [5, 14]
 
-/** What is missing for sessions that sleep to cost nothing. */
+/** The missing requirements for sleeping sessions to cost nothing. */
 function standby({ standbyAfterSeconds }: Config): string | undefined {
   if (standbyAfterSeconds === 0) return 'switched off (COB_STANDBY_AFTER_SECONDS)'
   const { freezer, canReclaim } = findLimits('doctor')

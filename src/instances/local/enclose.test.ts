@@ -1,4 +1,4 @@
-// What bwrap, and with it everything in a sandbox, inherits from the service. A program in bwrap's place reports what it finds.
+// What bwrap inherits from the service, and with it every program in a sandbox. A program in place of bwrap reports what it finds.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -35,7 +35,7 @@ print "option $_\\n" for split /\\0/, join "", <$options>;
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
 
 test("a sandbox inherits no key, no file descriptor and no variable, and bwrap's command line has no path of the machine", () => {
-  // A service as a careless shell starts it: a key in its session keyring, descriptor 200 open.
+  // A service as a careless shell starts it: with a key in its session keyring, and descriptor 200 open.
   const careless = `my ($type, $name, $secret) = ("user", "cob-test", "s"); my $none = 0;
     syscall(${KEYCTL[process.arch]}, 1, $none) >= 0 or die; syscall(${ADD_KEY[process.arch]}, $type, $name, $secret, 1, -3) >= 0 or die;
     exec "/bin/bash", "--norc", "-c", 'exec 200<"$0/secret"; exec "$@"', @ARGV`
@@ -45,7 +45,7 @@ test("a sandbox inherits no key, no file descriptor and no variable, and bwrap's
   const received = (what: string) => stdout.split('\n').flatMap((line) => (line.startsWith(`${what} `) ? [line.slice(what.length + 1)] : []))
   expect(received('key')).toEqual(['none'])
   expect(received('variable')).toEqual([])
-  // 3 was its standard input, followed by bwrap's own.
+  // Descriptor 3 was its standard input, followed by bwrap's own.
   expect(received('open').map((line) => line.replace(/\[\d+\]/, ''))).toEqual([
     '0 /dev/null',
     '1 socket:',

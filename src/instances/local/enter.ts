@@ -1,16 +1,14 @@
-// Runs programs in the network of a sandbox that runs, from outside.
+// Runs programs in the network of a running sandbox, from outside.
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { closeSync, fstatSync, openSync, readFileSync, statSync } from 'node:fs'
-import { isAlive, type ProcessName } from '../../base/processes.ts'
+import { isAlive, runToEnd, type ProcessName } from '../../base/processes.ts'
 import { isRoot } from '../../base/user.ts'
-import { within } from '../../base/wait.ts'
 import { DEVICE } from './network.ts'
 
 /** Entering a network and changing it takes 5-10 ms. */
 const ENTER_MS = 10_000
 
-/** A sandbox, as far as it is entered. */
+/** The part of a sandbox that entering needs. */
 export interface Entered {
   /** Its live processes. Some of them are in its network. */
   live(): ProcessName[]
@@ -63,14 +61,8 @@ function openOf({ pid }: ProcessName, space: 'net' | 'user'): ({ fd: number } & 
 
 async function nsenter(args: string[], fds: number[], input: string): Promise<void> {
   const child = spawn('nsenter', args, { stdio: ['pipe', 'ignore', 'pipe', ...fds], cwd: '/' })
-  let said = ''
-  child.stderr!.on('data', (chunk: Buffer) => (said += chunk.toString()))
   child.stdin!.on('error', () => {}) // it ended before it had read everything; its exit code reports that
   child.stdin!.end(input)
-  try {
-    const [code] = (await within('a network to be entered', ENTER_MS, once(child, 'close'))) as [number | null]
-    if (code !== 0) throw new Error(`nsenter ended with ${code}: ${said.trim().slice(-500)}`)
-  } finally {
-    child.kill('SIGKILL')
-  }
+  const { status, said } = await runToEnd('a network to be entered', ENTER_MS, child)
+  if (status !== 0) throw new Error(`nsenter ended with ${status}: ${said.trim().slice(-500)}`)
 }

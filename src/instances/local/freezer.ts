@@ -1,16 +1,17 @@
 // Stops and continues processes by cgroups: `cgroup.freeze` of version 2 where it is delegated, else the freezer of version 1. The groups are made when a
-// sandbox first sleeps, and its processes are moved into them then, except those that stay awake.
+// sandbox first sleeps. Then its processes are moved into them, except those that stay awake.
 import { spawn, type ChildProcess } from 'node:child_process'
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { resultWithin, sleep, until } from '../../base/wait.ts'
+import { isGone, processesIn, readOf, removed, ROOT, scopesIn, subgroups } from './cgroups.ts'
 
 export interface Freezer extends AsyncDisposable {
-  /** Stops all processes that `others` lists, and what they start meanwhile. Resolves with whether they stand still; otherwise they go on. */
+  /** Stops all processes that `others` lists, and those that they start meanwhile. Resolves with whether they are stopped; otherwise they continue. */
   freeze(id: string, others: () => readonly number[], signal: AbortSignal): Promise<boolean>
-  /** Lets them go on. */
+  /** Continues them. */
   thaw(id: string): void
   isFrozen(id: string): boolean
   /** Removes the group. Its processes have ended. */
@@ -19,14 +20,14 @@ export interface Freezer extends AsyncDisposable {
   list(): string[]
 }
 
-/** It takes 20 to 80 ms, and 5 when the processes are in their group already. A process in the middle of a read from a slow disk stops when that is over. */
+/** It takes 20 to 80 ms, and 5 when the processes are in their group already. A process that is reading from a slow disk stops after the read. */
 const FREEZE_MS = 10_000
 const LOOK_MS = 2
 const FREE_MS = 5_000
-/** How long the thawing program may take after the service has closed its input. */
+/** Time for the thawing program to end after the service has closed its input. */
 const THAW_MS = 2_000
 
-/** Where a kind of cgroups has its files, and what is written to them. */
+/** Where a version of cgroups has its files, and what is written to them. */
 interface Files {
   /** The group of a sandbox's stopped processes. */
   dir: (id: string) => string
@@ -34,9 +35,9 @@ interface Files {
   switch: string
   stop: string
   go: string
-  /** Whether they stand still, of a group's directory. */
+  /** Whether all processes are stopped, of a group's directory. */
   isStill: (dir: string) => boolean
-  /** Whether nobody has let them go on since they were stopped. */
+  /** Whether the processes were not continued since they were stopped. */
   isStopped: (dir: string) => boolean
 }
 
@@ -48,7 +49,7 @@ export const v2Freezer = (base: string): Freezer => {
   const files = v2Files((id) => join(base, id, V2_GROUP))
   return {
     ...freezer(files),
-    // It lies in the sandbox's own group, and ends with that. A killed process leaves a stopped group.
+    // The group is in the sandbox's own group, and ends with it. A killed process leaves a stopped group.
     remove: async () => {},
     list: () => [],
     [Symbol.asyncDispose]: async () => {},
@@ -60,20 +61,20 @@ const v2Files = (dir: (id: string) => string): Files => ({
   switch: 'cgroup.freeze',
   stop: '1',
   go: '0',
-  isStill: (group) => /^frozen 1$/m.test(read(join(group, 'cgroup.events'))),
-  isStopped: (group) => read(join(group, 'cgroup.freeze')).trim() === '1',
+  isStill: (group) => /^frozen 1$/m.test(readOf(group, 'cgroup.events')),
+  isStopped: (group) => readOf(group, 'cgroup.freeze').trim() === '1',
 })
 
-const V1_ROOT = '/sys/fs/cgroup/freezer'
+const V1_ROOT = join(ROOT, 'freezer')
 
 const v1Files = (base: string): Files => ({
   dir: (id) => join(base, id),
   switch: 'freezer.state',
   stop: 'FROZEN',
   go: 'THAWED',
-  isStill: (group) => read(join(group, 'freezer.state')).trim() === 'FROZEN',
-  // FREEZING until all of them stand still.
-  isStopped: (group) => read(join(group, 'freezer.state')).startsWith('FR'),
+  isStill: (group) => readOf(group, 'freezer.state').trim() === 'FROZEN',
+  // The state is FREEZING until all of them are stopped.
+  isStopped: (group) => readOf(group, 'freezer.state').startsWith('FR'),
 })
 
 /** @throws when it cannot be used */
@@ -100,24 +101,27 @@ export function v1Freezer(scope: string): Freezer {
       await until('a freezer to be empty', FREE_MS, () => removed(dir), { everyMs: 5 })
       removed(base)
     },
-    list: () => (existsSync(base) ? readdirSync(base, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : [])) : []),
+    list: () => subgroups(base),
     async [Symbol.asyncDispose]() {
-      if (!guard) return
-      const left = once(guard, 'exit')
-      guard.stdin!.end()
-      await resultWithin(THAW_MS, left)
+      if (guard) {
+        const left = once(guard, 'exit')
+        guard.stdin!.end()
+        await resultWithin(THAW_MS, left)
+      }
+      // A killed service may have left it empty; then no sandbox's removal removes it.
+      removed(base)
     },
   }
 }
 
 /**
- * Starts a program that lets all sandboxes go on when this service has ended, however it did. In version 1 a process that stands still cannot be killed,
- * so a sandbox could not end itself when no service comes back.
+ * Starts a program that continues all sandboxes when this service has ended for any reason. In version 1 a stopped process cannot be killed, so a sandbox could
+ * not end itself when no service comes back.
  */
 function thawAtEnd(base: string): ChildProcess {
   const script = 'read -r _; for file in "$1"/*/freezer.state; do echo THAWED >"$file"; done 2>/dev/null'
   const guard = spawn('/bin/sh', ['-c', script, 'sh', base], { detached: true, cwd: '/', stdio: ['pipe', 'ignore', 'ignore'] })
-  // Without it, sandboxes that sleep when the service is killed wait for the next start of one.
+  // Without the program, sandboxes that sleep when the service is killed wait for the next service.
   guard.on('error', () => {})
   guard.stdin!.on('error', () => {})
   guard.unref()
@@ -127,19 +131,19 @@ function thawAtEnd(base: string): ChildProcess {
 function freezer(files: Files): Pick<Freezer, 'freeze' | 'thaw' | 'isFrozen'> {
   const thaw = (id: string) => thawIn(files, files.dir(id))
 
-  /** False when somebody else has let them go on meanwhile. */
+  /** False when another caller has continued them meanwhile. */
   async function stop(dir: string, others: () => readonly number[], signal: AbortSignal): Promise<boolean> {
     make(dir)
     for (;;) {
       const inside = new Set(processesIn(dir))
       const missing = others().filter((pid) => !inside.has(pid))
       if (missing.length === 0 && files.isStill(dir)) return true
-      // One by one: each waits for the kernel, on one of a few threads that others need too.
+      // One by one: each move waits for the kernel, on one of a few threads that others need, too.
       for (const pid of missing) {
         await enter(dir, pid)
         signal.throwIfAborted()
       }
-      // Nothing is awaited between the look at the signal and this. So a `thaw` comes before, and the signal has aborted, or it comes after.
+      // There is no await between the check of the signal and this line. So a `thaw` comes before it, and the signal has aborted, or after it.
       writeFileSync(join(dir, files.switch), files.stop)
       while (!files.isStill(dir)) {
         if (!files.isStopped(dir)) return false
@@ -180,14 +184,12 @@ function thawIn(files: Files, dir: string): void {
   }
 }
 
-/** Lets the processes of a sandbox go on whose service is not known, so that they can be killed. In version 2 that works while they stand still. */
+/** Continues the processes of a sandbox whose service is unknown, so that they can be killed. In version 2 they can be killed while stopped. */
 export function thawAnywhere(id: string): void {
   for (const name of scopesIn(V1_ROOT)) thawIn(v1Files(join(V1_ROOT, name)), join(V1_ROOT, name, id))
 }
 
-const scopesIn = (parent: string): string[] => (existsSync(parent) ? readdirSync(parent).filter((name) => name.startsWith('cob-')) : [])
-
-/** Removes the groups in which a sandbox slept whose service is not known. */
+/** Removes the groups in which a sandbox of an unknown service slept. */
 export async function removeFreezersOf(id: string): Promise<void> {
   for (const name of scopesIn(V1_ROOT)) await v1Freezer(name.slice('cob-'.length)).remove(id)
 }
@@ -197,31 +199,5 @@ async function enter(dir: string, pid: number): Promise<void> {
     await writeFile(join(dir, 'cgroup.procs'), String(pid))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // the process has ended
-  }
-}
-
-/** The group, or the device behind its open file, does not exist any more. */
-const isGone = (error: unknown): boolean => ['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code ?? '')
-
-/** Whether a group does not exist any more. */
-function removed(dir: string): boolean {
-  try {
-    rmdirSync(dir)
-    return true
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code !== 'EBUSY' && code !== 'ENOTEMPTY' && code !== 'ENOENT') throw error
-    return code === 'ENOENT'
-  }
-}
-
-const processesIn = (dir: string): number[] => read(join(dir, 'cgroup.procs')).split('\n').filter(Boolean).map(Number)
-
-function read(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (error) {
-    if (!isGone(error)) throw error
-    return ''
   }
 }

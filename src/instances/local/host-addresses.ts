@@ -9,7 +9,7 @@ const GATHER_MS = 20
 /** `ip monitor` does not end by itself. If it does, it is started again after this time, and all addresses are read again. */
 const AGAIN_MS = 1_000
 
-/** Calls `changed` when there are new ranges. Disposing ends the watch; so does the death of this process. */
+/** Calls `changed` when there are new ranges. Disposing ends the watch; so does the end of this process. */
 export function watchHostRanges(changed: (added: string[]) => void, log: Log): Disposable {
   let known = new Set(hostRanges())
   let child: ChildProcess | undefined
@@ -40,7 +40,7 @@ export function watchHostRanges(changed: (added: string[]) => void, log: Log): D
       log.warn({ code, signal }, "the watch over the machine's addresses ended; it is started again")
       setTimeout(start, AGAIN_MS).unref()
     })
-    // Finds changes from before it listened.
+    // Finds changes from before the monitor listened.
     child.once('spawn', soon)
     child.unref()
     for (const stream of [child.stdout, child.stderr]) (stream as unknown as { unref(): void }).unref()

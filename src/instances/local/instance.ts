@@ -1,5 +1,4 @@
-// One running sandbox: its processes, directory and limits form one unit that ends together, and that is found again after a crash of the
-// service.
+// One running sandbox: its processes, directory and limits form one unit that ends as a whole, and is found again after a crash of the service.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -8,11 +7,9 @@ import { KEYS_VARIABLE } from '../../base/access.ts'
 import type { Log } from '../../base/log.ts'
 import { isAlive, killAll, nameProcess, processesUsing, signalProcess, type ProcessName } from '../../base/processes.ts'
 import type { Command } from '../../base/unprivileged.ts'
-import { resultWithin, until, within } from '../../base/wait.ts'
-import type { Endpoint } from '../../http/endpoint.ts'
+import { until, within } from '../../base/wait.ts'
 import type { Exit, Found, Instance, Standby } from '../driver.ts'
-import { watchAgent, type Lifeline } from '../lifeline.ts'
-import { RetriedEnd } from '../retried-end.ts'
+import { WatchedInstance } from '../watched.ts'
 import type { LaterAddresses } from './close-later.ts'
 import { groupKiller } from './group-kill.ts'
 import { hostRanges } from '../../base/own-addresses.ts'
@@ -28,12 +25,11 @@ import type { Counted, Size, Usage } from './usage.ts'
 /** Timeout of a whole start until the browser answers: 0.6 s alone, 12 s when ten start at once on two cores. */
 const START_MS = 90_000
 
-/** How long a start of the service waits for an adopted program to say what it can do: it is the first thing that it says. */
-const KNOWN_MS = 2_000
-
 /** Timeout for killing all of an instance: it takes 30-60 ms. */
 const END_MS = 20_000
-/** For so long a start that nobody waits for leaves the CPU to others, and an end. Where sessions use all of it for longer, their limits would pass. */
+/**
+ * How long a start that nobody waits for yields the CPU to others; the same for an end. If it yielded longer on a busy machine, its own timeouts would pass.
+ */
 const YIELDS_MS = 5_000
 const ENDS_ASIDE_MS = 1_000
 
@@ -43,7 +39,7 @@ const KEEPER_MS = 10_000
 /** Where there is no CPU group, sandboxes run at a lower priority than the service and its database. */
 const NICE = 5
 
-/** A kind of sandbox: where their directories are, and how they are limited. */
+/** The settings of a kind of sandbox: their directories and limits. */
 export interface SandboxKind {
   /** The folder that holds their directories. */
   root: string
@@ -54,11 +50,11 @@ export interface SandboxKind {
   trash: Trash
   storage: () => Promise<Storage>
   usage: Usage
-  /** Tells their agents of programs that the kernel kills for memory. */
+  /** Reports programs that the kernel kills for memory to their agents. */
   kills?: OomKills | undefined
   /** Blocks addresses for them that the machine gets later. */
   addresses: LaterAddresses
-  /** The service that starts them: others must not take what it starts for remains. */
+  /** The service that starts them: other services must not take its sandboxes for remains. */
   replica: string
   /** Whether their programs are reached by TCP on loopback, over TLS, as if they were on another machine. */
   overTls: boolean
@@ -67,7 +63,7 @@ export interface SandboxKind {
   signal: AbortSignal
 }
 
-/** What exists of a sandbox before its program is started. */
+/** The parts of a sandbox that exist before its program is started. */
 export interface Place {
   dir: string
   /** cgroup.procs files to enter. */
@@ -77,16 +73,16 @@ export interface Place {
   before: string
 }
 
-/** How a sandbox is made: its limits, the content of its directory, and its command. */
+/** The plan of a sandbox: its limits, the content of its directory, and its command. */
 export interface SandboxPlan {
   id: string
   limits: InstanceLimits
   disk: Quota
-  /** What is on its disk from the beginning, besides what `prepare` puts there. */
+  /** The initial content of its disk, in addition to that of `prepare`. */
   content?: Content
-  /** Folders outside of its own directory that it fills. */
+  /** Folders outside its own directory that it fills. */
   shared?: string[]
-  /** What these hold already. */
+  /** The initial content of these folders. */
   sharedBefore?: Size | undefined
   /** Nobody waits for it until this resolves. */
   wanted?: Promise<void> | undefined
@@ -99,7 +95,7 @@ export interface SandboxPlan {
 export async function startSandbox(kind: SandboxKind, plan: SandboxPlan, signal: AbortSignal): Promise<Instance> {
   signal.throwIfAborted()
   const sandbox = await openSandbox(kind, plan)
-  // It gets what callers leave of the CPU, until one waits for it.
+  // It gets only the CPU that callers leave, until a caller waits for it.
   if (plan.wanted) kind.limits.yield(plan.id, true)
   const hurry = () => kind.limits.yield(plan.id, false)
   void plan.wanted?.then(hurry)
@@ -118,9 +114,9 @@ export async function openSandbox(
   const dir = join(kind.root, id)
   const { images } = await kind.storage()
   await using scope = new AsyncDisposableStack()
-  // Ended like a sandbox that was found at a start, whatever exists of it by then. A failed attempt is logged and retried.
+  // Ended like a sandbox that was found at a start, whatever parts exist by then. A failed attempt is logged and retried.
   scope.defer(() => new LocalInstance(kind, id, { processes: [], isReady: false })[Symbol.asyncDispose]().catch(() => {}))
-  // Nothing here waits for the disk on the thread that serves callers: with its journal busy, a folder takes milliseconds.
+  // Nothing here waits for the disk on the thread that serves callers: while the journal is busy, a folder takes milliseconds.
   await mkdir(dir, { mode: 0o700 })
   await writeFile(join(dir, STARTED_BY), kind.replica, { mode: 0o600 })
   const groups = kind.limits.make(id, limits)
@@ -149,10 +145,10 @@ export async function openSandbox(
 
 /** The file in a sandbox's directory that names the service that has started it. */
 const STARTED_BY = 'replica'
-/** A directory without that file is being made, or its service was killed just then. */
+/** Age up to which a directory without that file may still be being made. After that, its service was killed just then. */
 const MAKING_MS = 60_000
 
-/** The sandboxes of a kind of which something exists. */
+/** The sandboxes of a kind that exist or have remains. */
 export function foundSandboxes(kind: SandboxKind): Found[] {
   return [...new Set([...readdirSync(kind.root), ...kind.limits.list(), ...(kind.limits.freezer?.list() ?? [])])].flatMap((id) => {
     const dir = join(kind.root, id)
@@ -162,15 +158,14 @@ export function foundSandboxes(kind: SandboxKind): Found[] {
   })
 }
 
-/** Takes over a sandbox that still runs. The remains of another are removed; an end that does not work at once is retried. */
+/** Takes over a sandbox that still runs. The remains of an ended one are removed; a failed removal is retried. */
 export async function adoptSandbox(kind: SandboxKind, id: string): Promise<LocalInstance | undefined> {
   const dir = join(kind.root, id)
   const remembered = recall(dir)
   if (remembered?.isReady && remembered.processes.every(isAlive)) {
-    // The service that let it sleep has ended.
+    // The service that put it to sleep has ended.
     kind.standby?.wake(id)
-    const instance = new LocalInstance(kind, id, remembered).watch()
-    await resultWithin(KNOWN_MS, instance.known)
+    const instance = await new LocalInstance(kind, id, remembered).adopted()
     kind.addresses.follow(instance, []) // the machine may have got new addresses while no service ran
     return instance
   }
@@ -205,33 +200,19 @@ function launch(dir: string, command: Command, { fd, keys }: Listener): ChildPro
 }
 
 /** A sandbox that was started. */
-export class LocalInstance implements Instance {
-  readonly id: string
+export class LocalInstance extends WatchedInstance {
   readonly dir: string
-  agent: Endpoint
-  /** Resolves when its program has said what it can do, or has ended. */
-  known: Promise<void> = Promise.resolve()
-  readonly exited: Promise<Exit>
-  readonly #exit = Promise.withResolvers<Exit>()
   readonly #kind: SandboxKind
-  readonly #log: Log
-  readonly #watching = new AbortController()
   readonly #counted: Counted | undefined
   #processes: ProcessName[]
-  /** Its program has answered. Until then its processes may be starting others, also while they are killed. */
+  /** Its program has answered. Until then its processes may be starting others, even while they are killed. */
   #isUp: boolean
-  readonly #ending: RetriedEnd
-  #isUnwatched = false
   readonly #killGroup: () => boolean
 
   constructor(kind: SandboxKind, id: string, { processes, isReady, counted, agent }: Remembered, child?: ChildProcess) {
-    this.id = id
+    super(id, agent ?? socketIn(join(kind.root, id)), kind)
     this.dir = join(kind.root, id)
-    this.agent = agent ?? socketIn(this.dir)
-    this.exited = this.#exit.promise
     this.#kind = kind
-    this.#log = kind.log.child({ instance: id })
-    this.#ending = new RetriedEnd(() => this.#end(), this.#log, kind.signal)
     this.#processes = processes
     this.#isUp = isReady
     this.#counted = counted
@@ -240,105 +221,75 @@ export class LocalInstance implements Instance {
       () => this.#processes,
     )
     if (counted) kind.usage.count(this, counted)
-    child?.once('exit', (code, signal) => this.#endedByItself({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
+    child?.once('exit', (code, signal) => this.resolveExit(this.whyEnded({ reason: `the sandbox ended with ${String(signal ?? code)}` })))
   }
 
-  /** Where a sandbox of an app has its runner; it is the same kind of socket. */
-  get runner(): Endpoint {
-    const { older: _, ...endpoint } = this.agent
-    return endpoint
-  }
-
-  /** Begins to watch its program. When the program ends, the sandbox ends. */
-  watch(): this {
-    this.#watch()
-    return this
-  }
-
-  unwatch(): void {
-    this.#isUnwatched = true
-    this.#watching.abort(new Error('another service watches the instance'))
+  override unwatch(): void {
+    super.unwatch()
     this.#kind.addresses.forget(this)
     this.#kind.usage.forget(this)
     this.#kind.kills?.forget(this)
   }
 
-  /** The kernel kills the largest program of a group that has no memory left. Its other programs do not say why they end then. */
-  #endedByItself(exit: Exit): void {
+  /** The kernel kills the largest program of a group that has no memory left. The other programs then end without a reason. */
+  protected whyEnded(exit: Exit): Exit {
     const isOfMemory = exit.cause === undefined && this.#kind.limits.killedForMemory(this.id) > 0
-    this.#resolveExit(isOfMemory ? { reason: `${exit.reason}; the kernel has killed programs of it, which had used up its memory`, limit: 'memory' } : exit)
-  }
-
-  #resolveExit(exit: Exit): void {
-    if (!this.#isUnwatched) this.#exit.resolve(exit)
+    return isOfMemory ? { reason: `${exit.reason}; the kernel has killed programs of it, which had used up its memory`, limit: 'memory' } : exit
   }
 
   /** Resolves when its program answers; ends the sandbox when it does not. */
-  async up(signal: AbortSignal): Promise<this> {
-    const { ready } = this.#watch()
-    try {
-      await within('an instance', START_MS, Promise.race([ready, this.exited.then(({ reason }) => Promise.reject(new Error(reason)))]), signal)
+  up(signal: AbortSignal): Promise<this> {
+    this.#kind.kills?.follow(this)
+    return this.started(async () => {
+      await within('an instance', START_MS, this.answers(), signal)
       await within('its network', START_MS, this.#kind.addresses.settled(this), signal)
       await this.remember(true)
       this.#isUp = true
-      return this
-    } catch (error) {
-      const tail = readTail(join(this.dir, 'agent.log'))
-      await this[Symbol.asyncDispose]().catch(() => {}) // it logs the failure and retries
-      throw signal.aborted ? signal.reason : new Error(`instance ${this.id} did not start: ${(error as Error).message}${tail && `\n${tail}`}`, { cause: error })
-    }
+    }, signal)
   }
 
-  #watch(): Lifeline {
+  override adopted(): Promise<this> {
     this.#kind.kills?.follow(this)
-    // When the service stops, what goes on belongs to another one: it has not ended.
-    // A sleeping session needs its X server to start Chromium again.
-    const wake = () => this.#kind.standby?.wake(this.id)
-    const lifeline = watchAgent(this.agent, this.#log, AbortSignal.any([this.#watching.signal, this.#kind.signal]), wake)
-    this.known = lifeline.ready.then(
-      ({ version, lacks }) => {
-        const { older: _, ...endpoint } = this.agent
-        this.agent = lacks.length === 0 ? endpoint : { ...endpoint, older: { version: version ?? 'an early version', lacks } }
-      },
-      () => {}, // `ended` says why
-    )
-    void lifeline.ended.then((exit) => this.#kind.signal.aborted || this.#endedByItself(exit))
-    return lifeline
+    return super.adopted()
   }
 
-  /** Records what runs, so that another control plane can adopt it. */
+  /** A sleeping session needs its X server to start Chromium again. */
+  protected override onCrash(): void {
+    this.#kind.standby?.wake(this.id)
+  }
+
+  protected said(): string {
+    return readTail(join(this.dir, 'agent.log'))
+  }
+
+  /** Records the running sandbox, so that another control plane can adopt it. */
   async remember(isReady: boolean): Promise<void> {
     this.#processes = this.live()
     await remember(this.dir, { processes: this.#processes.slice(0, 2), isReady, counted: this.#counted, agent: this.agent })
   }
 
   /**
-   * Ends its processes at once, because it exceeded a limit. With the limit `disk` its files are removed as well: its owner may wait for a
-   * database that waits for room. The owner removes the rest.
+   * Ends its processes at once, because it exceeded a limit. With the limit `disk` its files are removed as well: its owner may wait for a database that waits
+   * for room. The owner removes the rest.
    */
   async stopFor(exit: Exit): Promise<void> {
-    this.#log.error({ reason: exit.reason }, 'a sandbox is ended')
-    this.#resolveExit(exit)
+    this.log.error({ reason: exit.reason }, 'a sandbox is ended')
+    this.resolveExit(exit)
     this.#kind.limits.freezer?.thaw(this.id)
     await killAll(this.live())
     await this.#keeperGone()
     if (exit.limit === 'disk') await emptyDisk(this.dir, this.#kind.trash)
   }
 
-  /** Signals what runs to end. It gives the CPU to callers from then on: what is left to do for it is not urgent. */
+  /** Signals its processes to end. It yields the CPU to callers from then on: the rest of its end is not urgent. */
   kill(): void {
     this.#kind.limits.yield(this.id, true)
     this.#kind.limits.freezer?.thaw(this.id)
     if (!this.#killGroup()) for (const name of this.live()) signalProcess(name, 'SIGKILL')
   }
 
-  /** Ends it. @throws when that does not work now; it is then retried until it succeeds, without a further call */
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#ending.run()
-  }
-
-  // SIGKILL at once: whatever must outlive the session has been saved before the end.
-  async #end(): Promise<void> {
+  // SIGKILL at once: everything that must outlive the session was saved before.
+  protected async end(): Promise<void> {
     // A killed process may have been about to start another, so this repeats until no process is found.
     const timer = setTimeout(() => this.#kind.limits.yield(this.id, false), ENDS_ASIDE_MS)
     this.#kind.limits.freezer?.thaw(this.id)
@@ -355,7 +306,7 @@ export class LocalInstance implements Instance {
     ).finally(() => clearTimeout(timer))
     this.#kind.addresses.forget(this)
     this.#kind.kills?.forget(this)
-    this.#watching.abort(new Error('the instance was ended'))
+    this.watching.abort(new Error('the instance was ended'))
     await this.#keeperGone()
     await this.#kind.limits.freezer?.remove(this.id)
     await this.#kind.limits.remove(this.id)
@@ -364,7 +315,7 @@ export class LocalInstance implements Instance {
 
   /** Whether its end has begun. */
   isEnded(): boolean {
-    return this.#ending.hasBegun
+    return this.ending.hasBegun
   }
 
   /** The keeper exits when the last process has exited. Until then the disk is in use. */

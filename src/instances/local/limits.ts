@@ -1,11 +1,12 @@
 // Memory, process and CPU limits of instances by cgroups: version 2 where it is delegated, else version 1. Where there is neither, `cob doctor`
 // says so.
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, statfsSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, statfsSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { quote } from '../../base/shell.ts'
 import { isRoot } from '../../base/user.ts'
 import { until } from '../../base/wait.ts'
+import { processesIn, removed, ROOT, scopesIn, subgroups } from './cgroups.ts'
 import { removeFreezersOf, v1Freezer, v2Freezer, type Freezer } from './freezer.ts'
 
 export interface InstanceLimits {
@@ -18,21 +19,21 @@ export interface InstanceLimits {
 export interface Limits {
   /** Makes the groups of an instance. Returns the files by which a process enters them. */
   make(id: string, limits: InstanceLimits): string[]
-  /** Gives an instance little of the CPU while others want it, or its equal share again. Nothing where the CPU is not shared. */
+  /** Gives an instance little of the CPU while others need it, or its equal share again. No effect where the CPU is not shared. */
   yield(id: string, toOthers: boolean): void
-  /** Processes in the groups of an instance, and in groups that it has made below them. */
+  /** Processes in the groups of an instance, and in subgroups that it has made. */
   members(id: string): number[]
-  /** How many programs of an instance the kernel has killed because its memory was used up; 0 where that is not known. */
+  /** The number of programs of an instance that the kernel has killed for lack of memory; 0 where it is unknown. */
   killedForMemory(id: string): number
   /** Removes the groups of an instance. All processes in them must have ended. */
   remove(id: string): Promise<void>
   /** Ids of instances that have groups. */
   list(): string[]
-  /** Stops instances that nobody uses; undefined where that cannot be done. */
+  /** Stops unused instances; undefined where that is not possible. */
   freezer?: Freezer | undefined
-  /** A shell line that gives memory of an instance back to the machine. It ends when no more can be had. */
+  /** A shell line that returns memory of an instance to the machine. It ends when nothing more can be returned. */
   reclaiming?: (id: string) => string
-  /** Whether the kernel has what {@link reclaiming} uses. */
+  /** Whether the kernel supports {@link reclaiming}. */
   canReclaim?: boolean
   /** Whether the kernel bounds the memory of instances. */
   boundsMemory: boolean
@@ -42,7 +43,6 @@ export interface Limits {
   findings: string[]
 }
 
-const ROOT = '/sys/fs/cgroup'
 const FREE_MS = 5_000
 /** statfs magic of a cgroup 2 mount (linux/magic.h). */
 const CGROUP2_MAGIC = 0x63677270
@@ -111,8 +111,8 @@ function v2(scope: string): Limits {
 }
 
 /**
- * The kernel answers with an error when it finds less than it is asked for, or is interrupted. Only while an instance sleeps, its memory may go to swap:
- * its limit is to bound both.
+ * The kernel answers with an error when it reclaims less than requested, or is interrupted. The memory of an instance may go to swap only while it sleeps: its
+ * limit has to bound both.
  */
 const v2Reclaiming = (dir: string): string =>
   `cd ${quote(dir)} && trap over=1 TERM && echo max >memory.swap.max; while [ -z "$over" ] && echo 32M >memory.reclaim; do :; done; echo 0 >memory.swap.max`
@@ -122,7 +122,7 @@ function writeIfThere(file: string, value: string): void {
   if (existsSync(file)) writeFileSync(file, value)
 }
 
-/** The count in a file of a group; the group may be gone. */
+/** The count in a file of a group; the group may be deleted. */
 function killsIn(file: string): number {
   try {
     return Number(/^oom_kill (\d+)$/m.exec(readFileSync(file, 'utf8'))?.[1] ?? 0)
@@ -141,8 +141,8 @@ function v1(scope: string): Limits {
     bases,
     hasCpu,
     () => {
-      // The service and its database are not in a group, and each of their threads has 1024. All instances together get the same weight per CPU.
-      // So they use all of the CPU when nothing else runs, and the service always gets its half.
+      // The service and its database are not in a group, and each of their threads has 1024. All instances together get the same weight per CPU. So they use
+      // all of the CPU when nothing else runs, and the service always gets half of it.
       if (hasCpu) writeFileSync(join(bases[2]!, 'cpu.shares'), String(1024 * availableParallelism()))
     },
     ([, , cpu], { shares }) => {
@@ -150,7 +150,7 @@ function v1(scope: string): Limits {
     },
     ([memory, pids, cpu], limits) => {
       writeFileSync(join(memory!, 'memory.limit_in_bytes'), String(limits.memoryBytes))
-      // Memory and swap together. The kernel wants it after the limit of memory alone.
+      // Memory and swap together. The kernel requires it after the limit of memory alone.
       writeIfThere(join(memory!, 'memory.memsw.limit_in_bytes'), String(limits.memoryBytes))
       writeFileSync(join(pids!, 'pids.max'), String(limits.pids))
       if (cpu === undefined || limits.cpuPercent === 0) return
@@ -175,52 +175,23 @@ function usable<T>(find: () => T): T | undefined {
   }
 }
 
-/** Does `work` on a group; true when that worked or the group does not exist, false when it is in use. */
-function attempt(work: () => void): boolean {
-  try {
-    work()
-    return true
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code !== 'EBUSY' && code !== 'ENOTEMPTY' && code !== 'ENOENT') throw error
-    return code === 'ENOENT'
-  }
-}
-
-const subgroups = (dir: string): string[] =>
-  existsSync(dir)
-    ? readdirSync(dir, { withFileTypes: true })
-        .filter((entry) => entry.isDirectory())
-        .map(({ name }) => name)
-    : []
-
 /** A group and those below it, parents first. Where groups are delegated to the service's user, programs in a session can make such groups. */
 const treeOf = (dir: string): string[] => (existsSync(dir) ? [dir, ...subgroups(dir).flatMap((name) => treeOf(join(dir, name)))] : [])
 
-function processesIn(dir: string): number[] {
-  try {
-    return readFileSync(join(dir, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number)
-  } catch (error) {
-    // The group was removed in between (ENODEV when it was open already).
-    if (!['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-    return []
-  }
-}
-
-/** Removes the groups of a sandbox whose service is not known. @throws when a process is left in one */
+/** Removes the groups of a sandbox whose service is unknown. @throws when a process is left in one */
 export async function removeGroupsOf(id: string): Promise<void> {
   const parents = [ROOT, join(ROOT, 'memory'), join(ROOT, 'pids')].filter(existsSync)
-  for (const base of parents.flatMap((parent) => subgroups(parent).flatMap((name) => (name.startsWith('cob-') ? [join(parent, name)] : [])))) {
+  for (const base of parents.flatMap((parent) => scopesIn(parent).map((name) => join(parent, name)))) {
     if (!existsSync(join(base, id))) continue
     await free(join(base, id))
-    if (subgroups(base).length === 0) attempt(() => rmdirSync(base))
+    if (subgroups(base).length === 0) removed(base)
   }
   await removeFreezersOf(id)
 }
 
 /** Removes a group and those below it. The kernel releases a group only a moment after its last process has ended. */
 async function free(group: string): Promise<void> {
-  for (const dir of treeOf(group).toReversed()) await until('a cgroup to be free', FREE_MS, () => attempt(() => rmdirSync(dir)), { everyMs: 5 })
+  for (const dir of treeOf(group).toReversed()) await until('a cgroup to be free', FREE_MS, () => removed(dir), { everyMs: 5 })
 }
 
 /** Groups below `bases`, one per controller. A base exists for as long as it has instances. */
@@ -243,12 +214,12 @@ function groups(
     yield(id, toOthers) {
       try {
         share(dirs(id), toOthers ? YIELDING : EQUAL)
-      } catch {} // Only a hint: the group may just be removed, and who starts or ends an instance must not fail by this.
+      } catch {} // Only a hint: the group may be being removed, and the start or end of an instance must not fail because of it.
     },
     members: (id) => [...new Set(dirs(id).flatMap(treeOf).flatMap(processesIn))],
     async remove(id) {
       for (const dir of dirs(id)) await free(dir)
-      for (const base of bases) if (existsSync(base) && subgroups(base).length === 0) attempt(() => rmdirSync(base))
+      for (const base of bases) if (existsSync(base) && subgroups(base).length === 0) removed(base)
     },
     list: () => [...new Set(bases.flatMap(subgroups))],
     boundsMemory: true,

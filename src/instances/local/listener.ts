@@ -10,9 +10,9 @@ import { makeAgentKeys } from '../agent-keys.ts'
 /** Disposing closes our copy of the socket. */
 export interface Listener extends AsyncDisposable {
   fd: number
-  /** Where the program will answer. */
+  /** The address at which the program will answer. */
   agent: Endpoint
-  /** What the program needs besides the socket. */
+  /** The keys of the program, in addition to the socket. */
   keys?: ServerKeys
 }
 
@@ -21,7 +21,7 @@ const LOOPBACK = '127.0.0.1'
 /** The endpoint of a sandbox with a Unix socket. */
 export const socketIn = (dir: string): Endpoint => ({ socketPath: join(dir, 'agent.sock') })
 
-/** A Unix socket in the sandbox's directory; or TCP on this machine's loopback with keys, as an agent on another machine has them. */
+/** A Unix socket in the sandbox's directory; or TCP on this machine's loopback with keys, like an agent on another machine. */
 export async function makeListener(dir: string, overTls: boolean): Promise<Listener> {
   if (overTls) {
     const { server: keys, pinned } = await makeAgentKeys()
@@ -30,7 +30,7 @@ export async function makeListener(dir: string, overTls: boolean): Promise<Liste
   }
   const path = join(dir, 'agent.sock')
   const { server: _, ...listener } = await listening({ path: `${path}.new` })
-  // Closing our copy removes the file of the name that it was made under. So the socket gets another name first.
+  // Closing our copy removes the file under the original name. So the socket is renamed first.
   renameSync(`${path}.new`, path)
   chmodSync(path, 0o600)
   return { ...listener, agent: { socketPath: path } }

@@ -32,8 +32,8 @@ export function interpreterOf(program: string): string | undefined {
 }
 
 /**
- * Returns the name of the copy in `dir`, and makes the copy when there is none. Checked at every start: an update of the C library changes the
- * loader as well, and only a loader of the same version works.
+ * Returns the name of the copy in `dir`, and makes the copy when there is none. It is checked at every start: an update of the C library changes the loader as
+ * well, and only a loader of the same version works.
  */
 export function unreadableLoader(dir: string, program = process.execPath): string | undefined {
   const loader = interpreterOf(program)

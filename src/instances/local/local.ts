@@ -74,6 +74,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
 
   return {
     apps,
+    loadsPages: true,
     directWays: localDirectWays({ root: paths.instances, members: (id) => limits.members(id), chromium: config.chromium, log }),
     ...(standby && { standby }),
     async start(spec, signal) {
@@ -86,7 +87,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     adopt: (id) => adoptSandbox(browsers, id),
     relieve: () => usage.endLargest([browsers, runs].flatMap(unlisted)),
     async [Symbol.asyncDispose]() {
-      // First of all, so that no start waits for code that is being compiled.
+      // First, so that no start waits for code that is being compiled.
       stop.abort(new Error('the service stops'))
       addresses[Symbol.dispose]()
       await limits.freezer?.[Symbol.asyncDispose]()
@@ -118,7 +119,7 @@ async function command(config: Config, spec: InstanceSpec, { dir, groups, bounds
   return sandboxCommand({ spec: agent, dir, bounds, before, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: AGENT_ENTRY })
 }
 
-/** When root starts the service, instances run as other users. These must be able to read the code. */
+/** When root starts the service, instances run as other users. These users must be able to read the code. */
 function assertReadable(): void {
   for (const file of ['src', 'src/agent/main.ts', 'node_modules', 'package.json'])
     if ((statSync(join(PACKAGE_DIR, file)).mode & 0o004) === 0)

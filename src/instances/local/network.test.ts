@@ -1,4 +1,4 @@
-// The plan of an instance's network. That the addresses do not answer is tested in test/e2e.
+// The plan of an instance's network. test/e2e tests that the addresses do not answer.
 import { expect, test } from 'vitest'
 import { planNetwork } from './network.ts'
 

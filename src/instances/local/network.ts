@@ -27,10 +27,7 @@ const SETTLE = [
 export interface NetworkPlan {
   /** The command before bwrap; empty when the host has no network to share. */
   pasta: string[]
-  /**
-   * Shell line inside the new network, before the sandbox is closed: sets what is blocked, and stops settings that would change by themselves
-   * later.
-   */
+  /** Shell line inside the new network, before the sandbox is closed: sets the blocked ranges, and disables settings that would change by themselves later. */
   setup: (batch: string) => string
   /** The blocked ranges, as lines for `ip -batch`. There are thousands where a cluster keeps its service addresses local. */
   batch: string
@@ -38,7 +35,7 @@ export interface NetworkPlan {
   hosts: string
 }
 
-/** Not even a way out. */
+/** A network without a way out. */
 export const NO_NETWORK: NetworkPlan = { pasta: [], setup: () => '', batch: '', resolvConf: '', hosts: '127.0.0.1 localhost\n' }
 
 /**
@@ -54,9 +51,9 @@ export const closing = (ranges: readonly string[]): string =>
 const REFUSE_TO_MANY = `printf 'xfrm policy add dst %s dir out action block priority 1\\n' 224.0.0.0/4 255.255.255.255/32 | ip -batch -`
 
 /**
- * A device that leads nowhere: a bridge without ports. Pages see each other's addresses as `.local` names, which Chromium asks for by multicast DNS on every device that has an address.
- * On this one it finds its own answers, because the kernel gives a multicast packet back to the sender's own network; what goes out is dropped. Chromium offers pages no addresses of
- * devices of this name, so WebRTC shows the same as without it. The address is for documentation (RFC 5737).
+ * A device that leads nowhere: a bridge without ports. Pages see each other's addresses as `.local` names, and Chromium resolves these by multicast DNS on every device with an address.
+ * On this device it gets its own answers, because the kernel returns multicast packets to the sender's own network; outgoing packets are dropped. Chromium does not offer the addresses
+ * of devices with this name to pages, so WebRTC shows the same as without the device. The address is reserved for documentation (RFC 5737).
  */
 const NAMES = [
   'link add vmnet0 type bridge',
@@ -73,15 +70,15 @@ export const REFUSAL_CHECK = ['unshare', '--user', '--map-root-user', '--net', '
 /** A program, with its arguments, that succeeds when pages of a session can find each other's `.local` names. */
 export const NAMES_CHECK = ['unshare', '--user', '--map-root-user', '--net', '/bin/sh', '-c', FIND_NAMES] as const
 
-/** Both lines for a shell. Without them a session works, but for what they are for. */
+/** Both lines for a shell. Without them a session works, except for these two purposes. */
 const MULTICAST = [
   `${REFUSE_TO_MANY} || echo 'multicast of sockets bound to the device is not refused (cob doctor)' >&2`,
   `${FIND_NAMES} || echo 'pages of this session do not find each other by WebRTC (cob doctor)' >&2`,
 ].join('\n')
 
 /**
- * Plans the network from the present addresses of the host. They change, so each instance gets a new plan. Of the host's loopback only `ports`
- * are reachable, each on the instance's own loopback.
+ * Plans the network from the present addresses of the host. The addresses change, so each instance gets a new plan. Of the host's loopback only `ports` are
+ * reachable, each on the instance's own loopback.
  */
 export function planNetwork(allowHostLoopback: boolean, ports: readonly number[] = []): NetworkPlan {
   const [v4, v6] = [gateway4(), hasDefaultRoute6()]
@@ -100,7 +97,7 @@ export function planNetwork(allowHostLoopback: boolean, ports: readonly number[]
     '--quiet',
     '--ns-ifname',
     DEVICE,
-    // The addresses are set by now. A router advertisement would set others later.
+    // The addresses are set by now. A router advertisement would add others later.
     '--no-ra',
     '-t',
     'none',

@@ -1,4 +1,4 @@
-// What the kernel's log says of programs that it killed, and who is told. The lines are those of Linux 6.18, and of older kernels where they differ.
+// The reports of the kernel's log on programs that it killed, and who receives them. The lines are those of Linux 6.18, and of older kernels where they differ.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -87,7 +87,7 @@ test('a kill without its report is nothing', () => {
   expect(killsOf(report().slice(-1))).toEqual([])
 })
 
-/** The events that the agents of the instances `one` and `two` are told. */
+/** The events that the agents of the instances `one` and `two` receive. */
 async function receivedOf(lines: string[]): Promise<{ id: string; body: { data: object } }[]> {
   const dir = mkdtempSync(join(tmpdir(), 'cob-oom-'))
   const received: { id: string; body: { data: object } }[] = []

@@ -1,5 +1,5 @@
-// Programs that the kernel kills because an instance has used up its memory, as the kernel's log tells of them. Only root may read that, and only of the
-// machine that it runs on; elsewhere nobody knows. What is known is told to the instance's agent, for its telemetry.
+// Reports programs that the kernel kills because an instance has used up its memory, as read from the kernel's log. Only root may read the log, and only of its
+// own machine; elsewhere the kills are unknown. A kill is reported to the instance's agent, for its telemetry.
 import { closeSync, constants, openSync, readSync } from 'node:fs'
 import { telemetryFeed } from '../../agent/telemetry/contract.ts'
 import type { Log } from '../../base/log.ts'
@@ -8,18 +8,18 @@ import { call } from '../../http/client.ts'
 import type { Instance } from '../driver.ts'
 
 const KERNEL_LOG = '/dev/kmsg'
-/** The log cannot be waited for: Node would block a thread in the read. Without news a look is one system call. */
+/** Interval of reads. The log cannot be waited for: Node would block a thread in the read. A read without news is one system call. */
 const LOOK_MS = 1_000
-/** Records at once, so that an old log of many megabytes does not hold up the service's start. */
+/** Most records per read, so that an old log of many megabytes does not delay the service's start. */
 const AT_ONCE = 500
-/** The kernel's limit on one record, with what it adds. */
+/** The kernel's limit on one record, with its additions. */
 const MAX_RECORD = 8_192
 const TELL_MS = 5_000
-/** As the API has it. */
+/** The limit of the API. */
 const TOP_TASKS = 5
 const PAGE_KB = 4
 
-/** A program that was killed. */
+/** A killed program. */
 export interface Kill {
   /** Its group, and the group whose limit was reached: "/" for the machine. */
   group: string
@@ -37,14 +37,14 @@ export interface Kill {
 
 const CONSTRAINTS: Record<string, string> = { NONE: 'none', MEMCG: 'memcg', CPUSET: 'cpuset', MEMORY_POLICY: 'memory_policy' }
 
-/** Puts the lines of reports together. Names of processes are chosen by strangers: they stand where nothing else can, and are taken as they are. */
+/** Joins the lines of reports. Strangers choose the names of processes: the names appear only in fixed places, and are taken unchanged. */
 export class Reports {
   #trigger: { name: string; pid?: number } | undefined
   #columns: string[] = []
   #tasks: { pid: number; name: string; rss_kb: number }[] = []
   #killed: { constraint: string; limited: string; group: string } | undefined
 
-  /** A line of the kernel's own; a kill when it completes a report. */
+  /** Adds a line of the kernel; returns a kill when the line completes a report. */
   push(line: string): Kill | undefined {
     const begun = /^(.{1,15}) invoked oom-killer: /.exec(line)
     if (begun) {
@@ -91,7 +91,7 @@ export class Reports {
   }
 }
 
-/** The kernel's lines from now on, each once, or nothing where the log cannot be read. Ends with `signal`. */
+/** The kernel's lines from now on, each once; none where the log cannot be read. Ends with `signal`. */
 async function* kernelLines(signal: AbortSignal): AsyncGenerator<string> {
   let file: number
   try {
@@ -109,7 +109,7 @@ async function* kernelLines(signal: AbortSignal): AsyncGenerator<string> {
           break
         }
         if (isOld) continue
-        // "priority,number,microseconds,flags;text", then lines with more. What programs write into the log has a priority above 7.
+        // "priority,number,microseconds,flags;text", then further lines. Records of programs have a priority above 7.
         const line = /^[0-7],[^;]*;(.*)$/m.exec(record.toString('utf8', 0, length))
         if (line) yield line[1]!
       }
@@ -128,7 +128,7 @@ function readRecord(file: number, into: Buffer): number | undefined {
     return readSync(file, into)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    // The kernel has overwritten records that were not read yet.
+    // The kernel has overwritten unread records.
     if (code === 'EPIPE') return 0
     if (code !== 'EAGAIN') throw error
     return undefined
@@ -171,12 +171,12 @@ export class OomKills {
     const instance = id === undefined ? undefined : this.#instances.get(id)
     if (!instance) return
     const { trigger_process_name: _name, trigger_pid: _pid, top_tasks: _tasks, ...own } = data
-    // Where more than this instance had reached a limit, the report names processes of others.
+    // When more than this instance had reached a limit, the report names processes of others.
     const known = this.#pattern.exec(limited)?.[1] === id ? data : own
     this.#log.info({ instance: id, ...own }, 'the kernel has ended a program of a sandbox, which had used up its memory')
     const body = { type: 'system_oom_kill' as const, source: { kind: 'local_process' as const, event: 'oom_kill' }, data: known }
     const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(TELL_MS)])
-    // It may have been the agent, or the agent is of an earlier version.
+    // The agent may have been killed, or be of an earlier version.
     call(instance.agent, telemetryFeed.addTelemetry, { body }, { signal }).catch((err: unknown) =>
       this.#log.debug({ err, instance: id }, 'its agent was not told'),
     )

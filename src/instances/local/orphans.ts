@@ -17,15 +17,15 @@ export interface Orphan {
   dataDir: string
   /** Why it belongs to no service. */
   why: string
-  /** User ids of its processes, as far as they are visible. */
+  /** User ids of its processes, as far as visible. */
   users: number[]
-  /** Ends its processes and removes its limits. The next start removes its directory. @throws when that is not allowed */
+  /** Ends its processes and removes its limits. The next start removes its directory. @throws when its processes may not be ended */
   end(): Promise<void>
 }
 
 /**
- * Sandboxes of data directories that are gone, or that no service has worked with for longer than the grace. A sandbox whose service runs, or may
- * run, is never listed. Sandboxes of other containers have another network namespace and are not seen.
+ * Sandboxes of data directories that are deleted, or that no service has used for longer than the grace. A sandbox whose service runs, or may run, is never
+ * listed. Sandboxes of other containers have another network namespace and are not seen.
  */
 export function findOrphans(graceSeconds: number, now = Date.now()): Orphan[] {
   const held = heldSockets()
@@ -53,7 +53,7 @@ function holders(inode: string): ProcessName[] {
     try {
       return readlinkSync(`/proc/${pid}/fd/0`) === `socket:[${inode}]`
     } catch (error) {
-      // Gone, or another user's.
+      // The process has ended, or belongs to another user.
       if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
       throw error
     }

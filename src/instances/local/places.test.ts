@@ -1,4 +1,4 @@
-// The places that a session may write, and how they show a machine's /usr/local.
+// The folders that a session may write, and how they show a machine's /usr/local.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -19,14 +19,14 @@ const FOLDERS = [
   ...['backups', 'cache', 'lib', 'local', 'log', 'mail', 'opt', 'spool'].map((name) => `var/${name}`),
 ]
 
-/** Folders of /usr/local that programs expect to be writable; any other (`go`, `cuda`) is one link. */
+/** Folders of /usr/local that programs expect to be writable; each other one (`go`, `cuda`) is one link. */
 const MERGED = new Set(['bin', 'sbin', 'etc', 'games', 'include', 'lib', 'share', 'src'])
 /** Deep enough for lib/python3/dist-packages. */
 const MAX_DEPTH = 3
 /** Limit on links: each takes some 10 µs of every start. */
 const MAX_LINKS = 400
 
-/** What a session gets of the machine's /usr/local: folders to make, links to set. Paths are relative to it. */
+/** A session's view of the machine's /usr/local: folders to make, links to set. Paths are relative to it. */
 export interface LocalLinks {
   folders: string[]
   links: string[]
@@ -63,7 +63,7 @@ function entriesOf(dir: string): Dirent[] {
   }
 }
 
-/** No start copies from a folder that is older and not ours any more. */
+/** No start copies from a folder that is older than this and not ours. */
 const OLD_MS = 24 * 3600_000
 
 /**

@@ -1,4 +1,4 @@
-// The bundle of the agent: what is in it, and how it finds what is not.
+// The bundle of the agent: its content, and how it finds everything else.
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ test("the agent is one file, and the X client beside it keeps a path by which a 
 })
 
 test('files beside a source file are found where a sandbox has them', () => {
-  // The banner uses its own URL, to find packages of Node.
+  // The banner uses its own URL to find packages of Node.
   expect(agent.split('\n').filter((line) => /import\.meta\.(url|dirname|filename)/.test(line) && !line.includes('__cob_require'))).toEqual([])
   for (const seen of [
     '"/opt/cob/src/agent/fs"',

@@ -13,7 +13,10 @@ const BUNDLE_MS = 60_000
 /** Where sandboxes see the package. */
 const INSIDE = '/opt/cob'
 
-/** The files in the folder of {@link bundleAgent}: the agent's entry, and the X client, whose path in a stack trace says that the trace is the reader's (agent/guard.ts). */
+/**
+ * The files in the folder of {@link bundleAgent}: the agent's entry, and the X client, whose path in a stack trace shows that the error is the reader's
+ * (agent/guard.ts).
+ */
 export const AGENT_FILE = 'agent.mjs'
 const X_CLIENT = 'node_modules/x11/index.mjs'
 
@@ -30,7 +33,7 @@ export async function bundleAgent(folder: string, signal: AbortSignal): Promise<
     preserveSymlinks: true,
     logLevel: 'silent',
     define: OWN_PLACE,
-    // A build that is broken off must not go on writing: its folder is being removed.
+    // An aborted build must not continue writing: its folder is being removed.
     write: false,
     outExtension: { '.js': '.mjs' },
     banner: { js: `import { createRequire as __cob_require } from 'node:module'; const require = __cob_require(import.meta.url);` },
@@ -50,7 +53,7 @@ export async function bundleAgent(folder: string, signal: AbortSignal): Promise<
   }
 }
 
-/** Files beside a source file are found where sandboxes have them. */
+/** Files next to a source file are found at their place in the sandbox. */
 const ownFiles = ownPlace((path) => path.replace(PACKAGE_DIR, INSIDE))
 
 /** Packages that are not part of the agent's file. */

@@ -10,18 +10,18 @@ import type { Counted } from './usage.ts'
 export interface Remembered {
   /** The outermost processes: pasta, and bwrap below it. */
   processes: ProcessName[]
-  /** Whether its browser has been up. An instance that a killed service was still starting is not adopted. */
+  /** Whether its browser has been ready. An instance that a killed service was still starting is not adopted. */
   isReady: boolean
   /** Its limits, for the module that counts its use (usage.ts). */
   counted?: Counted | undefined
-  /** Where its program answers, when that is not the Unix socket in the directory. */
+  /** The address of its program, when it is not the Unix socket in the directory. */
   agent?: Endpoint | undefined
 }
 
 /** The file, in the sandbox's directory. */
 export const RECORD = 'instance.json'
 
-/** Records a sandbox in its directory, whole or not at all. */
+/** Records a sandbox in its directory, atomically. */
 export async function remember(dir: string, { agent, ...rest }: Remembered): Promise<void> {
   const file = join(dir, RECORD)
   await writeFile(`${file}.new`, JSON.stringify({ ...rest, agent: agent && remembersAgent(agent) }), { mode: 0o600 })
@@ -33,7 +33,7 @@ function remembersAgent({ older: _, ...endpoint }: Endpoint): Endpoint | undefin
   return 'socketPath' in endpoint ? undefined : endpoint
 }
 
-/** What is recorded in a directory; undefined when nothing is. */
+/** The record in a directory; undefined when there is none. */
 export function recall(dir: string): Remembered | undefined {
   try {
     return JSON.parse(readFileSync(join(dir, RECORD), 'utf8')) as Remembered
@@ -42,7 +42,7 @@ export function recall(dir: string): Remembered | undefined {
   }
 }
 
-/** The present processes of a sandbox: those that are known, all below them, and all in its CPU group. */
+/** The present processes of a sandbox: the known ones, all their descendants, and all in its CPU group. */
 export function presentProcesses(known: readonly ProcessName[], members: readonly number[]): ProcessName[] {
   const alive = known.filter(isAlive)
   const below = [...alive.flatMap(({ pid }) => descendantsOf(pid)), ...members]

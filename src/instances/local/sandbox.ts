@@ -19,7 +19,7 @@ export interface Bounds {
   memoryBytes: number
   /** Processes and threads. */
   pids: number
-  /** The largest file, where the disk is not an image of that size. */
+  /** The size of the largest file, where the disk is not an image of that size. */
   fileBytes: number | undefined
   /** The nice value where it has no CPU group: 0 to 19. */
   nice: number
@@ -43,7 +43,7 @@ export interface SandboxPlan {
   entry: string
 }
 
-/** The agent itself, or the program that only loads its code. */
+/** The agent itself. Another entry only loads its code. */
 export const AGENT_ENTRY = 'agent/main.ts'
 
 /** The path of the compiled code inside, and in it the folder of the agent's own files (program.ts). */
@@ -113,7 +113,7 @@ export function closedRoot(etc: string, memory: string, etcFiles: readonly strin
     '0700',
     '--dir',
     '/run/cob',
-    // A link, so that programs see the zone's name: several zones have the same file.
+    // A link, so that programs see the zone's name: several zones share the same file.
     '--symlink',
     LOCAL_TIME,
     '/etc/localtime',
@@ -149,7 +149,10 @@ export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string
   CACHE_DIR,
 ]
 
-/** Chromium and usual tools need some thousands. What a process can open is looked at from outside (usage.ts, direct-ways.ts), and takes memory of the kernel. */
+/**
+ * Chromium and usual tools need some thousands. The open descriptors of a process are read from outside (usage.ts, direct-ways.ts), and take memory of the
+ * kernel.
+ */
 const MAX_DESCRIPTORS = 65_536
 
 /** When the machine runs out of memory, the kernel ends a process of a sandbox before it ends the service or its database. */
@@ -162,10 +165,7 @@ const OOM_SCORE = 100
 const WITH_PASTA = ['unshare', '--mount-proc', '--']
 const WITHOUT_PASTA = ['unshare', '--user', '--map-root-user', '--mount', '--propagation', 'private', '--']
 
-/**
- * Enters the network in namespaces of its own, blocks there what `etc` says (writeGuestEtc), runs `before` (shell lines), and then executes
- * `command`.
- */
+/** Enters the network in namespaces of its own, blocks the ranges listed in `etc` (writeGuestEtc), runs `before` (shell lines), and then executes `command`. */
 export function networked(network: NetworkPlan, etc: string, before: readonly string[], command: readonly string[]): string[] {
   const hasNetwork = network.pasta.length > 0
   const inside = ['set -e', ...(hasNetwork ? [network.setup(`${etc}/${NETWORK_BATCH}`)] : []), ...before, 'exec "$@"'].join('\n')
@@ -196,7 +196,7 @@ export function enclosed(
     `--nofile=${files}:${files}`,
     ...(fileBytes === undefined ? [] : [`--fsize=${fileBytes}:${fileBytes}`]),
   ]
-  // The name is on the command line so that processesUsing finds what a killed service has started.
+  // The name is on the command line so that processesUsing finds the processes that a killed service has started.
   const enclose = ['perl', `${code}/src/instances/local/enclose.pl`, 'bwrap', String(KEYCTL[process.arch] ?? -1), `${etc}/${FILTER}`, String(options.length)]
   return networked(network, etc!, lines, ['nice', '-n', String(nice), 'prlimit', ...limits, ...enclose, ...options, ...program])
 }
@@ -263,7 +263,7 @@ export function sandboxCommand({ spec, dir, bounds, before, etcFiles, network, u
         '/home/kernel',
         ...setEnvironment(environment(spec)),
       ]
-      // The display starts in parallel with the agent and becomes its child, because the shell executes the agent in its own place.
+      // The display starts in parallel with the agent and becomes its child, because the shell executes the agent in its own process.
       const program = [
         `${entry === AGENT_ENTRY ? `(unset COB_AGENT; exec ${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1) 3<&- & ` : ''}${READ_KEYS}; exec "$@"`,
         ...(cache.writable ? NODE : closedNode(cache.dir)),

@@ -1,5 +1,5 @@
-// Sleeping instances of the local driver: which processes are stopped, the mark by which services that share a scope tell each other of a use, and memory
-// that is given back.
+// Sleeping instances of the local driver: which processes are stopped, the mark by which services that share a scope see each other's uses, and the return of
+// memory.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
@@ -12,11 +12,11 @@ import type { Standby } from '../driver.ts'
 import type { Limits } from './limits.ts'
 import { recall } from './remembered.ts'
 
-/** The file in the instance's directory whose time says when a service has last woken it. */
+/** The file in the instance's directory whose time shows when a service has last woken it. */
 const MARK = 'used'
-/** Processes from the outermost to the agent: pasta, two of bwrap, and the agent. */
+/** Levels of processes from the outermost to the agent: pasta, two of bwrap, and the agent. */
 const MAX_DEPTH = 16
-/** Limit on giving memory back. The kernel may have to write all of it to swap. */
+/** Limit on the return of memory. The kernel may have to write all of it to swap. */
 const RECLAIM_MS = 60_000
 
 interface LocalStandby {
@@ -39,7 +39,7 @@ export function localStandby({ root, limits: { freezer, members, reclaiming }, l
       const awake = awakeOf(join(root, id))
       if (!awake || Date.now() - before < unusedMs) return false
       if (!(await freezer.freeze(id, () => members(id).filter((pid) => !awake.has(pid)), signal))) return false
-      // Whoever has marked it since then has let it go on before it was stopped.
+      // A caller that has marked it since then has continued it before it was stopped.
       if (usedAt(id) === before) return true
       freezer.thaw(id)
       return false
@@ -51,9 +51,9 @@ export function localStandby({ root, limits: { freezer, members, reclaiming }, l
     },
     isAsleep: (id) => freezer.isFrozen(id),
     async reclaim(id, signal) {
-      // Without swap the kernel only drops files from its cache that other sessions use, too.
+      // Without swap the kernel only drops cached files, which other sessions also use.
       if (!reclaiming || !hasSwap()) return
-      // One after the other, so that the disk has room for others.
+      // One after the other, so that the disk has capacity for others.
       await turns
         .run(() => reclaim(reclaiming(id), signal), signal)
         .catch((err: unknown) => {
@@ -63,10 +63,10 @@ export function localStandby({ root, limits: { freezer, members, reclaiming }, l
   }
 }
 
-/** Whether this machine has room for memory that is not used. */
+/** Whether this machine has swap. */
 export const hasSwap = (): boolean => readFileSync('/proc/swaps', 'utf8').trim().includes('\n')
 
-/** Runs a shell line until it ends, or is asked to. */
+/** Runs a shell line until it ends, or the signal aborts. */
 async function reclaim(line: string, signal: AbortSignal): Promise<void> {
   const child = spawn('/bin/sh', ['-c', line], { cwd: '/', stdio: 'ignore' })
   child.on('error', () => {}) // the wait rejects with it

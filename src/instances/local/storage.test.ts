@@ -63,7 +63,7 @@ test('the image of a sandbox is emptied beside the thread that serves all caller
   writeFileSync(image, Buffer.alloc(1024 * 1024, 1))
   await using trash = new Trash(join(root, 'trash'), silentLog)
   const emptied = emptyDisk(root, trash)
-  // It has only begun: a large one takes the file system seconds.
+  // The creation has only begun: a large image takes the file system seconds.
   expect(statSync(image).size).toBe(1024 * 1024)
   await emptied
   expect(statSync(image).size).toBe(0)

@@ -1,5 +1,5 @@
-// What a sandbox may write: its disk, its folders in memory, and its log. Each is limited in bytes and in files. The disk is an image with its
-// own file system where root can mount one, else a folder that usage.ts counts.
+// The places that a sandbox may write: its disk, its folders in memory, and its log. Each is limited in bytes and in files. The disk is an image with its own
+// file system where root can mount one, else a folder that usage.ts counts.
 import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync } from 'node:fs'
 import { mkdir, rm, truncate, writeFile } from 'node:fs/promises'
@@ -11,7 +11,7 @@ import { quote } from '../../base/shell.ts'
 import { isRoot, type User } from '../../base/user.ts'
 import type { Trash } from './trash.ts'
 
-/** Limits on what may be written. */
+/** Limits on what is written. */
 export interface Quota {
   bytes: number
   /** Files, folders and links. */
@@ -22,7 +22,7 @@ export interface Quota {
 export interface Storage {
   /** Whether a disk is an image whose size the kernel enforces. Otherwise it is counted, and the sandbox is ended when it exceeds the limit. */
   images: boolean
-  /** Why they are not images, for `cob doctor`; undefined when they are. */
+  /** Why disks are not images, for `cob doctor`; undefined when they are. */
   finding: string | undefined
 }
 
@@ -63,7 +63,7 @@ export async function findStorage(root: string): Promise<Storage> {
   }
 }
 
-/** The folder of a sandbox that holds everything it may write on disk. Files that the driver puts in there before the start are visible inside. */
+/** The folder of a sandbox that holds everything it may write on disk. Files that the driver puts there before the start are visible inside. */
 export const diskOf = (dir: string): string => join(dir, 'disk')
 export const imageOf = (dir: string): string => join(dir, 'disk.img')
 const mountOf = (dir: string): string => join(dir, 'mount')
@@ -100,7 +100,7 @@ const mountImage = (dir: string, { inodes }: Quota, more: readonly string[] = []
 /** A folder that is copied to the disk of a sandbox when it starts. */
 export interface Content {
   folder: string
-  /** Who owns the copy; the service's user unless given. */
+  /** The owner of the copy; the service's user unless given. */
   user: User | undefined
 }
 
@@ -118,9 +118,10 @@ export const storageLines = (dir: string, quota: Quota, content?: Content): stri
         : []),
     ...(content?.user ? [`chown -hR ${content.user.uid}:${content.user.gid} ${quote(join(diskOf(dir), basename(content.folder)))}`] : []),
     `mkfifo -m 600 ${quote(join(dir, 'said'))}`,
-    // With both ends open here no open of the pipe blocks. When this shell is killed at any line, the keeper reads the end of the pipe and exits.
+    // Both ends are open here, so no open of the pipe blocks. When this shell is killed at any line, the keeper reads the end of the pipe and exits.
     `exec 9<>${quote(join(dir, 'said'))}`,
-    // In a session (setsid) of its own: a kill of the sandbox's process group does not reach it. No limit of the sandbox does either, so it gets what others leave of the CPU.
+    // In a session (setsid) of its own: a kill of the sandbox's process group does not reach it. No limit of the sandbox applies to it either, so it runs at
+    // the lowest CPU priority.
     `setsid --fork nice -n 19 perl ${quote(KEEPER)} ${quote(dir)} ${MAX_LOG_BYTES}${existsSync(imageOf(dir)) ? ` ${quote(mountOf(dir))}` : ''} <${quote(join(dir, 'said'))} 9>&-`,
     `exec >${quote(join(dir, 'said'))} 2>&1 9>&-`,
     `rm ${quote(join(dir, 'said'))}`,
@@ -153,7 +154,7 @@ const memoryFolders = (memoryBytes: number): MemoryFolder[] => [
   { name: 'tmp', mode: '1777', bytes: Math.ceil(memoryBytes / 2), inodes: 200_000 },
   { name: 'shm', mode: '1777', bytes: Math.ceil(memoryBytes / 2), inodes: 20_000 },
   { name: 'run', mode: '0755', bytes: 256 * 1024 * 1024, inodes: 20_000 },
-  // A create takes at most 6 MiB; our own policies are small.
+  // One request creates at most 6 MiB; our own policies are small.
   { name: 'policies', mode: '0755', bytes: 8 * 1024 * 1024, inodes: 100 },
 ]
 
@@ -162,7 +163,7 @@ export async function makeMemoryFolders(dir: string): Promise<void> {
   for (const folder of [memoryOf(dir), ...memoryFolders(0).map(({ name }) => join(memoryOf(dir), name))]) await mkdir(folder, { mode: 0o755 })
 }
 
-/** Shell lines that mount them, in a mount namespace of the sandbox's own. bwrap can limit the size of a tmpfs, but not its number of files. */
+/** Shell lines that mount the folders in a mount namespace of the sandbox's own. bwrap can limit the size of a tmpfs, but not its number of files. */
 export const memoryLines = (seen: string, memoryBytes: number): string =>
   memoryFolders(memoryBytes)
     .map(({ name, mode, bytes, inodes }) => `mount -t tmpfs -o nosuid,nodev,mode=${mode},size=${bytes},nr_inodes=${inodes} cob ${quote(join(seen, name))}`)

@@ -6,9 +6,9 @@
 type Numbers = readonly [x64: number | undefined, arm64: number | undefined]
 const both = (number: number): Numbers => [number, number]
 
-/** Answered as by a kernel without them (ENOSYS), so that programs fall back to older calls. */
+/** Answered as by a kernel without these calls (ENOSYS), so that programs fall back to older ones. */
 export const ABSENT: Record<string, Numbers> = {
-  // Keyrings: the service's own would be reachable.
+  // Keyrings: the service's own keyring would be reachable.
   add_key: [248, 217],
   request_key: [249, 218],
   keyctl: [250, 219],
@@ -37,7 +37,7 @@ export const REFUSED: Record<string, Numbers> = {
   process_vm_writev: [311, 271],
   pidfd_getfd: both(438),
   kcmp: [312, 272],
-  // Mounts, which every user could make in a user namespace. Chromium's own sandbox makes none.
+  // Mounts, which any user could make in a user namespace. Chromium's own sandbox makes none.
   mount: [165, 40],
   umount2: [166, 39],
   pivot_root: [155, 41],
@@ -109,7 +109,7 @@ export const IP6TABLES = [64, 65, 68, 69]
 
 // Classic BPF (linux/bpf_common.h): load a word of seccomp_data, jump if equal, jump if greater, jump, return.
 const [LD, JEQ, JGT, JA, RET] = [0x20, 0x15, 0x25, 0x05, 0x06]
-// Offsets in seccomp_data (linux/seccomp.h). Of an argument the low half, which is all that the kernel reads of an int.
+// Offsets in seccomp_data (linux/seccomp.h). Of an argument, the low half: the kernel reads only this half of an int.
 const [NR, ARCH, ARG0, ARG1, ARG2] = [0, 4, 16, 24, 32]
 const ALLOW = 0x7fff0000
 const failWith = (errno: number): number => 0x00050000 | errno

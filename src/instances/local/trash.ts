@@ -9,7 +9,7 @@ import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
 
-/** Trees per remover. More wait for the next one, so that a command line stays short. */
+/** Trees per remover. Further trees wait for the next remover, so that a command line stays short. */
 const BATCH = 100
 /** The same for the remover that outlives the service: 100 bytes per tree, of the 2 MB that a command line may have. */
 const LAST_BATCH = 5_000
@@ -45,8 +45,8 @@ export class Trash implements AsyncDisposable {
   }
 
   /**
-   * Moves a tree out of its place at once; it is removed later. A missing tree is no error. A tree on another disk cannot be moved: then this
-   * resolves when it has been removed. @throws when it can be neither moved nor removed; it is then still in its place
+   * Moves a tree out of its place at once; it is removed later. A missing tree is no error. A tree on another disk cannot be moved: then this resolves when it
+   * has been removed. @throws when it can be neither moved nor removed; the tree is then still in its place
    */
   async discard(path: string): Promise<void> {
     try {
@@ -60,13 +60,13 @@ export class Trash implements AsyncDisposable {
     this.empty()
   }
 
-  /** Removes a tree in its place. Resolves when it is gone, for a caller that needs its space. @throws when it could not be removed */
+  /** Removes a tree in its place. Resolves when it is removed, for a caller that needs its space. @throws when it could not be removed */
   async remove(path: string): Promise<void> {
     const complaint = await this.#remove([path])
     if (existsSync(path)) throw new Error(`${path} could not be removed: ${complaint}`)
   }
 
-  /** Begins to remove what is there, and continues until nothing is left. */
+  /** Begins to remove the content, and continues until nothing is left. */
   empty(): void {
     if (this.#stopped || this.#isEmptying) return
     clearTimeout(this.#timer)
@@ -91,7 +91,7 @@ export class Trash implements AsyncDisposable {
     try {
       const left = this.#left()
       if (left.length === 0) return
-      // The remover that runs now holds the lock. This one starts after it, for trees that were added later.
+      // The running remover holds the lock. This one starts after it, for trees that were added later.
       await within('the trash to be emptied', STOP_MS, this.#remove(left.slice(0, LAST_BATCH)))
     } catch (error) {
       this.#log.info({ why: (error as Error).message }, 'files of ended sandboxes are left; the remover continues, and the next start removes the rest')
@@ -137,7 +137,7 @@ export class Trash implements AsyncDisposable {
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
     const child = spawn('nice', args, { cwd: '/', detached: true, stdio: ['ignore', 'pipe', 'ignore'], env: { PATH: process.env.PATH, LC_ALL: 'C' } })
     const ended = once(child, 'close')
-    // Does not keep a stopping service alive. There is no pipe when it could not be started.
+    // The child does not keep a stopping service alive. There is no pipe when it could not be started.
     child.unref()
     const output = child.stdout as Socket | undefined
     let said = ''

@@ -1,4 +1,4 @@
-// What is counted where the kernel enforces no limit, over real files and processes.
+// The counting of use where the kernel enforces no limit, over real files and processes.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeFileSync, writeSync } from 'node:fs'

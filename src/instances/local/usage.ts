@@ -18,7 +18,7 @@ export interface Size {
   inodes: number
 }
 
-/** How a sandbox is counted. */
+/** The settings by which a sandbox is counted. */
 export interface Counted {
   disk: Quota
   /** Whether the kernel bounds its disk. */
@@ -58,7 +58,7 @@ export class Usage {
   readonly #reserved = new Set<{ folder: string }>()
   readonly #stops = new WeakMap<Sandbox, AbortController>()
 
-  /** Nothing is counted any more when `signal` aborts: sandboxes that go on then belong to another service. */
+  /** Counting ends when `signal` aborts: sandboxes that still run then belong to another service. */
   constructor(log: Log, signal: AbortSignal) {
     this.#log = log
     this.#signal = signal
@@ -76,7 +76,7 @@ export class Usage {
     if (memoryBytes !== undefined) void this.#watch(sandbox, signal, () => tooMuchMemory(sandbox, memoryBytes))
   }
 
-  /** Counts a sandbox no more. */
+  /** Stops counting a sandbox. */
   forget(sandbox: Sandbox): void {
     this.#stops.get(sandbox)?.abort(new Error('the sandbox is not counted any more'))
     if (this.#counted.get(sandbox.id)?.sandbox === sandbox) this.#counted.delete(sandbox.id)
@@ -87,14 +87,14 @@ export class Usage {
     return this.#counted.has(id)
   }
 
-  /** Has a folder count as filled for a sandbox that is about to start, until this is disposed of. */
+  /** Makes a folder count as filled for a sandbox that is about to start, until the result is disposed. */
   reserve(folder: string): Disposable {
     const reservation = { folder }
     this.#reserved.add(reservation)
     return { [Symbol.dispose]: () => void this.#reserved.delete(reservation) }
   }
 
-  /** Whether a sandbox that is counted fills a folder outside of its own, or more than `own` sandboxes have reserved it. */
+  /** Whether a counted sandbox fills a folder outside its own, or more than `own` sandboxes have reserved the folder. */
   isFilled(folder: string, own = 0): boolean {
     return (
       [...this.#reserved].filter((one) => one.folder === folder).length > own ||
@@ -102,7 +102,7 @@ export class Usage {
     )
   }
 
-  /** Ends the sandbox that uses most of the disk, among those that are counted and `others`; undefined when none uses much. */
+  /** Ends the sandbox that uses most of the disk, among the counted ones and `others`; undefined when none uses much. */
   async endLargest(others: readonly { sandbox: Sandbox; counted: Counted }[] = []): Promise<string | undefined> {
     const sizes = await Promise.all(
       [...this.#counted.values(), ...others].map(async ({ sandbox, counted }) => ({ sandbox, bytes: await held(sandbox, counted) })),
@@ -149,7 +149,7 @@ async function tooMuchMemory(sandbox: Sandbox, memoryBytes: number): Promise<Exi
   return { limit: 'memory', reason: `it uses ${Math.round(bytes / MIB)} MiB of memory; ${memoryBytes / MIB} are allowed` }
 }
 
-/** What a sandbox uses of the machine's disk. */
+/** A sandbox's use of the machine's disk. */
 async function held(sandbox: Sandbox, counted: Counted): Promise<number> {
   const { image } = counted
   const own = image ? stat(imageOf(sandbox.dir)).then(({ blocks }) => blocks * 512) : sizeOf([diskOf(sandbox.dir)]).then(({ bytes }) => bytes)
@@ -157,7 +157,7 @@ async function held(sandbox: Sandbox, counted: Counted): Promise<number> {
   return (await Promise.all(parts.map((part) => Promise.resolve(part).catch(() => 0)))).reduce((sum, bytes) => sum + bytes, 0)
 }
 
-/** What a sandbox has added to the folders that it shares with others. */
+/** A sandbox's additions to the folders that it shares with others. */
 async function added({ shared, sharedBefore: before }: Counted): Promise<Size> {
   const { bytes, inodes } = await sizeOf(shared)
   return { bytes: Math.max(0, bytes - (before?.bytes ?? 0)), inodes: Math.max(0, inodes - (before?.inodes ?? 0)) }
@@ -171,7 +171,7 @@ export async function sizeOf(folders: string[]): Promise<Size> {
 
 async function du(folders: string[], what: string): Promise<number> {
   if (folders.length === 0) return 0
-  // Root of a user namespace of ours may read folders that a sandbox has closed to its own user, which is also the service's.
+  // Root of a user namespace of ours may read folders that a sandbox has closed to its own user, who is also the service's.
   const asOwner = isRoot() ? [] : ['unshare', '--user', '--map-root-user']
   const [file, ...args] = [...asOwner, 'nice', '-n', '19', 'du', '-s', '-x', what, '--', ...folders]
   // It also exits with 1 when a file disappears during the count. Its output is still usable.
@@ -182,7 +182,7 @@ async function du(folders: string[], what: string): Promise<number> {
   return said.stdout.split('\n').reduce((sum, line) => sum + (line === '' ? 0 : Number(line.split('\t')[0])), 0)
 }
 
-/** Bytes of files that were deleted from its disk and that a process still has open. */
+/** Bytes of files that were deleted from its disk and are still open in a process. */
 async function deleted(sandbox: Sandbox): Promise<number> {
   const { dev } = await stat(diskOf(sandbox.dir))
   const sizes = new Map<number, number>()

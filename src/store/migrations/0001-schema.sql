@@ -211,7 +211,7 @@ create table browsers (
   pool_id text,
   pool_generation integer,                        -- the pool's configuration that it was made with
   pool_baseline jsonb,                            -- {options, profile_id}: what it goes back to when a caller gives it back
-  lease integer not null default 0,               -- which caller of its pool has it, or has had it last; its addresses open this lease only
+  lease integer not null default 0,               -- how many times callers have acquired it from its pool; its addresses name this number and work until the release
   made_at timestamptz not null default now(),
   created_at timestamptz,                         -- when a caller got it; null while nobody owns it
   last_active_at timestamptz,
@@ -344,7 +344,7 @@ create table replays (
   activity jsonb not null default '[]',           -- how much was going on, for the time line of the player
   made_at timestamptz not null default now(),
   started_at timestamptz,                         -- of the first picture; null while nobody has been told of it
-  clock_started_at bigint,                        -- the same by the clock of the session's events, in microseconds since 1970; null: its agent did not tell it
+  clock_started_at bigint,                        -- the same by the clock of the session's events, in microseconds since 1970
   finished_at timestamptz,                        -- of the last picture; null while it is recorded
   end_reason text,
   ready_at timestamptz                            -- when it could be downloaded

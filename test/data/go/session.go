@@ -1,4 +1,4 @@
-// Calls everything that a session has, with the published Go SDK. It is run by hand, as docs/clients.md explains.
+// Makes every call of a session with the published Go SDK. A person runs it, as docs/clients.md explains.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/kernel/kernel-go-sdk/option"
 )
 
-// The service's own /health, at the address for the browser (COB_ALLOW_HOST_LOOPBACK=1), or any other page.
+// The address of the service's own /health as the browser sees it (COB_ALLOW_HOST_LOOPBACK=1), or any other page.
 var page = os.Getenv("PAGE")
 
 func check(what string, err error) {

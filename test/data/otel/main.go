@@ -25,7 +25,7 @@ type config struct {
 	Path string `mapstructure:"path"`
 }
 
-// lines appends to one file, one write for each batch.
+// lines appends each batch to one file in one write.
 type lines struct {
 	mutex sync.Mutex
 	path  string

@@ -32,7 +32,7 @@ try:
     assert providers.update(made.id, token='{"file":"missing.json"}').id == made.id
     failed = providers.test(made.id)
     assert failed.success is False and failed.vaults == [] and failed.error, failed
-    # One of the type that the SDK knows, with every answer checked against its models.
+    # Create a provider of the type that the SDK knows, and check every answer against the SDK's models.
     strict = kernel.Kernel(max_retries=0, _strict_response_validation=True).credential_providers
     own = strict.create(name="one", provider_type="onepassword", token="no token")
     try:

@@ -1,4 +1,4 @@
-# Drives a login to its end with a release of the published Python SDK: follows its states, and submits what it asks.
+# Drives a login to its end with a release of the published Python SDK: follows its states and submits the values that it asks for.
 import json
 import sys
 

@@ -25,7 +25,7 @@ def path_of(call):
 def operations():
     for file in sorted((root / "resources").rglob("*.py")):
         group = list(file.relative_to(root / "resources").with_suffix("").parts)
-        # The file of a group with groups below it is in its own folder.
+        # The SDK puts a group that has sub-groups into a folder of the same name.
         group = group[:-1] if len(group) > 1 and group[-1] == group[-2] else group
         for made in ast.parse(file.read_text()).body:
             if not isinstance(made, ast.ClassDef) or not made.name.endswith("Resource") or made.name.startswith("Async"):

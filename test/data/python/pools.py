@@ -33,7 +33,7 @@ try:
     assert [pool.id for pool in pools.list(query="py")] == [made.id]
     browser = pools.acquire("py", name="py of pool", tags={"a": "b"}, start_url="about:blank")
     assert browser.name == "py of pool" and browser.tags == {"a": "b"} and browser.pool.id == made.id, browser
-    # Releases up to 0.93 make an empty text of a 204, and newer ones None. Neither is a browser.
+    # For a 204, releases up to 0.93 return an empty text, and newer ones None. Neither is a browser.
     nothing = kernel.Kernel(max_retries=0).browser_pools.acquire("py", acquire_timeout_seconds=0)
     assert nothing == ("" if RELEASE <= (0, 93, 0) else None), nothing
     assert client.browsers.process.exec(browser.session_id, command="true").exit_code == 0

@@ -88,7 +88,7 @@ async def inside(browsers, id):
 async def whole(client):
     browsers = client.browsers
     name = f"python {kernel.__version__} {MODE}"
-    # Templates send null for what they do not set.
+    # Templates send null for options that they do not set.
     off = {"invocation_id": None, "telemetry": None, "profile": None, "extensions": [], "proxy_id": ""}
     made = await result(browsers.create(name=name, tags={"release": kernel.__version__, "mode": MODE}, headless=True, viewport={"width": 800, "height": 600}, extra_body=off))
     id = made.session_id
@@ -122,7 +122,7 @@ async def whole(client):
     film = await result(browsers.replays.download(recording.replay_id, **named(browsers.replays.download, id=id)))
     assert (await result(film.read()))[4:8] == b"ftyp"
 
-    # A call with the key after all calls with the token: the client must still have its key.
+    # Call with the key after all calls with the token: the client must still have its key.
     changed = await result(browsers.update(id, tags={"release": kernel.__version__, "mode": MODE, "changed": "yes"}))
     assert changed.tags["changed"] == "yes"
     kept = await items(browsers.list(limit=1, extra_query={"tags[kept]": "yes"}))

@@ -1,5 +1,5 @@
-// Stagehand as the official template uses it: its extension is uploaded into the session and loaded over CDP, where it connects to the session's own
-// `cdp_ws_url`. The language model is a function here, so no key and no internet is needed.
+// Uses Stagehand as the official template does: uploads its extension into the session and loads it over CDP; the extension connects to the session's own `cdp_ws_url`. A
+// function replaces the language model, so the test needs no key and no internet.
 import { localBrowser, Stagehand } from '@browserbasehq/stagehand'
 import { Kernel } from '@onkernel/sdk'
 import { createReadStream } from 'node:fs'
@@ -10,7 +10,7 @@ import { z } from 'zod'
 const DIST = dirname(fileURLToPath(import.meta.resolve('@browserbasehq/stagehand')))
 const PAGE = 'data:text/html,<title>companies</title><input placeholder="Search box"><p>Team size: 37</p>'
 
-/** Answers what a model would: the text box for an action, the number for an extraction. */
+/** Answers as a model would: the text box for an action, the number for an extraction. */
 const generate = ({ messages, responseFormat }) => {
   const [seen, wanted] = [JSON.stringify(messages), JSON.stringify(responseFormat?.schema ?? {})]
   const elementId = /\[(\d+-\d+)\] textbox/.exec(seen)?.[1]

@@ -1,7 +1,7 @@
-// Adminer from Debian over a MariaDB: a form with a server and a database beside name and password.
+// Adminer from Debian, with a MariaDB: the form asks for a server and a database as well as name and password.
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { removePhpSessions, startMariaDb, startPhp } from '../php.ts'
 import { scratchFolder, writeFiles } from '../program.ts'
 
@@ -16,21 +16,17 @@ export async function startAdminer(): Promise<LoginApp> {
   writeFiles(dir, { 'www/index.php': "<?php require '/usr/share/adminer/adminer.php';" })
   mkdirSync(join(dir, 'tmp'))
   const server = scope.use(await startPhp({ dir, documentRoot: '/app/www', env: { TMPDIR: '/app/tmp' } }))
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
   const at = `127.0.0.1:${database.port}`
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'adminer',
     loginUrl: `http://${HOST}/`,
     homeUrl: `http://${HOST}/`,
     user: { server: at, ...login },
     async endSessions() {
       removePhpSessions(dir)
-      // The key of the cookies that would log in again: there when its box "Permanent login" was ticked.
+      // Without this key the cookies of "Permanent login" are invalid. The file exists only if that box was ticked.
       rmSync(join(dir, 'tmp/adminer.key'), { force: true })
     },
     proof: { url: `http://${HOST}/?server=${encodeURIComponent(at)}&username=${login.username}&db=${login.database}`, text: /shopping_list/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

@@ -1,8 +1,8 @@
-// The console of Apache ActiveMQ Artemis from Maven Central, on Java: a form that React makes, whose wrong answer is 403 to its script.
+// The console of Apache ActiveMQ Artemis from Maven Central, on Java: React renders the form, and a wrong password gives its script a 403.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort } from '../../support/free-port.ts'
-import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, withFront, type LoginApp } from '../app.ts'
 import { runProgram, scratchFolder, startProgram } from '../program.ts'
 
 const HOST = 'broker.artemis-app.test'
@@ -11,7 +11,7 @@ export async function startArtemis(): Promise<LoginApp> {
   await using scope = new AsyncDisposableStack()
   const { dir } = scope.use(scratchFolder('artemis'))
   const user = { username: 'ann', password: randomPassword() }
-  // Its page asks the server under another name than localhost, which it refuses unless it is told so (`--relax-jolokia`).
+  // The page's requests have a host name other than localhost. The server accepts that only with `--relax-jolokia`.
   const options = ['--relax-jolokia', '--require-login', '--disable-persistence', '--no-autotune', '--nio', '--java-memory', '512M']
   const noOthers = ['amqp', 'mqtt', 'stomp', 'hornetq'].map((protocol) => `--no-${protocol}-acceptor`)
   const queues = ['--host', '127.0.0.1', '--default-port', String(await freePort())]
@@ -27,16 +27,12 @@ export async function startArtemis(): Promise<LoginApp> {
       cwd: dir,
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'artemis',
     loginUrl: `http://${HOST}/console/login`,
     homeUrl: `http://${HOST}/`,
     user,
     endSessions: () => server.restart(),
     proof: { url: `http://${HOST}/console/`, text: /Acceptors/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

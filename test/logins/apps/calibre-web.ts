@@ -1,7 +1,7 @@
-// Calibre-Web from PyPI: a Flask application with a box to be remembered and messages that disappear.
+// Calibre-Web from PyPI: a Flask application with a "remember me" box and messages that disappear.
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, withFront, type LoginApp } from '../app.ts'
 import { runProgram, scratchFolder, startProgram } from '../program.ts'
 
 const HOST = 'books.calibre-app.test'
@@ -26,10 +26,7 @@ export async function startCalibreWeb(): Promise<LoginApp> {
       env,
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'calibre-web',
     loginUrl: undefined,
     homeUrl: `http://${HOST}/`,
@@ -39,6 +36,5 @@ export async function startCalibreWeb(): Promise<LoginApp> {
       opened.exec('delete from user_session')
     },
     proof: { url: `http://${HOST}/admin/dbconfig`, text: /Location of Calibre Database/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

@@ -1,7 +1,7 @@
-// Cockpit from Debian: a form whose script sends name and password in a header, and pages in frames that tell of log-ins that failed before.
+// Cockpit from Debian: a script sends name and password in a header, and the pages inside are in frames that report failed logins.
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { inTree, scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'machine.cockpit-app.test'
@@ -22,10 +22,7 @@ export async function startCockpit(): Promise<LoginApp> {
       env: { XDG_CONFIG_DIRS: '/app/config', XDG_RUNTIME_DIR: '/run' },
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'cockpit',
     loginUrl: `http://${HOST}/`,
     homeUrl: `http://${HOST}/`,
@@ -33,11 +30,10 @@ export async function startCockpit(): Promise<LoginApp> {
     endSessions: () => server.restart(),
     proof: { url: `http://${HOST}/system`, text: /Overview/ },
     notice: /1 failed login attempt/,
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }
 
-/** In place of cockpit-session, which needs root and users of the machine: it checks the password, counts the log-ins that failed, and becomes the bridge. */
+/** Replaces cockpit-session, which needs root and users of the machine. It checks the password, counts failed logins, and then runs the bridge. */
 const sessionProgram = ({ username, password }: { username: string; password: string }): string => `#!/usr/bin/python3
 import base64, fcntl, json, os, sys, time
 

@@ -1,8 +1,8 @@
-// Deluge's web page from Debian: a dialog of a script library that asks for a password alone, over a page that waits behind it.
+// Deluge's web page from Debian: a dialog of a script library asks only for a password, over a page that waits behind it.
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { inTree, scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'torrents.deluge-app.test'
@@ -12,7 +12,7 @@ export async function startDeluge(): Promise<LoginApp> {
   const { dir } = scope.use(scratchFolder('deluge'))
   const user = { password: randomPassword() }
   const salt = randomBytes(16).toString('hex')
-  // Two documents: what version the file has, and the settings.
+  // The file has two JSON documents: its format version, and the settings.
   const version = JSON.stringify({ file: 2, format: 1 })
   const settings = {
     pwd_salt: salt,
@@ -30,10 +30,7 @@ export async function startDeluge(): Promise<LoginApp> {
       cwd: dir,
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'deluge',
     loginUrl: `http://${HOST}/`,
     homeUrl: `http://${HOST}/`,
@@ -45,6 +42,5 @@ export async function startDeluge(): Promise<LoginApp> {
         writeFileSync(path, version + JSON.stringify({ ...now, sessions: {} }))
       }),
     proof: { url: `http://${HOST}/`, text: /Connection Manager[\s\S]*Not Connected|Not Connected[\s\S]*Connection Manager/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

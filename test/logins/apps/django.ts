@@ -1,8 +1,8 @@
-// Django's admin site from PyPI: a classic form with CSRF protection and full autocomplete tokens.
+// Django's admin site from PyPI: a classic form with CSRF protection and complete autocomplete tokens.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, withFront, type LoginApp } from '../app.ts'
 import { runProgram, scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'admin.django-app.test'
@@ -37,10 +37,7 @@ urlpatterns = [path('admin/', admin.site.urls)]
   await runProgram([python, '-m', 'django', 'migrate', '--verbosity', '0'], { cwd: dir, env })
   await runProgram([python, '-m', 'django', 'createsuperuser', '--noinput', '--username', user.username, '--email', 'ann@example.test'], { cwd: dir, env })
   const server = scope.use(await startProgram({ command: (port) => [python, '-m', 'django', 'runserver', '--noreload', `127.0.0.1:${port}`], cwd: dir, env }))
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'django',
     loginUrl: `http://${HOST}/admin/login/`,
     homeUrl: `http://${HOST}/admin/`,
@@ -50,6 +47,5 @@ urlpatterns = [path('admin/', admin.site.urls)]
       database.exec('delete from django_session')
     },
     proof: { url: `http://${HOST}/admin/`, text: /Site administration/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

@@ -1,7 +1,7 @@
-// DokuWiki from Debian: a small link to the log-in form, a box "remember me", and a cookie that logs in again.
+// DokuWiki from Debian: a small link to the login form, a "remember me" box, and a cookie that logs in again.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { copyFromTree, removePhpSessions, startPhp } from '../php.ts'
 import { inTree, runProgram, scratchFolder, writeFiles } from '../program.ts'
 
@@ -27,21 +27,17 @@ $conf['disableactions'] = 'register,resendpwd'; $conf['updatecheck'] = 0; $conf[
     'var/data/pages/start.txt': '====== Welcome ======\nA wiki for tests.\n',
   })
   const server = scope.use(await startPhp({ dir, documentRoot: '/usr/share/dokuwiki', binds: { '/etc/dokuwiki': 'etc', '/var/lib/dokuwiki': 'var' } }))
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'dokuwiki',
     loginUrl: undefined,
     homeUrl: `http://${HOST}/doku.php`,
     user,
     async endSessions() {
       removePhpSessions(dir)
-      // The key of the cookies that would log in again.
+      // Without this key, cookies cannot log in again.
       rmSync(join(dir, 'var/data/meta/_htcookiesalt'), { force: true })
       rmSync(join(dir, 'var/data/meta/_htcookiesalt2'), { force: true })
     },
     proof: { url: `http://${HOST}/doku.php`, text: /Logged in as/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

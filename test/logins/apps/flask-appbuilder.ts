@@ -1,7 +1,7 @@
-// Flask-AppBuilder from PyPI, in Korean: the log-in of applications that are built with it, with two dialogs that wait hidden in every page.
+// Flask-AppBuilder from PyPI, in Korean: the login form of applications built with it, with two hidden dialogs in every page.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, withFront, type LoginApp } from '../app.ts'
 import { runProgram, scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'admin.builder-app.test'
@@ -11,7 +11,7 @@ export async function startFlaskAppBuilder(): Promise<LoginApp> {
   const { dir } = scope.use(scratchFolder('flask-appbuilder'))
   const user = { username: 'ann', password: randomPassword() }
   const flask = join(LOGINS_DIR, 'flask-appbuilder/bin/flask')
-  // Its sessions are cookies signed with this key.
+  // The application signs its session cookies with this key.
   const configure = () => writeFiles(dir, { key: randomBytes(24).toString('hex') })
   configure()
   writeFiles(dir, {
@@ -38,16 +38,12 @@ def create_app():
   const ann = ['--username', user.username, '--firstname', 'Ann', '--lastname', 'Example', '--email', 'ann@example.test', '--password', user.password]
   await runProgram([flask, 'fab', 'create-admin', ...ann], { cwd: dir, env })
   const server = scope.use(await startProgram({ command: (port) => [flask, 'run', '--host', '127.0.0.1', '--port', `${port}`], cwd: dir, env }))
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'flask-appbuilder',
     loginUrl: undefined,
     homeUrl: `http://${HOST}/`,
     user,
     endSessions: () => server.restart(configure),
     proof: { url: `http://${HOST}/users/userinfo/`, text: /ann@example\.test/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

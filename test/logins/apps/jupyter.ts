@@ -1,7 +1,7 @@
-// Jupyter Notebook from PyPI: a page that asks for a password and for no user name.
+// Jupyter Notebook from PyPI: its page asks for a password but no user name.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, withFront, type LoginApp } from '../app.ts'
 import { runProgram, scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'notes.jupyter-app.test'
@@ -37,17 +37,13 @@ export async function startJupyter(): Promise<LoginApp> {
       env: { JUPYTER_RUNTIME_DIR: join(dir, 'runtime'), JUPYTER_DATA_DIR: join(dir, 'data'), JUPYTER_CONFIG_DIR: join(dir, 'config') },
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'jupyter',
     loginUrl: `http://${HOST}/login`,
     homeUrl: `http://${HOST}/`,
     user,
-    // Its sessions are cookies signed with this secret. It makes a new one.
+    // The server signs its session cookies with this secret, and creates a new one at its start.
     endSessions: () => server.restart(() => rmSync(secret)),
     proof: { url: `http://${HOST}/tree`, text: /notes-of-ann\.txt/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

@@ -1,15 +1,15 @@
-// LemonLDAP::NG from Debian: a portal that offers a choice of second factors, an authenticator or a code by mail, and keeps people logged in on trusted devices.
+// LemonLDAP::NG from Debian: a portal that offers a choice of second factors (an authenticator, or a code by mail), and keeps people logged in on trusted devices.
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { LOGINS_DIR, randomPassword, randomTotpSecret, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, randomTotpSecret, withFront, type LoginApp } from '../app.ts'
 import { startMailSink } from '../mail.ts'
 import { inTree, scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'auth.lemon-app.test'
 
 export interface LemonApp extends LoginApp {
-  /** The newest code that was sent by mail; undefined before the first. */
+  /** The newest code that was sent by mail, or undefined before the first. */
   mailCode(): string | undefined
 }
 
@@ -35,7 +35,7 @@ export async function startLemonLdap(): Promise<LemonApp> {
       localSessionStorage: '',
       localSessionStorageOptions: {},
       notification: 0,
-      // Its own draws with ImageMagick, and is loaded even where no page has a captcha.
+      // LemonLDAP's own captcha needs ImageMagick, and is loaded even when no page has a captcha.
       captcha: '::Captcha::None',
       captcha_login_enabled: 0,
       captcha_mail_enabled: 0,
@@ -67,7 +67,7 @@ languages = en
       _utime: Math.floor(Date.now() / 1000),
       _2fDevices: JSON.stringify([{ type: 'TOTP', name: 'Phone', _secret: user.totpSecret.toLowerCase(), epoch: String(Math.floor(Date.now() / 1000)) }]),
     }),
-    // Its demonstration accounts have their names as passwords. Only that comparison is replaced.
+    // In LemonLDAP's demonstration accounts the password is the name. Replace only this comparison.
     'portal.psgi': `
 use Plack::Builder;
 BEGIN {
@@ -112,17 +112,14 @@ builder {
   const server = scope.use(
     await startProgram({ command: (port) => inTree(dir, {}, command(port)), cwd: dir, env: { LLNG_DEFAULTCONFFILE: '/app/lemonldap-ng.ini' } }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'lemonldap',
     loginUrl: `http://${HOST}/`,
     homeUrl: `http://${HOST}/`,
     user,
     async endSessions() {
       for (const entry of readdirSync(join(dir, 'sessions'), { withFileTypes: true })) if (entry.isFile()) rmSync(join(dir, 'sessions', entry.name))
-      // What it knows of trusted devices.
+      // The records of trusted devices.
       for (const entry of readdirSync(join(dir, 'psessions'), { withFileTypes: true }))
         if (entry.isFile() && entry.name !== id) rmSync(join(dir, 'psessions', entry.name))
       await server.restart()
@@ -133,6 +130,5 @@ builder {
         .at(-1)
         ?.match(/\b\d{6}\b/g)
         ?.at(-1),
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

@@ -1,8 +1,8 @@
-// MediaWiki from Debian, in Ukrainian: a link of a crowded page leads to the form, which has a menu and a search beside it.
+// MediaWiki from Debian, in Ukrainian: a link on a crowded page leads to the form, which has a menu and a search field beside it.
 import { appendFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { removePhpSessions, startPhp } from '../php.ts'
 import { inTree, runProgram, scratchFolder } from '../program.ts'
 
@@ -40,21 +40,17 @@ export async function startMediaWiki(): Promise<LoginApp> {
     using database = new DatabaseSync(join(dir, 'data', file), { timeout: 20_000 })
     database.exec(statement)
   }
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'mediawiki',
     loginUrl: undefined,
     homeUrl: `http://${HOST}/index.php`,
     user,
     async endSessions() {
       removePhpSessions(dir)
-      // What its cookies are compared with, and the sessions.
+      // Change the token that cookies are checked against, and delete the sessions.
       run('wiki.sqlite', "update user set user_token = '0123456789abcdef0123456789abcdef'")
       run('wikicache.sqlite', 'delete from objectcache')
     },
     proof: { url: `http://${HOST}/index.php?title=Special:Preferences`, text: /Ann/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

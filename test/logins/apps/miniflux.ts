@@ -1,8 +1,8 @@
-// Miniflux, built from its Go module, with Postgres: a form that Go renders, with a box to be remembered and a button for passkeys.
+// Miniflux, built from its Go module, with Postgres: Go renders the form, which has a "remember me" box and a button for passkeys.
 import { join } from 'node:path'
 import pg from 'pg'
 import { ownPostgres } from '../../support/postgres.ts'
-import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, withFront, type LoginApp } from '../app.ts'
 import { scratchFolder, startProgram } from '../program.ts'
 
 const HOST = 'news.miniflux-app.test'
@@ -37,16 +37,12 @@ export async function startMiniflux(): Promise<LoginApp> {
       },
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'miniflux',
     loginUrl: `http://${HOST}/`,
     homeUrl: `http://${HOST}/`,
     user,
     endSessions: () => run('miniflux', 'delete from web_sessions'),
     proof: { url: `http://${HOST}/settings`, text: /ann/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

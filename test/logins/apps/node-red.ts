@@ -1,8 +1,8 @@
-// Node-RED from npm: a dialog that scripts make, with a session token in the browser's local storage.
+// Node-RED from npm: scripts render the login dialog, and the session token is in the browser's local storage.
 import { createRequire } from 'node:module'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, withFront, type LoginApp } from '../app.ts'
 import { scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'flows.node-red.test'
@@ -41,16 +41,12 @@ export async function startNodeRed(): Promise<LoginApp> {
       cwd: dir,
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'node-red',
     loginUrl: `http://${HOST}/`,
     homeUrl: `http://${HOST}/`,
     user,
     endSessions: () => server.restart(() => rmSync(join(dir, '.sessions.json'), { force: true })),
     proof: { url: `http://${HOST}/`, text: /Flow of Ann/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

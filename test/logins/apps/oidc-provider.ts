@@ -1,13 +1,13 @@
-// oidc-provider from npm with the form of its development mode, and a small client of it: a site that sends its users there to log in.
+// oidc-provider from npm with the form of its development mode, and a small client: a site that sends its users there to log in.
 import { createHash, randomBytes } from 'node:crypto'
 import { createServer, request, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { buffer, text } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import { serveSockets } from '../../support/upstreams.ts'
-import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, withFront, type LoginApp } from '../app.ts'
 
-/** What we use of the package, which is not among our dependencies. */
+/** The part of the package's types that we use; the package is not one of our dependencies. */
 interface Context {
   method: string
   path: string
@@ -23,18 +23,18 @@ type ProviderClass = new (issuer: string, configuration: object) => Provider
 
 interface Layout {
   name: string
-  /** The client's host, then the provider's. */
+  /** The host of the client, and below it the host of the provider. */
   site: string
   provider: string
-  /** The client's start page sends people to the provider at once, without a button. */
+  /** Whether the client's start page redirects to the provider at once, without a button. */
   isDirect: boolean
 }
 
-/** A site whose own log-in page is the provider's, on a sub-domain of the same domain. */
+/** A site whose login page is the provider's, on a sub-domain of the same domain. */
 export const startOidcProvider = (): Promise<LoginApp> =>
   startOidc({ name: 'oidc-provider', site: 'portal.bare-form.test', provider: 'login.bare-form.test', isDirect: true })
 
-/** A shop with a button "Log in with Identity", which leads to another domain. */
+/** A shop with a button "Log in with Identity" that leads to another domain. */
 export const startOidcSso = (): Promise<LoginApp> => startOidc({ name: 'oidc-sso', site: 'shop.test', provider: 'identity.test', isDirect: false })
 
 async function startOidc({ name, site, provider: providerHost, isDirect }: Layout): Promise<LoginApp> {
@@ -51,7 +51,7 @@ async function startOidc({ name, site, provider: providerHost, isDirect }: Layou
     pkce: { required: () => true },
     findAccount: (_: unknown, id: string) => ({ accountId: id, claims: () => ({ sub: id }) }),
   })
-  // Its form accepts every password, so a wrong one is answered here, with its own page.
+  // The provider's form accepts every password. This middleware answers a wrong one with its own page.
   provider.use(async (ctx, next) => {
     if (ctx.method !== 'POST' || !ctx.path.startsWith('/interaction/')) return next()
     const body = await text(ctx.req)
@@ -112,10 +112,7 @@ async function startOidc({ name, site, provider: providerHost, isDirect }: Layou
   }
   const siteServer = scope.use(await serveSockets(createServer((incoming, reply) => void answer(incoming, reply).catch(() => reply.destroy()))))
 
-  const front = scope.use(await startFront({ [site]: siteServer.port, [providerHost]: providerServer.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [site]: siteServer.port, [providerHost]: providerServer.port }, scope, {
     name,
     loginUrl: isDirect ? `http://${site}/login` : undefined,
     homeUrl: `http://${site}/`,
@@ -125,11 +122,10 @@ async function startOidc({ name, site, provider: providerHost, isDirect }: Layou
       sessions.clear()
     },
     proof: { url: `http://${site}/`, text: /Welcome, ann\.example/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }
 
-/** A call of the site's server to the provider's, which has no name for programs of this machine. */
+/** Sends a request from the site's server to the provider's server. The provider's name does not resolve on this machine, so the header carries it. */
 async function post(port: number, host: string, path: string, form: URLSearchParams): Promise<unknown> {
   const body = form.toString()
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
@@ -138,7 +134,7 @@ async function post(port: number, host: string, path: string, form: URLSearchPar
   return JSON.parse((await buffer(await promise)).toString())
 }
 
-/** The package's storage interface over a map that endSessions can empty. */
+/** Implements the package's storage interface over a map that endSessions can empty. */
 function adapterOver(records: Map<string, unknown>) {
   return class {
     readonly model: string

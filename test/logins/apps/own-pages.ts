@@ -1,4 +1,4 @@
-// Pages made by hand for what no application here gives: waits for a phone, captchas, passkeys, account choosers, phishing, split code boxes and forms in odd places.
+// Test pages for what no application here has: waiting for a phone, captchas, passkeys, account choosers, phishing, split code boxes, and forms in unusual places.
 import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -8,23 +8,23 @@ import { pageOf, PAGES, type PageName, type Reply, type Visit } from './own-page
 
 /** Every page's own host is `<name>.own-pages.test`. */
 const DOMAIN = 'own-pages.test'
-/** Not below the domain of the pages: frames from elsewhere, a captcha's frame, and a site that collects passwords. */
+/** Hosts outside the domain of the pages: one for frames, one for a captcha's frame, and one that collects passwords. */
 const ELSEWHERE = { frame: 'forms.frame-host.test', captcha: 'www.recaptcha.test', phishing: 'own-pages-login.evil.test' }
 
-/** One of the pages, as an application. */
+/** One of the pages, with the interface of a login application. */
 export type OwnPage = Omit<LoginApp, 'hosts' | 'port' | typeof Symbol.asyncDispose>
 
 export interface OwnPages extends AsyncDisposable {
   port: number
   hosts: string[]
   page(name: PageName): OwnPage
-  /** Approves the wait of the page `push`, as a person at a phone. */
+  /** Approves the login on the page `push`, as a person does on a phone. */
   approve(): void
   /** The newest code that a page has sent by mail or SMS. */
   sentCode(): string | undefined
-  /** The pages answer with this status instead, until it is undefined again. */
+  /** Makes all pages answer with this status; undefined ends that. */
   breakWith(status: number | undefined): void
-  /** What the phishing site has been sent. */
+  /** The requests that the phishing site has received. */
   stolen(): { path: string; body: string }[]
   requests: LoginApp['requests']
 }

@@ -1,7 +1,7 @@
-// Parse Dashboard from npm: a form that scripts make, with a code of an authenticator as second step.
+// Parse Dashboard from npm: scripts render the form, and an authenticator's code is the second step.
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { LOGINS_DIR, randomPassword, randomTotpSecret, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, randomTotpSecret, withFront, type LoginApp } from '../app.ts'
 import { scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'parse-dashboard.test'
@@ -12,7 +12,7 @@ export async function startParseDashboard(): Promise<LoginApp> {
   const user = { username: 'ann', password: randomPassword(), totpSecret: randomTotpSecret() }
   writeFiles(dir, {
     'config.json': JSON.stringify({
-      // It lists its apps without a Parse Server.
+      // The dashboard lists its apps even when no Parse Server runs.
       apps: [{ serverURL: `http://${HOST}/parse`, appId: 'notes', masterKey: randomUUID(), appName: 'Notes of Ann' }],
       users: [{ user: user.username, pass: user.password, mfa: user.totpSecret, mfaAlgorithm: 'SHA1', mfaDigits: 6, mfaPeriod: 30 }],
       useEncryptedPasswords: false,
@@ -35,17 +35,13 @@ export async function startParseDashboard(): Promise<LoginApp> {
       cwd: dir,
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'parse-dashboard',
     loginUrl: `http://${HOST}/login`,
     homeUrl: `http://${HOST}/`,
     user,
-    // It keeps sessions in its memory.
+    // The server keeps its sessions in memory.
     endSessions: () => server.restart(),
     proof: { url: `http://${HOST}/apps`, text: /Notes of Ann/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

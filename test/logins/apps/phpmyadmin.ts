@@ -1,6 +1,6 @@
-// phpMyAdmin from Debian with MariaDB: a form of name and password, with cookies that have both, encrypted.
+// phpMyAdmin from Debian with MariaDB: a form with name and password, and cookies that contain both, encrypted.
 import { randomBytes } from 'node:crypto'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { copyFromTree, removePhpSessions, startMariaDb, startPhp } from '../php.ts'
 import { scratchFolder, writeFiles } from '../program.ts'
 
@@ -23,20 +23,16 @@ $cfg['TempDir'] = '/app/temp'; $cfg['VersionCheck'] = false; $cfg['SendErrorRepo
     })
   configure()
   const server = scope.use(await startPhp({ dir, documentRoot: '/usr/share/phpmyadmin', binds: { '/etc/phpmyadmin': 'etc' } }))
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'phpmyadmin',
     loginUrl: `http://${HOST}/index.php`,
     homeUrl: `http://${HOST}/`,
     user,
     async endSessions() {
       removePhpSessions(dir)
-      // The key of the cookies.
+      // This writes a new key for the cookies.
       configure()
     },
     proof: { url: `http://${HOST}/index.php?route=/server/databases`, text: /shop_of_ann/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

@@ -1,6 +1,6 @@
-// qBittorrent's web page from Debian: a form that a script sends, whose answer is one word.
+// qBittorrent's web page from Debian: a script submits the form, and the server answers with one word.
 import { pbkdf2Sync, randomBytes } from 'node:crypto'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { inTree, scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'downloads.qbittorrent-app.test'
@@ -14,7 +14,7 @@ export async function startQbittorrent(): Promise<LoginApp> {
   const server = scope.use(
     await startProgram({
       command: (port) => {
-        // It speaks to nobody but its page.
+        // This configuration switches off all network traffic except its web page.
         writeFiles(dir, {
           'qBittorrent/config/qBittorrent.conf': `[LegalNotice]
 Accepted=true
@@ -41,16 +41,12 @@ WebUI\\Password_PBKDF2="@ByteArray(${salt.toString('base64')}:${hash.toString('b
       cwd: dir,
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'qbittorrent',
     loginUrl: `http://${HOST}/`,
     homeUrl: `http://${HOST}/`,
     user,
     endSessions: () => server.restart(),
     proof: { url: `http://${HOST}/`, text: /All \(0\)/i },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

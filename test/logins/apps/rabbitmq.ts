@@ -1,12 +1,12 @@
-// RabbitMQ's management page from Debian: its script asks the server with the password that was typed, and a wrong one is answered by a challenge of HTTP itself.
+// RabbitMQ's management page from Debian: its script sends the typed password to the server, which answers a wrong one with an HTTP authentication challenge.
 import { mkdirSync } from 'node:fs'
 import { sleep } from '../../../src/base/wait.ts'
 import { freePort } from '../../support/free-port.ts'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { inTree, scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'queues.rabbitmq-app.test'
-/** How long its page keeps name and password; it has no sessions on the server. */
+/** How long the page keeps the name and the password; the server has no sessions. */
 const SESSION_MINUTES = 2
 
 export async function startRabbitMq(): Promise<LoginApp> {
@@ -44,16 +44,12 @@ default_pass = ${user.password}
       },
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'rabbitmq',
     loginUrl: `http://${HOST}/`,
     homeUrl: `http://${HOST}/`,
     user,
     endSessions: () => sleep(SESSION_MINUTES * 60_000 + 2_000),
     proof: { url: `http://${HOST}/`, text: /Overview/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

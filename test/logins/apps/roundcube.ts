@@ -1,9 +1,9 @@
-// Roundcube from Debian, with its users in Dovecot: a form in a table, with the name of the mail server as third field.
+// Roundcube from Debian, with users in Dovecot: a form in a table, whose third field is the name of the mail server.
 import { mkdirSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { copyFromTree, startPhp } from '../php.ts'
 import { inTree, runProgram, scratchFolder, startProgram, writeFiles } from '../program.ts'
 
@@ -39,10 +39,7 @@ $config['temp_dir'] = '/app/temp/'; $config['log_dir'] = '/app/logs/'; $config['
     database.exec(schema)
   }
   const server = scope.use(await startPhp({ dir, documentRoot: '/usr/share/roundcube', env: { ROUNDCUBE_CONFIG_DIR: '/app/config' } }))
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'roundcube',
     loginUrl: `http://${HOST}/?_task=login`,
     homeUrl: `http://${HOST}/`,
@@ -52,8 +49,7 @@ $config['temp_dir'] = '/app/temp/'; $config['log_dir'] = '/app/logs/'; $config['
       database.exec('delete from session')
     },
     proof: { url: `http://${HOST}/?_task=settings`, text: /Preferences/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }
 
 /** Dovecot without root: one user for everything, no chroot. */

@@ -1,8 +1,8 @@
-// SimpleSAMLphp from Debian: a site that sends its users to an identity provider on another domain, and gets them back by a form that sends itself.
+// SimpleSAMLphp from Debian: a site sends its users to an identity provider on another domain, which returns them by a form that submits itself.
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { copyFromTree, removePhpSessions, startPhp } from '../php.ts'
 import { inTree, runProgram, scratchFolder, writeFiles } from '../program.ts'
 
@@ -20,7 +20,7 @@ export async function startSimpleSamlPhp(): Promise<LoginApp> {
     for (const made of ['www', 'data', 'log', 'cert']) mkdirSync(join(dir, made))
     symlinkSync('/usr/share/simplesamlphp/www', join(dir, 'www/simplesaml'))
     writeFiles(dir, {
-      // Debian's configuration reads it.
+      // Debian's configuration includes this file.
       'data/secrets.inc.php': '<?php',
       'config/config.php': `<?php
 require '/etc/simplesamlphp/config.php';
@@ -29,7 +29,7 @@ $config = array_merge($config, [
   'certdir' => '/app/cert/', 'datadir' => '/app/data/', 'loggingdir' => '/app/log/', 'tempdir' => '/tmp/simplesaml', 'metadatadir' => '/app/metadata',
   'metadata.sources' => [['type' => 'flatfile', 'directory' => '/app/metadata']],
   'logging.handler' => 'errorlog', 'store.type' => 'phpsession', 'session.cookie.secure' => false, 'session.phpsession.savepath' => null, 'session.phpsession.cookiename' => 'SAMLSESSION',
-  // Behind a proxy, the port that PHP itself listens at is not the one that visitors use.
+  // Behind a proxy, visitors use another port than the one on which PHP listens.
   'application' => ['baseURL' => 'http://${host}/'],
   'session.cookie.samesite' => null, 'timezone' => 'UTC', 'trusted.url.domains' => [], ${more}
 ]);
@@ -43,23 +43,8 @@ $config = array_merge($config, [
     `'enable.saml20-idp' => true, 'module.enable' => ['exampleauth' => true, 'core' => true, 'saml' => true],`,
   )
   const library = prepare('saml-site', SITE, '')
-  const key = [
-    'openssl',
-    'req',
-    '-x509',
-    '-newkey',
-    'rsa:2048',
-    '-nodes',
-    '-days',
-    '2',
-    '-subj',
-    `/CN=${PROVIDER}`,
-    '-keyout',
-    '/app/cert/key.pem',
-    '-out',
-    '/app/cert/cert.pem',
-  ]
-  await runProgram(inTree(identity, {}, key), { cwd: identity })
+  const key = `openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=${PROVIDER} -keyout /app/cert/key.pem -out /app/cert/cert.pem`
+  await runProgram(inTree(identity, {}, key.split(' ')), { cwd: identity })
   const certificate = readFileSync(join(identity, 'cert/cert.pem'), 'utf8').replaceAll(/-----[^-]+-----|\s/g, '')
   const issuer = `http://${PROVIDER}/simplesaml/saml2/idp/metadata.php`
   writeFiles(identity, {
@@ -83,16 +68,12 @@ echo '<!doctype html><title>The library</title><h1>Books of ' . htmlspecialchars
   const env = { SIMPLESAMLPHP_CONFIG_DIR: '/app/config' }
   const provider = scope.use(await startPhp({ dir: identity, documentRoot: '/app/www', binds, env }))
   const site = scope.use(await startPhp({ dir: library, documentRoot: '/app/www', binds, env }))
-  const front = scope.use(await startFront({ [SITE]: site.port, [PROVIDER]: provider.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [SITE]: site.port, [PROVIDER]: provider.port }, scope, {
     name: 'simplesamlphp',
     loginUrl: `http://${SITE}/`,
     homeUrl: `http://${SITE}/`,
     user,
     endSessions: async () => folders.forEach(removePhpSessions),
     proof: { url: `http://${SITE}/`, text: /Books of ann/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

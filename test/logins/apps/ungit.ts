@@ -1,6 +1,6 @@
-// Ungit from npm: a page of Knockout that asks the server who is there, and sends its form as JSON.
+// Ungit from npm: a Knockout page asks the server whether somebody is logged in, and sends its form as JSON.
 import { join } from 'node:path'
-import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, withFront, type LoginApp } from '../app.ts'
 import { scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'git.ungit-app.test'
@@ -26,16 +26,12 @@ export async function startUngit(): Promise<LoginApp> {
       cwd: dir,
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'ungit',
     loginUrl: `http://${HOST}/`,
     homeUrl: `http://${HOST}/`,
     user,
     endSessions: () => server.restart(),
     proof: { url: `http://${HOST}/`, text: /notes-of-ann/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

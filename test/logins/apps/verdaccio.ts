@@ -1,10 +1,10 @@
-// Verdaccio from npm: a page of scripts whose log-in is a dialog behind a button of the header, with a token in local storage.
+// Verdaccio from npm: its login is a dialog that a button in the header opens, and the token is in local storage.
 import { join } from 'node:path'
 import { sleep } from '../../../src/base/wait.ts'
-import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
+import { LOGINS_DIR, randomPassword, withFront, type LoginApp } from '../app.ts'
 import { scratchFolder, startProgram, writeFiles } from '../program.ts'
 
-/** Of a token. The page lets a user go half a minute before. */
+/** The lifetime of a token. The page logs a user out half a minute earlier. */
 const TOKEN_SECONDS = 90
 const HOST = 'packages.verdaccio.test'
 
@@ -14,7 +14,7 @@ export async function startVerdaccio(): Promise<LoginApp> {
   const user = { username: 'ann', password: randomPassword() }
   const name = 'notes-of-ann'
   writeFiles(dir, {
-    // Only who is logged in sees the package.
+    // Only a logged-in user sees the package.
     'config.yaml': `
 storage: ${dir}/storage
 auth: { htpasswd: { file: ${dir}/htpasswd, max_users: 1, algorithm: bcrypt, rounds: 8 } }
@@ -56,18 +56,13 @@ log: { type: stdout, format: json, level: warn }
     body: JSON.stringify({ name: user.username, password: user.password }),
   })
   if (made.status !== 201) throw new Error(`Verdaccio answered ${made.status} to its new user: ${await made.text()}`)
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'verdaccio',
     loginUrl: undefined,
     homeUrl: `http://${HOST}/`,
     user,
-    // Its page reads in the token itself until when the user is logged in: one that the server refuses, as after a new secret, still shows the user's name, above a
-    // list of packages without the private ones. So a session ends with the token's time.
+    // The page shows the user's name until the token expires, even when the server refuses the token. So a session ends only when its token expires.
     endSessions: () => sleep(TOKEN_SECONDS * 1000),
     proof: { url: `http://${HOST}/`, text: /notes-of-ann/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

@@ -1,10 +1,10 @@
-// WordPress from Debian over a MariaDB: a log-in page with redirect_to, a box for errors, and a check that cookies work.
+// WordPress from Debian with MariaDB: a login page with redirect_to, a box for errors, and a check that cookies work.
 import { request } from 'node:http'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import type { IncomingMessage } from 'node:http'
 import { randomBytes } from 'node:crypto'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { startMariaDb, startPhp } from '../php.ts'
 import { scratchFolder, writeFiles } from '../program.ts'
 
@@ -41,10 +41,7 @@ ${keys.map((key) => `define('${key}', '${randomBytes(24).toString('hex')}');`).j
   const [answer] = (await once(call, 'response')) as [IncomingMessage]
   const page = await text(answer)
   if (!page.includes('WordPress has been installed')) throw new Error(`WordPress answered ${answer.statusCode}: ${page.slice(-2000)} ${server.log()}`)
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'wordpress',
     loginUrl: `http://${HOST}/wp-login.php`,
     homeUrl: `http://${HOST}/`,
@@ -53,6 +50,5 @@ ${keys.map((key) => `define('${key}', '${randomBytes(24).toString('hex')}');`).j
       await database.run(`delete from wordpress.wp_usermeta where meta_key = 'session_tokens'`)
     },
     proof: { url: `http://${HOST}/wp-admin/profile.php`, text: /Personal Options/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

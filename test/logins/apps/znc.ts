@@ -1,6 +1,6 @@
-// ZNC's web administration from Debian: a form that a C++ program renders, in the side column of every page.
+// ZNC's web administration from Debian: a C++ program renders the form, which is in the side column of every page.
 import { createHash } from 'node:crypto'
-import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { randomPassword, withFront, type LoginApp } from '../app.ts'
 import { inTree, scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'bouncer.znc-app.test'
@@ -46,16 +46,12 @@ ProtectWebSessions = false
       cwd: dir,
     }),
   )
-  const front = scope.use(await startFront({ [HOST]: server.port }))
-  const owner = scope.move()
-  return {
-    ...front,
+  return await withFront({ [HOST]: server.port }, scope, {
     name: 'znc',
     loginUrl: undefined,
     homeUrl: `http://${HOST}/`,
     user,
     endSessions: () => server.restart(),
     proof: { url: `http://${HOST}/`, text: /Global Settings/ },
-    [Symbol.asyncDispose]: () => owner.disposeAsync(),
-  }
+  })
 }

@@ -1,4 +1,4 @@
-// A balancer as plain as can be: each TCP connection goes to the next port that accepts it. Nothing sticks to a replica.
+// A simple balancer: each TCP connection goes to the next port that accepts it. Clients do not stick to a replica.
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
@@ -9,7 +9,7 @@ export interface Balancer extends AsyncDisposable {
 export async function startBalancer(ports: readonly number[]): Promise<Balancer> {
   let next = 0
   const open = new Set<Socket>()
-  /** A connection to the next port that accepts one; undefined when none does. */
+  /** Connects to the next port that accepts; undefined when no port does. */
   async function reach(): Promise<Socket | undefined> {
     for (let tried = 0; tried < ports.length; tried++) {
       const socket = connect(ports[next++ % ports.length]!, '127.0.0.1')

@@ -1,10 +1,10 @@
-// Callers of many sessions: one call at a time, creates on a schedule, CDP connections that are opened again.
+// Callers of many sessions: single calls, creates on a schedule, and CDP connections that reconnect.
 import { once } from 'node:events'
 import { Agent, request, type IncomingMessage } from 'node:http'
 import { WebSocket } from 'ws'
 import { sleep, until, within } from '../../../src/base/wait.ts'
 
-/** Limit on one attempt of a call, and on all of them together: replicas that start again on a busy machine answer nothing for a while. */
+/** The limit of one attempt of a call, and below it that of all attempts: replicas that restart on a busy machine do not answer for a while. */
 const ATTEMPT_MS = 60_000
 const CALL_MS = 240_000
 const SOCKET_MS = 10_000
@@ -15,24 +15,24 @@ export interface Answer {
   text: string
 }
 
-/** What a caller keeps of a session. */
+/** What a caller knows of a session. */
 export interface Kept {
   id: string
   cdpUrl: string
 }
 
 export interface Callers extends Disposable {
-  /** One attempt. @throws when the connection breaks */
+  /** Makes one attempt. @throws when the connection breaks */
   once(method: string, path: string, body?: object): Promise<Answer>
-  /** Asks again while connections break or answers are 503. @throws when there is no other answer in time */
+  /** Retries while connections break or answers are 503. @throws when no other answer comes in time */
   call(method: string, path: string, body?: object): Promise<Answer>
-  /** How many creates had no answer: their sessions may exist, and nobody knows them. */
+  /** The number of creates without an answer: their sessions may exist, but no caller knows them. */
   readonly lostCreates: number
-  /** Creates a session. @throws when it is refused */
+  /** Creates a session. @throws when the service refuses it */
   create(options?: object): Promise<Kept>
 }
 
-/** Calls go to the next of `urls` each time: over connections that are kept, or (`fresh`) each over one of its own. */
+/** Each call goes to the next of `urls`, over kept connections, or with `fresh` over a new one. */
 export function callers(urls: readonly string[], key: string, { fresh = false } = {}): Callers {
   const agent = fresh ? undefined : new Agent({ keepAlive: true })
   const bases = urls.map((url) => new URL(url))
@@ -77,7 +77,10 @@ export function callers(urls: readonly string[], key: string, { fresh = false } 
   }
 }
 
-/** Does `work` `perSecond` times a second, for so many times, whether or not earlier ones are done; resolves when all are. `dueAt` is when it was due, by performance.now(). */
+/**
+ * Starts `work` `count` times at the rate `perSecond`, even when earlier work is still running. Resolves when all work is done. `dueAt` is the scheduled time, by
+ * performance.now().
+ */
 export async function onSchedule(perSecond: number, count: number, work: (dueAt: number, index: number) => Promise<void>): Promise<void> {
   const began = performance.now()
   const all: Promise<void>[] = []
@@ -91,11 +94,14 @@ export async function onSchedule(perSecond: number, count: number, work: (dueAt:
   await Promise.all(all)
 }
 
-/** A CDP connection of a session, opened again at the same URL whenever it breaks, until it is disposed. */
+/** A CDP connection of a session. It reconnects to the same URL when it breaks, until it is disposed. */
 export interface Line extends Disposable {
-  /** How often it was opened. */
+  /** How many times it was opened. */
   readonly opened: number
-  /** Sends a command, again on the next connection when one breaks; resolves with the milliseconds of the attempt that was answered. @throws when the session has ended */
+  /**
+   * Sends a command, and repeats it on the next connection when one breaks. Resolves with the milliseconds of the attempt that was answered. @throws when the session
+   * has ended
+   */
   roundTrip(): Promise<number>
 }
 
@@ -110,7 +116,7 @@ export function cdpLine(url: string): Line {
     const made = new WebSocket(url, { perMessageDeflate: false })
     made.on('error', () => {})
     made.on('close', (code) => {
-      // Told that the session has ended.
+      // This close code says that the session has ended.
       if (code >= 4000) ended = new Error(`the session has ended: ${code}`)
     })
     socket = made

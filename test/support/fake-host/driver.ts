@@ -1,4 +1,4 @@
-// The driver of replicas whose fake instances are in a fake host: each replica watches its instances by lifelines, as with containers.
+// The driver of replicas whose fake instances run in a fake host. As with containers, each replica watches its instances through lifelines.
 import { silentLog } from '../../../src/base/log.ts'
 import type { DataPaths } from '../../../src/base/paths.ts'
 import { resultWithin } from '../../../src/base/wait.ts'
@@ -10,10 +10,10 @@ import { watchAgent, type Lifeline } from '../../../src/instances/lifeline.ts'
 import { fakeHostSocket, type Kept, type Wanted } from './contract.ts'
 
 const CALL_MS = 30_000
-/** As for containers. */
+/** The same limit as for containers. */
 const KNOWN_MS = 2_000
 
-/** `overTls`: agents are reached by TCP and TLS, with keys that each start makes. */
+/** `overTls`: agents are reached over TCP and TLS, with new keys for each start. */
 export function fakeHostDriver(paths: DataPaths, replica: string, overTls: boolean): Driver {
   const closing = new AbortController()
   const fakeHost = { socketPath: fakeHostSocket(paths.root) }
@@ -67,6 +67,7 @@ export function fakeHostDriver(paths: DataPaths, replica: string, overTls: boole
       await resultWithin(KNOWN_MS, instance.lifeline.ready).catch(() => {})
       return instance
     },
+    loadsPages: false,
     relieve: async () => undefined,
     async [Symbol.asyncDispose]() {
       closing.abort(new Error('the service stops'))

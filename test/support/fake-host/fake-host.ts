@@ -1,4 +1,4 @@
-// Starts the fake host of a data directory, and replicas that use it.
+// Starts the fake host of a data directory. Replicas use it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -15,11 +15,11 @@ export const FAKE_HOST_REPLICA = `${HERE}/replica.ts`
 
 export interface FakeHost extends AsyncDisposable {
   pid: number
-  /** The ids of the instances that run. */
+  /** The ids of the running instances. */
   running(): Promise<string[]>
 }
 
-/** Starts it. Disposing ends it with all its instances. */
+/** Starts the fake host. Disposing ends it with all its instances. */
 export async function startFakeHost(root: string): Promise<FakeHost> {
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, HERE, 'main.ts'), root], {
     stdio: ['ignore', 'pipe', 'inherit'],

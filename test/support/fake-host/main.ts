@@ -1,6 +1,6 @@
-// The fake host: a process of its own that holds the fake instances of many replicas, as a Docker host holds containers. They outlive a replica that is
-// killed. One fake agent with the real routes answers for all of them. Each has a listener and, over TLS, a certificate of its own, so that no
-// replica reaches another instance than the one that it means.
+// The fake host: a separate process that holds the fake instances of many replicas, as a Docker host holds containers, so that they survive a killed replica. One fake
+// agent with the real routes answers for all of them. Each instance has its own listener and, over TLS, its own certificate, so that a replica cannot reach another
+// instance by mistake.
 import { EventEmitter, once } from 'node:events'
 import { mkdirSync } from 'node:fs'
 import { createServer as createHttp, type Server } from 'node:http'
@@ -17,7 +17,7 @@ interface Running extends Kept {
   end(): Promise<void>
 }
 
-// One fake browser has the listeners of all sessions.
+// One fake browser has the listeners of all sessions, so remove the limit.
 EventEmitter.defaultMaxListeners = 0
 
 const root = process.argv[2]!

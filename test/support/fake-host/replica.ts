@@ -1,4 +1,4 @@
-// One service whose fake instances are in the fake host of its data directory; COB_FAKE_HOST_TLS=1: reached by TCP and TLS.
+// One service whose fake instances are in the fake host of its data directory. With COB_FAKE_HOST_TLS=1 it reaches them over TCP and TLS.
 import { readConfig } from '../../../src/base/config.ts'
 import { serve } from '../../../src/cli/serve.ts'
 import { fakeHostDriver } from './driver.ts'

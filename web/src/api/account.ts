@@ -1,4 +1,4 @@
-// Who is signed in. The key itself is never kept: the service gives a cookie for it, which scripts cannot read.
+// Whether a person is signed in. The page never stores the key: the service exchanges it for a cookie that scripts cannot read.
 import { useSyncExternalStore } from 'react'
 
 let state: 'in' | 'out' = 'in'
@@ -10,7 +10,7 @@ function become(next: typeof state): void {
   for (const listener of listeners) listener()
 }
 
-/** A call was refused, or somebody has signed out: the page to sign in is shown. */
+/** Call this after a refused call or a sign-out: the sign-in page appears. */
 export const signedOut = (): void => become('out')
 export const signedIn = (): void => become('in')
 

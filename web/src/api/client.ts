@@ -1,4 +1,4 @@
-// Calls of the API from the page: one function for each kind of answer. Everything goes by fetch, with the header that makes the session cookie count.
+// Makes calls of the API from the page, one function per kind of answer. All calls use fetch, with the header without which the service ignores the session cookie.
 import { ROUTES } from 'virtual:routes'
 import type { AnswerOf, CallId, EventOf, InputOf, ItemOf, ListId, StreamId } from './contracts.ts'
 import { ApiError, refusalOf } from './error.ts'
@@ -7,7 +7,7 @@ import { readEvents } from './sse.ts'
 
 export { ApiError, refusalOf }
 
-/** A request without an answer after this time has failed. Streams have no limit: their readers end them. */
+/** The limit for an answer. Streams have no limit: their readers end them. */
 export const ANSWER_MS = 130_000
 
 interface Given {
@@ -19,20 +19,20 @@ interface Given {
 interface Options {
   signal?: AbortSignal | undefined
   headers?: Record<string, string>
-  /** The request goes on when the page is closed. */
+  /** The request continues when the page is closed. */
   keepalive?: boolean
 }
 
-/** A page of a list. `nextOffset` is undefined on the last one. */
+/** One page of a list. `nextOffset` is undefined on the last page. */
 export interface Page<T> {
   items: T[]
   nextOffset: number | undefined
 }
 
-// A browser's fetch takes no stream of Node: bytes are a Blob here, and forms are FormData.
+// A browser's fetch cannot send Node's streams, so bytes are a Blob, and forms are FormData.
 type Sent<I> = Omit<I, 'body'> & (I extends { body: infer B } ? { body: B extends object ? B | Blob | FormData : B } : { body?: unknown })
 
-/** Calls a route that answers JSON or nothing. @throws ApiError */
+/** Calls a route that answers with JSON or nothing. @throws ApiError */
 export async function call<K extends CallId>(id: K, input: Sent<InputOf<K>>, options: Options = {}): Promise<AnswerOf<K>> {
   const response = await send(id, input as Given, options)
   if (response.status === 204 || response.headers.get('content-length') === '0') return undefined as AnswerOf<K>
@@ -40,7 +40,7 @@ export async function call<K extends CallId>(id: K, input: Sent<InputOf<K>>, opt
   return (text === '' ? undefined : JSON.parse(text)) as AnswerOf<K>
 }
 
-/** Calls a route that answers a page of a list. @throws ApiError */
+/** Calls a route that answers with one page of a list. @throws ApiError */
 export async function page<K extends ListId>(id: K, input: Sent<InputOf<K>>, options: Options = {}): Promise<Page<ItemOf<K>>> {
   const response = await send(id, input as Given, options)
   const items = (await response.json()) as ItemOf<K>[]
@@ -48,11 +48,11 @@ export async function page<K extends ListId>(id: K, input: Sent<InputOf<K>>, opt
   return { items, nextOffset: next }
 }
 
-/** Calls a route that answers bytes. The caller reads the response. @throws ApiError */
+/** Calls a route that answers with bytes, which the caller reads from the response. @throws ApiError */
 export const bytes = <K extends CallId>(id: K, input: Sent<InputOf<K>>, options: Options = {}): Promise<Response> =>
   send(id, input as Given, { ...options, signal: options.signal ?? AbortSignal.timeout(ANSWER_MS) })
 
-/** Calls a route that answers a stream of events, until `signal` aborts or the stream ends. @throws ApiError */
+/** Calls a route that answers with an event stream, until `signal` aborts or the stream ends. @throws ApiError */
 export async function* stream<K extends StreamId>(
   id: K,
   input: Sent<InputOf<K>>,
@@ -71,7 +71,7 @@ async function send(id: CallId, given: Given, { signal, ...options }: Options): 
   })
 }
 
-/** Sends any request to the service; for what is no route of the API. @throws ApiError */
+/** Sends any request to the service, also one that is not a route of the API. @throws ApiError */
 export async function request(
   method: string,
   path: string,
@@ -100,7 +100,7 @@ export async function request(
     if ((error as Error).name === 'TimeoutError') throw new ApiError(0, 'timeout', 'The service has not answered in time.')
     throw new ApiError(0, 'unreachable', 'The service cannot be reached.')
   }
-  // It is what the caller has already.
+  // 304 means that the caller already has the content.
   if (!response.ok && response.status !== 304) throw await refusal(response)
   return response
 }
@@ -115,13 +115,13 @@ export function pathOf(pattern: string, params: Record<string, unknown> = {}): s
   return pattern.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const value = params[name]
     if (typeof value !== 'string' || value === '') throw new TypeError(`${pattern} needs a value for "${name}"`)
-    // Browsers resolve these two, also when they are encoded, before they send a path.
+    // Browsers resolve `.` and `..` before they send a path, even when they are encoded.
     if (value === '.' || value === '..') throw new ApiError(404, 'not_found', `There is nothing named "${value}".`)
     return encodeURIComponent(value)
   })
 }
 
-/** `{a: 1, tags: {k: 'v'}}` as `?a=1&tags[k]=v`; what is undefined or empty is left out. */
+/** Turns `{a: 1, tags: {k: 'v'}}` into `?a=1&tags[k]=v`. Undefined and empty values are left out. */
 export function queryOf(query: Record<string, unknown> = {}): string {
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) {

@@ -1,4 +1,4 @@
-// The calls of the API by their ids, with the types of the contracts. Types only: no contract, and no zod, is in the bundle.
+// The calls of the API by id, with the types of their contracts. These are types only, so the bundle has no contracts and no zod.
 import type { z } from 'zod'
 import type { computer } from '../../../src/agent/computer/contract.ts'
 import type { curl } from '../../../src/agent/curl/contract.ts'
@@ -57,15 +57,13 @@ type Own = typeof apps &
   typeof telemetryArchive &
   typeof telemetryDestinations
 
-/** Calls that the agent of a session answers: their path has the session's id besides. */
+/** Calls that a session's agent answers. Their public path also has the session's id. */
 type Inside = typeof computer & typeof curl & typeof filesystem & typeof logs & typeof playwright & typeof processes & typeof telemetry
 
-type Fields<T> = { [K in keyof T]?: T[K] }
 type InsideInput<R extends Route> = Omit<Input<R>, 'params'> & {
   params: z.input<R['params']> extends Record<string, never> ? { id: string } : { id: string } & z.input<R['params']>
 }
 
-/** The ids of all calls. */
 export type CallId = keyof Own | keyof Inside
 type RouteOf<K extends CallId> = K extends keyof Own
   ? Own[K] extends Route
@@ -77,10 +75,10 @@ type RouteOf<K extends CallId> = K extends keyof Own
       : never
     : never
 
-/** What a call takes: `params`, `query` and `body`, as its route says. */
+/** The input of a call: `params`, `query` and `body`, as in its route. */
 export type InputOf<K extends CallId> = K extends keyof Own ? Input<RouteOf<K>> : InsideInput<RouteOf<K>>
 
-/** What a call answers as JSON. */
+/** The JSON answer of a call. */
 export type AnswerOf<K extends CallId> = RouteOf<K>['reply'] extends infer R
   ? R extends { kind: 'json'; schema: infer S extends z.ZodType }
     ? z.output<S>
@@ -94,10 +92,7 @@ export type ItemOf<K extends CallId> = RouteOf<K>['reply'] extends { kind: 'page
 /** One event of a stream. */
 export type EventOf<K extends CallId> = RouteOf<K>['reply'] extends { kind: 'events'; event: infer S extends z.ZodType } ? z.output<S> : never
 
-/** The calls that answer pages, by offset. */
+/** The calls that answer with pages, by offset. */
 export type ListId = { [K in CallId]: RouteOf<K>['reply'] extends { kind: 'page' } ? K : never }[CallId]
-/** The calls that answer a stream of events. */
+/** The calls that answer with an event stream. */
 export type StreamId = { [K in CallId]: RouteOf<K>['reply'] extends { kind: 'events' } ? K : never }[CallId]
-
-/** Query fields of a list besides its paging. */
-export type FiltersOf<K extends ListId> = InputOf<K> extends { query?: infer Q } ? Omit<Fields<NonNullable<Q>>, 'limit' | 'offset'> : Record<never, never>

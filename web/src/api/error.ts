@@ -1,12 +1,11 @@
-// What the service answers when it refuses a call.
+// The error of a call that the service refused or did not answer.
 
-/** An answer that refuses, or no answer. */
 export class ApiError extends Error {
   override name = 'ApiError'
-  /** 0: the service could not be reached. */
+  /** 0 when the service could not be reached. */
   readonly status: number
   readonly code: string
-  /** What the log of the service has it under. */
+  /** The id under which the service logged the request. */
   readonly requestId: string | undefined
   constructor(status: number, code: string, message: string, requestId?: string) {
     super(message)
@@ -16,7 +15,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What an answer says that refuses; `text` is its body. */
+/** Makes an error from a refusal; `text` is its body. */
 export function refusalOf(status: number, text: string, id: string | null): ApiError {
   const requestId = id ?? undefined
   try {

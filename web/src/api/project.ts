@@ -1,4 +1,4 @@
-// The project that all calls are about. Kept in the browser, because two people who share a sign-in may look at different projects.
+// The project of all calls. It is stored in the browser, because two people who share a sign-in may look at different projects.
 import { useSyncExternalStore } from 'react'
 
 const STORED = 'cob.project'
@@ -9,7 +9,7 @@ function stored(): string | undefined {
   try {
     return localStorage.getItem(STORED) ?? undefined
   } catch {
-    return undefined // Browsers may forbid it; the choice then lasts as long as the page.
+    return undefined // Browsers may forbid storage; the choice then lasts until the page is closed.
   }
 }
 
@@ -17,7 +17,7 @@ export const project = {
   get current(): string | undefined {
     return current
   },
-  /** Undefined: the one that the service takes without a header. */
+  /** With undefined, calls have no header, and the service chooses the project. */
   choose(id: string | undefined): void {
     current = id
     try {

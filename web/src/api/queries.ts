@@ -1,4 +1,4 @@
-// What is fetched, kept and fetched again: the settings of TanStack Query, and its hooks over the typed calls.
+// Fetching, caching and refetching: the settings of TanStack Query, and its hooks for the typed calls.
 import { keepPreviousData, QueryCache, QueryClient, useMutation, useQuery, type UseMutationResult, type UseQueryResult } from '@tanstack/react-query'
 import { signedOut } from './account.ts'
 import { ApiError, call, page, type Page } from './client.ts'
@@ -6,7 +6,7 @@ import type { AnswerOf, CallId, InputOf, ItemOf, ListId } from './contracts.ts'
 import { useProject } from './project.ts'
 import { upload, type Progress } from './upload.ts'
 
-/** Most times that a read is tried again. Writes are never: what they ask for may have happened. */
+/** The number of retries of a read. A write is never retried, because it may have succeeded. */
 const RETRIES = 2
 
 export const queries: QueryClient = new QueryClient({
@@ -21,32 +21,32 @@ export const queries: QueryClient = new QueryClient({
   },
 })
 
-/** A key that was deleted, or a session cookie that has ended. */
+/** A 401 means that the key was deleted or the session cookie has expired. */
 function noteRefusal(error: unknown): void {
   if (error instanceof ApiError && error.status === 401) signedOut()
 }
 
 interface ReadOptions {
-  /** Fetch again after so many milliseconds, while the page is visible. */
+  /** The interval of refetches, while the page is visible. */
   everyMs?: number | undefined
   enabled?: boolean
 }
 
 type Sent<K extends CallId> = Parameters<typeof call<K>>[1]
 
-/** What a call answers. It is fetched again when its input or the project changes. */
+/** Reads a call's answer. It is fetched again when the input or the project changes. */
 export function useCall<K extends CallId>(id: K, input: Sent<K>, { everyMs, enabled = true }: ReadOptions = {}): UseQueryResult<AnswerOf<K>> {
   const project = useProject()
   return useQuery({
     queryKey: [id, input, project],
-    // TanStack Query takes no undefined.
+    // TanStack Query does not accept undefined.
     queryFn: async ({ signal }) => (await call(id, input, { signal })) ?? (null as unknown as AnswerOf<K>),
     refetchInterval: everyMs ?? false,
     enabled,
   })
 }
 
-/** A page of a list. While the next one is fetched, the one before it stays. */
+/** Reads one page of a list. While the next page is fetched, the present one stays. */
 export function usePage<K extends ListId>(id: K, input: Sent<K>, { everyMs, enabled = true }: ReadOptions = {}): UseQueryResult<Page<ItemOf<K>>> {
   const project = useProject()
   return useQuery({
@@ -58,7 +58,7 @@ export function usePage<K extends ListId>(id: K, input: Sent<K>, { everyMs, enab
   })
 }
 
-/** A call that changes something. `changes` names the reads that are out of date after it. */
+/** Makes a call that changes something. `changes` names the reads that are outdated after it. */
 export function useChange<K extends CallId>(id: K, changes: readonly CallId[] = []): UseMutationResult<AnswerOf<K>, Error, Sent<K>> {
   return useMutation({
     mutationFn: (input: Sent<K>) => call(id, input),
@@ -66,7 +66,7 @@ export function useChange<K extends CallId>(id: K, changes: readonly CallId[] = 
   })
 }
 
-/** The same for one that sends a form with a file. `progress` is told which part of it has been sent. */
+/** Makes such a call with a form that has a file. `progress` gets the part that has been sent. */
 export function useUpload<K extends CallId>(
   id: K,
   changes: readonly CallId[] = [],

@@ -1,13 +1,13 @@
-// What the person may do in the project that the pages are about, by rank. The service decides; pages only leave out what it would refuse.
+// The person's rights in the present project. The service decides; pages only hide what it would refuse.
 import { useProject } from './project.ts'
 import { mayOf, useMe } from './sign-in.ts'
 
 export interface Rights {
-  /** Change what is in the project. */
+  /** May change things in the project. */
   use: boolean
-  /** Decide who may, in the project. */
+  /** May give rights in the project. */
   own: boolean
-  /** Decide for the whole service: what no project has for itself. */
+  /** May decide for the whole service, about things that belong to no project. */
   ownAll: boolean
 }
 

@@ -1,4 +1,4 @@
-// Signing in and out, and who is signed in.
+// Signs in and out, and reads who is signed in.
 import { useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { ROUTES } from 'virtual:routes'
 import { signedIn, signedOut } from './account.ts'
@@ -25,7 +25,7 @@ export async function signOut(): Promise<void> {
 
 const ME_MS = 60_000
 
-/** Who is signed in. Its key has no project: it is asked before one is chosen. */
+/** Reads who is signed in. This does not depend on the project, because it is read before one is chosen. */
 export const useMe = (): UseQueryResult<Me> =>
   useQuery({ queryKey: ['getMe'], queryFn: ({ signal }) => call('getMe', {}, { signal, headers: { 'x-kernel-project-id': '' } }), staleTime: ME_MS })
 
@@ -33,17 +33,18 @@ const RIGHTS = { view: 0, use: 1, own: 2 }
 const ROLES = { viewer: 0, member: 1, owner: 2 }
 
 /**
- * What who is signed in may do in a project. It only decides what the page offers: the service checks every call. As long as nothing is known, everything.
+ * Whether the person may make a call in a project. This only decides what the page offers, because the service checks every call. Until the answer is known,
+ * everything is offered.
  */
 export const mayOf =
   (me: Me | undefined, chosen: string | undefined) =>
   (id: CallId): boolean => {
     if (!me) return true
-    // Without a choice the service takes the default project, which is the oldest, or the first with a role.
+    // Without a choice the service uses the default project, which is the oldest, or the first project in which the person has a role.
     const inProject = (me.projects.find((each) => each.id === chosen) ?? me.projects[0])?.role
     const roles = [me.role, inProject].flatMap((role) => (role ? [ROLES[role]] : []))
     return Math.max(...roles, -1) >= RIGHTS[ROUTES[id]![2]]
   }
 
-/** Whether who is signed in may make this call in the project in effect. */
+/** Whether the person may make this call in the present project. */
 export const useMay = (id: CallId): boolean => mayOf(useMe().data, useProject())(id)

@@ -1,4 +1,4 @@
-// Events read from a body that comes in any pieces.
+// Reads events from a body that arrives in arbitrary pieces.
 import { expect, test } from 'vitest'
 import { readEvents } from './sse.ts'
 

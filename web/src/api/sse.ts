@@ -1,6 +1,6 @@
-// Server-sent events read from a fetch: an EventSource sends no header of ours.
+// Reads server-sent events from a fetch, because an EventSource cannot send our header.
 
-/** The longest line of a stream. What a session says may be large; what never ends must not fill the memory of the page. */
+/** The limit of a line, in bytes. A session may send large data, but an endless line must not fill the page's memory. */
 const MAX_LINE = 8 * 1024 * 1024
 
 interface Frame {
@@ -8,7 +8,7 @@ interface Frame {
   data: string
 }
 
-/** The events of a stream, until it ends or `signal` aborts. Comments, which keep the connection open, are left out. */
+/** The events of a stream, until it ends or `signal` aborts. Comments, which keep the connection open, are skipped. */
 export async function* readEvents(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<Frame> {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader()
   const cancel = (): void => void reader.cancel(signal.reason).catch(() => {})

@@ -1,10 +1,10 @@
-// Calls that send a file. Only XMLHttpRequest tells how much has been sent.
+// Calls that send a file. They use XMLHttpRequest, because fetch does not report the progress of an upload.
 import { ROUTES } from 'virtual:routes'
 import { ANSWER_MS, ApiError, pathOf, queryOf, refusalOf } from './client.ts'
 import type { AnswerOf, CallId } from './contracts.ts'
 import { project } from './project.ts'
 
-/** Is told which part of a file has been sent, from 0 to 1. */
+/** Gets the part of the file that has been sent, from 0 to 1. */
 export type Progress = (part: number) => void
 
 interface Sent {
@@ -13,12 +13,12 @@ interface Sent {
   body: Blob | FormData
 }
 
-/** Calls a route with a file. It may take as long as its line needs: only when nothing moves for {@link ANSWER_MS}, it has failed. @throws ApiError */
+/** Calls a route with a file. A slow connection may take any time: the call fails only when nothing was sent for {@link ANSWER_MS}. @throws ApiError */
 export async function upload<K extends CallId>(id: K, { params, query, body }: Sent, progress: Progress): Promise<AnswerOf<K>> {
   const [method, pattern] = ROUTES[id]!
   const request = new XMLHttpRequest()
   request.open(method, pathOf(pattern, params) + queryOf(query))
-  // The type of a form has its boundary in it, which the browser chooses.
+  // The browser chooses the boundary of a form, which is part of its content type.
   const type = body instanceof FormData ? {} : { 'content-type': 'application/octet-stream' }
   for (const [name, value] of Object.entries({ 'x-cob-dashboard': '1', ...type, ...project.headers() })) request.setRequestHeader(name, value)
   const { promise, resolve, reject } = Promise.withResolvers<AnswerOf<K>>()

@@ -1,4 +1,4 @@
-// What vite.config.ts makes of the contracts: method, path and needed right of each call, by its id.
+// vite.config.ts generates this from the contracts: the method, the path and the needed right of each call, by id.
 declare module 'virtual:routes' {
   export const ROUTES: Record<string, readonly [method: string, path: string, right: 'view' | 'use' | 'own']>
 }

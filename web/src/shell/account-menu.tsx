@@ -1,4 +1,4 @@
-// Who is signed in, the theme, and the way out.
+// The account menu: who is signed in, the theme, and signing out.
 import { useState } from 'react'
 import { Button, Menu, MenuItem, MenuSection, MenuTrigger, Popover, Header } from 'react-aria-components'
 import { signOut, useMe } from '../api/sign-in.ts'

@@ -1,8 +1,8 @@
-// What is shown instead of a page that fails: because a newer version of the dashboard is there, or because of a mistake of ours.
+// Replaces a page that fails: a newer version of the dashboard was installed, or the dashboard has a bug.
 import { isRouteErrorResponse, Link, useRouteError } from 'react-router'
 import { Button } from '../ui/button.tsx'
 
-/** A chunk that cannot be loaded: the service has been upgraded since this page was opened, or it is away. */
+/** A chunk cannot be loaded: the service was upgraded since this page was opened, or it is down. */
 const isChunk = (error: unknown): boolean => error instanceof TypeError && /dynamically imported module|module script|Importing a module/i.test(error.message)
 
 export function Broken() {

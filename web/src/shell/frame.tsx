@@ -1,4 +1,4 @@
-// The frame around all pages: navigation, project, account. Without a sign-in it shows the page to sign in.
+// The frame around all pages: navigation, project, account. When nobody is signed in, it shows the sign-in page.
 import { useEffect, useState } from 'react'
 import { NavLink, Outlet, useLocation, useMatches, useNavigation } from 'react-router'
 import { useSignedIn } from '../api/account.ts'
@@ -21,7 +21,7 @@ export function Frame() {
   const matches = useMatches()
   const title = (matches.at(-1)?.handle as { title?: string } | undefined)?.title
 
-  // On a phone the navigation covers the page, so it closes when somebody has chosen.
+  // On a phone the navigation covers the page, so it closes after a choice.
   useEffect(() => open(false), [pathname])
   useEffect(() => putTitle({ page: isSignedIn ? title : undefined }), [title, isSignedIn])
   useEffect(() => {
@@ -32,7 +32,7 @@ export function Frame() {
   }, [isOpen])
 
   if (!isSignedIn) return <SignIn />
-  // Without a sign-in the answer is a refusal, after which the page to sign in is there.
+  // When nobody is signed in, the answer is a refusal, and the sign-in page appears.
   if (me.isPending || (me.error instanceof ApiError && me.error.status === 401)) return null
   if (!me.data)
     return (

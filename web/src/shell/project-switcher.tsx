@@ -1,4 +1,4 @@
-// The project that all pages are about.
+// Chooses the project of all pages.
 import { project, useProject } from '../api/project.ts'
 import { queries } from '../api/queries.ts'
 import { useMe } from '../api/sign-in.ts'
@@ -7,7 +7,7 @@ import { Select } from '../ui/field.tsx'
 export function ProjectSwitcher() {
   const projects = useMe().data?.projects ?? []
   const chosen = useProject()
-  // A choice that was kept, of a project that is gone or that this key does not see: the service would refuse every call.
+  // The stored choice may be a project that was deleted or that this key cannot see. The service would refuse every call.
   const isKnown = projects.some(({ id }) => id === chosen)
   if (chosen !== undefined && projects.length > 0 && !isKnown) project.choose(undefined)
   if (projects.length === 0) return null

@@ -1,4 +1,4 @@
-// The page to sign in: with an API key, or with a provider that the operator has set up.
+// The sign-in page: with an API key, or with an identity provider that the operator has set up.
 import { useState, type FormEvent } from 'react'
 import { useCall } from '../api/queries.ts'
 import { signInWithKey } from '../api/sign-in.ts'

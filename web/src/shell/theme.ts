@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it.
+// The theme: light, dark, or the system's.
 export type Theme = 'system' | 'light' | 'dark'
 const STORED = 'cob.theme'
 
@@ -18,7 +18,7 @@ export function chooseTheme(chosen: Theme): void {
   applyTheme(chosen)
 }
 
-/** The tokens follow the attribute, and the system's setting without it. */
+/** The tokens follow this attribute, or without it the system's setting. */
 export function applyTheme(chosen: Theme = theme()): void {
   if (chosen === 'system') delete document.documentElement.dataset.theme
   else document.documentElement.dataset.theme = chosen

@@ -1,11 +1,11 @@
-// The page on which a person allows a program access: who asks, who is signed in, and what that person answers.
+// The page on which a person gives a program access: which program asks, who is signed in, and the person's answer.
 import './sheet.css'
 import { createRoot } from 'react-dom/client'
 import { ApiError, call } from '../api/client.ts'
 import type { AnswerOf, InputOf } from '../api/contracts.ts'
 import { focus } from './focus.ts'
 
-/** Whoever signs in here has not chosen a project in the dashboard. */
+/** A person who signs in here has not chosen a project in the dashboard. */
 const EVERYWHERE = { headers: { 'x-kernel-project-id': '' } }
 
 const asked = new URLSearchParams(location.search)
@@ -18,7 +18,7 @@ const request = {
 const root = createRoot(document.querySelector('main')!)
 let steps = 0
 
-/** Shows a step: a heading that takes the focus, unless a field does, and what to do. */
+/** Shows a step: a heading, a message and the controls. The heading takes the focus, unless a field does. */
 function show(title: string, message: string, body?: React.ReactNode): void {
   steps++
   root.render(
@@ -32,7 +32,7 @@ function show(title: string, message: string, body?: React.ReactNode): void {
   )
 }
 
-/** What does not work is told where the person looks. */
+/** Shows an error where the person looks. */
 const tell = (error: unknown): void =>
   show(
     error instanceof ApiError && error.status >= 400 && error.status < 500 ? 'This request cannot be answered' : 'Something went wrong',
@@ -42,7 +42,7 @@ const work = (act: Promise<void>): void => void act.catch(tell)
 const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401
 
 async function start(): Promise<void> {
-  // A code must not go to an address that the client has not registered, so there is no way back to it either.
+  // A code must not go to an address that the client has not registered, so an error does not redirect there either.
   const program = await call('getAuthorizationRequest', { query: request }, EVERYWHERE)
   try {
     const me = await call('getMe', {}, EVERYWHERE)

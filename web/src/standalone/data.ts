@@ -1,3 +1,3 @@
-// What the service has filled in for the script of a page.
+// Reads the data that the service has filled in for a page's script.
 
 export const pageData = <T>(): T => JSON.parse(document.body.dataset.page!) as T

@@ -1,4 +1,4 @@
-// The focus, for screen readers and the keyboard.
+// Sets the focus, for screen readers and the keyboard.
 
-/** As `ref` of an element: it has the focus when it appears. */
+/** Use as an element's `ref`: the element takes the focus when it appears. */
 export const focus = (element: HTMLElement | null): void => element?.focus({ preventScroll: true })

@@ -1,6 +1,6 @@
-// Pictures of buttons. Their names are in the buttons.
+// Icons of buttons. The buttons have the accessible names.
 
-/** `d`: of a path in a square of 24; lines, or an area if it `isFilled`. */
+/** `d` is a path in a square of 24. It is drawn as lines, or with `isFilled` as an area. */
 export const Icon = ({ d, isFilled = false }: { d: string; isFilled?: boolean }) => (
   <svg className={isFilled ? 'icon filled' : 'icon'} viewBox="0 0 24 24" aria-hidden="true">
     <path d={d} />

@@ -1,16 +1,16 @@
-// A button that does something at once, without a question or a form.
+// A button that acts at once, without a question or a form.
 import { useState, type ReactNode } from 'react'
 import { Button } from './button.tsx'
 import { failed } from './toasts.tsx'
 
 interface ActProps {
   children: ReactNode
-  /** What it says meanwhile. */
+  /** The text while it works. */
   busy: string
-  /** For screen readers, in rows of a table: which one it is about. */
+  /** For screen readers in rows of a table: the thing that the button is about. */
   label?: string
   look?: 'plain' | 'primary' | 'quiet'
-  /** What is said when it fails; why is added. */
+  /** The error text; the reason is added. */
   failure: string
   work: () => Promise<unknown>
 }

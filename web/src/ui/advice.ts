@@ -1,4 +1,4 @@
-// What to say about an error: the service's own words, and what the reader can do.
+// The text about an error: the service's own words, and what the reader can do.
 import { ApiError } from '../api/client.ts'
 
 const ADVICE: Record<string, string> = {
@@ -10,10 +10,10 @@ const ADVICE: Record<string, string> = {
   internal_error: 'The log of the service has the cause.',
 }
 
-/** What passes by itself, so that another try may work. */
+/** Errors that may pass by themselves, so that a retry may work. */
 const PASSES = new Set(['unreachable', 'timeout', 'unavailable'])
 
-/** In one text. `again`: what has failed is asked for again without anybody doing anything. */
+/** The error and the advice in one text. `again` means that the page retries by itself. */
 export function adviceOn(error: unknown, again?: 'again'): string {
   if (!(error instanceof ApiError)) return error instanceof Error ? error.message : String(error)
   const sentence = /[.!?]$/.test(error.message) ? error.message : `${error.message}.`

@@ -1,12 +1,12 @@
 // The clipboard of this device.
 
-/** False: the browser does not allow it. */
+/** False when the browser does not allow it. */
 export async function copy(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)
     return true
   } catch {
-    // Without TLS, or in a frame without the permission.
+    // The page has no TLS, or is in a frame without the permission.
     const onCopy = (event: ClipboardEvent): void => {
       event.clipboardData!.setData('text/plain', text)
       event.preventDefault()

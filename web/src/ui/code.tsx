@@ -1,4 +1,4 @@
-// Lines to copy.
+// Code to copy.
 import { useEffect, useState } from 'react'
 import { Tab, TabList, TabPanel, Tabs } from 'react-aria-components'
 import { Button } from './button.tsx'
@@ -28,7 +28,7 @@ export function Copy({ text, children = 'Copy' }: { text: string; children?: str
 
 export const Code = ({ text, label }: { text: string; label: string }) => (
   <div className="code">
-    {/* It scrolls, so the keyboard has to reach it. */}
+    {/* The code scrolls, so the keyboard must reach it. */}
     <pre tabIndex={0} role="region" aria-label={label}>
       <code>{text}</code>
     </pre>
@@ -36,7 +36,7 @@ export const Code = ({ text, label }: { text: string; label: string }) => (
   </div>
 )
 
-/** The same in three languages. Each must work when it is pasted, with the key in the variable KERNEL_API_KEY. */
+/** The same example in three languages. Each must work when pasted, with the key in the variable KERNEL_API_KEY. */
 export interface Examples {
   typescript: string
   python: string
@@ -76,7 +76,7 @@ from kernel import Kernel
 
 kernel = Kernel(api_key=os.environ["KERNEL_API_KEY"], base_url="${location.origin}")`
 
-/** Examples with what each language begins with: clients for this service. `curl` is what follows `curl`, with `$URL` for its address. */
+/** Adds to each example its first lines: a client for this service. `curl` is the text after `curl`, with `$URL` for the service's address. */
 export const examples = (typescript: string, python: string, curl: string): Examples => ({
   typescript: `${TS_HEAD}\n${typescript}`,
   python: `${PYTHON_HEAD}\n${python}`,

@@ -1,4 +1,4 @@
-// A question before something that cannot be undone, and dialogs in general.
+// A question before an action that cannot be undone, and dialogs in general.
 import { useState, type ReactNode } from 'react'
 import { Dialog as AriaDialog, DialogTrigger, Heading, Modal, ModalOverlay } from 'react-aria-components'
 import { adviceOn } from './advice.ts'
@@ -6,9 +6,9 @@ import { Button } from './button.tsx'
 
 interface DialogProps {
   title: string
-  /** The button that opens it. */
+  /** The button that opens the dialog. */
   trigger: ReactNode
-  /** Its content; `close` closes it. */
+  /** The dialog's content; `close` closes the dialog. */
   children: (close: () => void) => ReactNode
   role?: 'dialog' | 'alertdialog'
 }
@@ -34,10 +34,10 @@ export const Dialog = ({ title, trigger, children, role = 'dialog' }: DialogProp
 interface ConfirmProps {
   title: string
   text: ReactNode
-  /** What the button says, as a verb: "End", "Delete". */
+  /** The text of the button, a verb: "End", "Delete". */
   action: string
   trigger: ReactNode
-  /** The dialog shows its progress, and why it has failed. */
+  /** The dialog shows the progress of this, and its error. */
   onConfirm: () => Promise<unknown>
 }
 

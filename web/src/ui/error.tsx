@@ -1,4 +1,4 @@
-// What a page shows instead of content that could not be fetched: what is wrong, and what to do.
+// Replaces content that could not be fetched: says what is wrong, and what to do.
 import { ApiError } from '../api/client.ts'
 import { adviceOn } from './advice.ts'
 import { Button } from './button.tsx'
@@ -7,7 +7,7 @@ interface NoticeProps {
   error: unknown
   retry?: () => void
   what?: string
-  /** It is fetched again and again anyway. */
+  /** The page fetches the content again at intervals. */
   isPolled?: boolean
 }
 

@@ -1,14 +1,14 @@
-// Form fields: label, input, hint and problem, joined for screen readers.
+// Form fields: label, input, hint and error, connected for screen readers.
 import { useId, type ReactNode } from 'react'
 import { FieldError, Input, Label, Text, TextArea, TextField, type TextFieldProps } from 'react-aria-components'
 
 interface Props extends Omit<TextFieldProps, 'className' | 'children' | 'isInvalid'> {
   label: string
   hint?: ReactNode
-  /** What is wrong with the value. */
+  /** The error of the value. */
   problem?: string
   placeholder?: string
-  /** Several lines. */
+  /** The number of lines of a multi-line field. */
   rows?: number
 }
 
@@ -30,14 +30,14 @@ interface SelectProps<T extends string> {
   value: T
   options: readonly (readonly [value: T, text: string])[]
   onChange: (value: T) => void
-  /** Beside others in a bar, where the choice itself says what it is about. */
+  /** In a bar with other fields the choice itself says what it is about. */
   isLabelHidden?: boolean
   hint?: ReactNode
-  /** What is wrong with the choice. */
+  /** The error of the choice. */
   problem?: string
 }
 
-/** A choice of a few. The browser's own: phones show their picker for it. */
+/** A choice of a few options. It is the browser's own element, so that phones show their picker. */
 export function Select<T extends string>({ label, value, options, onChange, isLabelHidden = false, hint, problem }: SelectProps<T>) {
   const id = useId()
   return (

@@ -1,4 +1,4 @@
-// A stream of the API as what a page shows: the newest events, from the beginning again after each interruption, and nothing while the tab is hidden.
+// Follows a stream of the API for a page: keeps the newest events, starts again after an interruption, and pauses while the tab is hidden.
 import { useEffect, useState } from 'react'
 import { adviceOn } from './advice.ts'
 import { ApiError, stream } from '../api/client.ts'
@@ -6,18 +6,18 @@ import type { EventOf, StreamId } from '../api/contracts.ts'
 import { useProject } from '../api/project.ts'
 import { visible, whileVisible } from './visible.ts'
 
-/** The newest are kept: a stream may have any length, the memory of a page has not. */
+/** The newest events are kept: a stream may have any length, but a page's memory is limited. */
 const MAX_EVENTS = 5_000
-/** Events are shown together: there may be thousands in a second. */
+/** Events are shown in groups, because there may be thousands per second. */
 const SHOW_MS = 150
 const AGAIN_MS = 2_000
 
 export interface Followed<E> {
   events: E[]
-  /** Older ones that are not kept. */
+  /** The number of older events that are not kept. */
   missed: number
   isOpen: boolean
-  /** The service has ended it: nothing more will come. */
+  /** The service has ended the stream: nothing more will come. */
   hasEnded: boolean
   problem?: string
 }
@@ -26,7 +26,7 @@ type Input<K extends StreamId> = Parameters<typeof stream<K>>[1]
 
 const NOTHING = { events: [], missed: 0, isOpen: false, hasEnded: false }
 
-/** `isKept`: which events are shown, for example no heartbeats. */
+/** `isKept` says which events are shown; for example, heartbeats are not. */
 export function useFollow<K extends StreamId>(id: K, input: Input<K>, isKept: (event: EventOf<K>) => boolean): Followed<EventOf<K>> {
   const [state, set] = useState<Followed<EventOf<K>>>(NOTHING)
   const project = useProject()
@@ -73,7 +73,7 @@ export function useFollow<K extends StreamId>(id: K, input: Input<K>, isKept: (e
         }
       }
     }
-    // What ends it before its time is the end of the page.
+    // An error here means that the page was left.
     run().catch(() => {})
     return () => {
       ended.abort()

@@ -1,29 +1,29 @@
-// What is typed into a form, as the body of a call, and which field an error of the service is about.
+// Turns the typed values of a form into the body of a call, and finds the field that an error of the service is about.
 
 /**
- * How a field is filled in and what it becomes: `lines` an array with one text a line, `pairs` an object of `key=value` lines, `json` what the text says,
- * `switch` a boolean, `file` a file (the whole form is then sent as one).
+ * The kind of a field: `lines` becomes an array with one text per line, `pairs` an object from `key=value` lines, `json` the parsed value, `switch` a boolean, `file`
+ * a file (the whole form is then sent as multipart).
  */
 export type Kind = 'text' | 'password' | 'number' | 'lines' | 'pairs' | 'json' | 'switch' | 'choice' | 'file'
 
 export interface FieldSpec {
-  /** Its place in the body, with dots: the name that errors of the service have for it. */
+  /** The field's path in the body, with dots, as in errors of the service. */
   name: string
   label: string
   kind?: Kind
   hint?: string
   placeholder?: string
   options?: readonly (readonly [value: string, text: string])[]
-  /** As it is typed; of a switch `true` or empty. */
+  /** The initial text; for a switch `true` or empty. */
   initial?: string
   isRequired?: boolean
   rows?: number
   accept?: string
-  /** Empty is sent as well: it clears what there is. */
+  /** Send it when it is empty too: that clears the present value. */
   sendsEmpty?: boolean
-  /** It is sent only when it is not as it was at first. */
+  /** Send it only when it differs from its initial value. */
   onlyChanged?: boolean
-  /** Whether it belongs to the form, as it is filled in now. */
+  /** Whether the field is part of the form with the present values. */
   when?: (values: Values) => boolean
 }
 
@@ -31,7 +31,7 @@ export type Values = Record<string, string | File>
 export type Body = Record<string, unknown>
 export type Problems = Record<string, string>
 
-/** The value of a field, or what is wrong with it. Undefined: it is left out. */
+/** The value of a field, or its error. Undefined when the field is left out. */
 export function valueOf({ kind = 'text', isRequired, sendsEmpty }: FieldSpec, typed: string | File | undefined): { value?: unknown; problem?: string } {
   if (typed instanceof File) return { value: typed }
   const text = typed ?? ''
@@ -62,7 +62,7 @@ export function valueOf({ kind = 'text', isRequired, sendsEmpty }: FieldSpec, ty
   return { value: text }
 }
 
-/** The body that these values make. With problems it must not be sent. */
+/** The body from these values. Do not send it when there are problems. */
 export function bodyOf(fields: readonly FieldSpec[], values: Values): { body: Body; problems: Problems } {
   const body: Body = {}
   const problems: Problems = {}
@@ -81,7 +81,7 @@ function put(into: Body, [first, ...rest]: string[], value: unknown): void {
   else put((into[first!] ??= {}) as Body, rest, value)
 }
 
-/** The parts of an error of the service that are about fields of this form; `others` is the rest of it, if it has one. */
+/** The parts of a service error that are about fields of this form. `others` is the rest, if there is any. */
 export function problemsOf(error: unknown, fields: readonly FieldSpec[]): { problems: Problems; others: boolean } {
   const problems: Problems = {}
   const { status, message = '' } = error as { status?: number; message?: string }

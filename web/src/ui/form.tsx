@@ -1,4 +1,4 @@
-// Forms that are lists of fields: what is wrong is said at the field, and what the service refuses as well.
+// Forms that are lists of fields. Errors appear at the field, also those of the service.
 import { useEffect, useRef, useState, type ReactNode } from 'react'
 import { Button as AriaButton, FileTrigger, Switch } from 'react-aria-components'
 import type { Progress } from '../api/upload.ts'
@@ -12,12 +12,12 @@ import './form.css'
 
 interface FormProps {
   fields: readonly FieldSpec[]
-  /** What the button says, as a verb. */
+  /** The text of the button, a verb. */
   action: string
-  /** Sends it; the form shows why it has failed, and what `progress` is told. */
+  /** Sends the form. The form shows its error, and the progress that it reports. */
   send: (body: Body, progress: Progress) => Promise<unknown>
   onCancel?: () => void
-  /** Said above the fields. */
+  /** The text above the fields. */
   text?: ReactNode
 }
 
@@ -161,7 +161,7 @@ function One({ field: { label, kind = 'text', hint, placeholder, options, isRequ
 interface FormDialogProps extends Omit<FormProps, 'onCancel' | 'send'> {
   title: string
   trigger: ReactNode
-  /** The dialog closes when it resolves. */
+  /** The dialog closes when this resolves. */
   send: FormProps['send']
 }
 

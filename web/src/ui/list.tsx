@@ -1,4 +1,4 @@
-// A list of the API as a page: its filters and its place are in the address, so they can be sent to somebody, and Back works.
+// A list of the API as a page. The address contains its filters and its position, so that it can be shared and Back works.
 import { useEffect, useRef, useState, type ReactNode } from 'react'
 import { Input, Label, SearchField, Button as AriaButton } from 'react-aria-components'
 import { useSearchParams } from 'react-router'
@@ -6,48 +6,51 @@ import type { ItemOf, ListId } from '../api/contracts.ts'
 import { usePage } from '../api/queries.ts'
 import type { page } from '../api/client.ts'
 import { Button } from './button.tsx'
+import { Empty } from './empty.tsx'
 import { ErrorNotice } from './error.tsx'
 import { Select } from './field.tsx'
 
 const PAGE_ITEMS = 50
-/** Of a list that the API answers as a whole. */
+/** The rows per page of a list that the API returns as a whole. */
 const PAGE_ROWS = 200
-/** In the address: which page of a list is shown; of the audit log, whose pages follow by tokens, these are the token and the time of the first page. */
+/** Query parameters of the position in a list. The audit log has pages by token: these are the token and the time of the first page. */
 const PLACE = ['offset', 'page_token', 'end']
-/** After the last key. */
+/** The pause after the last key before a search starts. */
 const SEARCH_MS = 300
 
 export interface Column<T> {
   title: string
   cell: (item: T) => ReactNode
-  /** Left out on a phone. */
+  /** Hidden on phones. */
   isMinor?: boolean
-  /** Numbers are compared by eye when they stand at the right. */
+  /** Aligned right, so that numbers can be compared. */
   isNumber?: boolean
 }
 
-/** `search` and `tags` take text; `choice` one of a few, the first without asking; `date` a day, as "2026-11-25". */
+/** `search` and `tags` are text; `choice` is one of a few options, by default the first; `date` is a day, for example "2026-11-25". */
 export type Filter =
   | { kind: 'search' | 'date'; name: string; label: string }
   | { kind: 'choice'; name: string; label: string; options: readonly (readonly [value: string, text: string])[] }
   | { kind: 'tags'; name: string }
 
+export const BY_NAME: readonly Filter[] = [{ kind: 'search', name: 'query', label: 'Search by name or id' }]
+
 interface ListProps<K extends ListId> {
   id: K
-  /** What the table is called, for screen readers. */
+  /** The table's name for screen readers. */
   label: string
   params?: Record<string, string>
-  /** Query fields that are always sent. */
+  /** Query fields that every request has. */
   query?: Record<string, unknown>
   filters?: readonly Filter[]
   columns: readonly Column<ItemOf<K>>[]
   keyOf: (item: ItemOf<K>) => string
-  /** Shown when there is nothing at all. */
+  /** Shown when the list is empty without filters. */
   empty: ReactNode
   everyMs?: number
 }
 
-/** The value of each filter, as the query takes it. */
+/** The value of each filter, in the form of the query. */
 export function useFilters(filters: readonly Filter[]): { query: Record<string, unknown>; isFiltered: boolean; offset: number } {
   const [search] = useSearchParams()
   const query: Record<string, unknown> = {}
@@ -73,7 +76,7 @@ const splitTag = (text: string): [string, string] => [text.slice(0, text.indexOf
 
 export function List<K extends ListId>({ id, label, params, query: fixed, filters = [], columns, keyOf, empty, everyMs }: ListProps<K>) {
   const { query, isFiltered, offset } = useFilters(filters)
-  // The types of one list are known to its caller; here they are any list's.
+  // Only the caller knows the types of its list; this code works for any list.
   const input = { ...(params && { params }), query: { ...fixed, ...query, limit: PAGE_ITEMS, offset } } as unknown as Parameters<typeof page<K>>[1]
   const { data, error, isPending, isFetching, isPlaceholderData, refetch } = usePage(id, input, { everyMs })
   const items = data?.items ?? []
@@ -121,7 +124,7 @@ interface TableProps<T> {
 }
 
 export const Table = <T,>({ label, columns, items, keyOf, isBusy = false }: TableProps<T>) => (
-  // It scrolls sideways when it is too wide, so the keyboard has to reach it.
+  // A wide table scrolls sideways, so the keyboard must reach it.
   <div className="table-box" tabIndex={0} role="region" aria-label={`${label}, table`}>
     <table aria-busy={isBusy}>
       <thead>
@@ -153,18 +156,19 @@ const classOf = <T,>({ isMinor, isNumber }: Column<T>): string => `${isMinor ? '
 function NothingHere({ isFiltered }: { isFiltered: boolean }) {
   const [, set] = useSearchParams()
   return (
-    <div className="empty">
-      <h2>{isFiltered ? 'Nothing matches' : 'Nothing more'}</h2>
-      <p>{isFiltered ? 'No entry matches these filters.' : 'This page of the list has become empty.'}</p>
+    <Empty
+      title={isFiltered ? 'Nothing matches' : 'Nothing more'}
+      text={isFiltered ? 'No entry matches these filters.' : 'This page of the list has become empty.'}
+    >
       <Button onPress={() => set({})}>{isFiltered ? 'Remove the filters' : 'To the first page'}</Button>
-    </div>
+    </Empty>
   )
 }
 
-/** A table of a list that the API answers as a whole and that may be long: one page of its rows. Its place is in the address, as that of a {@link List}. */
+/** A table of a long list that the API returns as a whole: shows one page of its rows. As in a {@link List}, the address contains the position. */
 export function Pages<T>({ items, ...table }: TableProps<T>) {
   const { offset: given } = useFilters([])
-  // The list may have become shorter.
+  // The list may have become shorter since.
   const offset = Math.min(given, Math.max(0, Math.ceil(items.length / PAGE_ROWS) - 1) * PAGE_ROWS)
   const shown = items.slice(offset, offset + PAGE_ROWS)
   const next = offset + PAGE_ROWS
@@ -181,7 +185,7 @@ interface PagerProps {
   count: number
   nextOffset: number | undefined
   size?: number
-  /** How many there are on all pages, if that is known. */
+  /** The number of items on all pages, if it is known. */
   all?: number
 }
 
@@ -211,13 +215,13 @@ function Pager({ offset, count, nextOffset, size = PAGE_ITEMS, all }: PagerProps
 
 export function FilterBar({ filters }: { filters: readonly Filter[] }) {
   const [search, set] = useSearchParams()
-  // The address follows a moment later: what is changed meanwhile builds on the change before it.
+  // The address changes a moment later, so a second change in the meantime starts from this value.
   const latest = useRef(search)
   useEffect(() => void (latest.current = search), [search])
   const change = (edit: (next: URLSearchParams) => void): void => {
     const next = new URLSearchParams(latest.current)
     edit(next)
-    // What is looked for is another thing, so its first page is.
+    // A new search starts at its first page.
     for (const name of PLACE) next.delete(name)
     latest.current = next
     set(next, { replace: true })
@@ -280,7 +284,7 @@ function Search({ label, value, onChange }: { label: string; value: string; onCh
   )
 }
 
-/** Tags that must match, each typed as `key=value` and Enter. */
+/** Tags that must match. Each is typed as `key=value` and Enter. */
 function TagFilter({ tags, onChange }: { tags: string[]; onChange: (tags: string[]) => void }) {
   const [text, setText] = useState('')
   const [isBad, bad] = useState(false)

@@ -1,4 +1,4 @@
-// Lines of a log, the newest in view as long as nobody has scrolled up. What programs print is text.
+// The lines of a log. The newest stay in view unless the person has scrolled up. Output of programs is shown as text.
 import { useEffect, useRef } from 'react'
 import '../pages/sessions/session.css'
 import { timeOfDay } from './show.tsx'

@@ -1,10 +1,10 @@
-// The head of a page, and the title of its document.
+// The header of a page, and the title of its document.
 import { useEffect, type ReactNode } from 'react'
 
-/** The title of the document: the name of the thing that a page is about, or else of the page. */
+/** The title of the document is the name of the thing that a page is about, or otherwise the page's title. */
 const titles: { page?: string | undefined; thing?: string | undefined } = {}
 
-/** Sets one of the two. They come in any order: a page knows its thing before the frame knows the page, or long after. */
+/** Sets one of the two, in any order: a page may know its thing before or after the frame knows the page. */
 export function putTitle(part: typeof titles): void {
   const { thing, page } = Object.assign(titles, part)
   const title = thing ?? page
@@ -21,11 +21,10 @@ export function usePageTitle(title: string | undefined): void {
 
 interface HeadProps {
   title: ReactNode
-  /** Where one comes from: a link to the list. */
+  /** A link back to the list. */
   back?: ReactNode
-  /** One line: what these are. */
+  /** One line that says what these things are. */
   text?: ReactNode
-  /** Buttons. */
   children?: ReactNode
 }
 

@@ -1,4 +1,4 @@
-// Deleting one thing: asks, deletes, says so.
+// Deletes one thing: asks, deletes, and reports it.
 import type { ReactNode } from 'react'
 import type { call as callOf } from '../api/client.ts'
 import { useChange } from '../api/queries.ts'
@@ -10,14 +10,14 @@ import { done } from './toasts.tsx'
 interface RemoveProps<K extends CallId> {
   call: K
   input: Parameters<typeof callOf<K>>[1]
-  /** Reads that are out of date after it. */
+  /** The reads that are outdated after the deletion. */
   changes: readonly CallId[]
-  /** "the profile": its kind, as it stands in a sentence. */
+  /** The kind of thing as in a sentence: "the profile". */
   what: string
   name: string
-  /** What happens to what uses it. */
+  /** The effect on things that use it. */
   text: ReactNode
-  /** In a row of a table it is quiet. */
+  /** In a row of a table the look is `quiet`. */
   look?: 'danger' | 'quiet'
   onDone?: () => void
 }

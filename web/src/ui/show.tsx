@@ -1,5 +1,6 @@
-// How single values are shown: times, ids, states, tags, links, bytes. What a session says is text, and becomes nothing else.
+// Shows single values: times, ids, states, tags, links, bytes. A session's content is shown as text only.
 import { useEffect, useState, type ReactNode } from 'react'
+import { Link } from 'react-router'
 import { printable } from './text.ts'
 
 const SECOND = 1_000
@@ -14,10 +15,10 @@ const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeS
 
 const ofDay = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' })
 
-/** "14:03:27.123", by the clock of this machine; empty when it is no time. */
+/** "14:03:27.123" by this machine's clock, or empty when the time is invalid. */
 export const timeOfDay = (date: Date): string => (Number.isNaN(date.getTime()) ? '' : ofDay.format(date))
 
-/** The clock of the page, one for all, so that a list of a hundred times has one timer. */
+/** One clock for the whole page, so that a list with a hundred times needs one timer. */
 const clock = {
   listeners: new Set<(now: number) => void>(),
   timer: undefined as ReturnType<typeof setInterval> | undefined,
@@ -39,7 +40,7 @@ function useNow(): number {
   return now
 }
 
-/** "3 min. ago", with the exact time on hover. */
+/** Shows "3 min. ago", with the exact time on hover. */
 export function Ago({ at }: { at: string | undefined | null }) {
   const now = useNow()
   if (!at) return <span className="muted">never</span>
@@ -53,7 +54,7 @@ export function Ago({ at }: { at: string | undefined | null }) {
   )
 }
 
-/** "1 h 5 min" */
+/** Formats a duration as "1 h 5 min". */
 export function duration(ms: number): string {
   const seconds = Math.round(ms / SECOND)
   const parts: [number, string][] = [
@@ -77,10 +78,34 @@ export function size(bytes: number): string {
   return `${(bytes / 1024 ** power).toFixed(bytes < 10 * 1024 ** power ? 1 : 0)} ${'KMGT'[power - 1]}iB`
 }
 
+/** The main cell of a row: the thing, and in small letters below it what distinguishes it from others. */
+export const Two = ({ children, below }: { children: ReactNode; below: ReactNode }) => (
+  <span className="main-cell">
+    {children}
+    {below && <small>{below}</small>}
+  </span>
+)
+
 /** An id, or other text for machines. */
 export const Mono = ({ children }: { children: ReactNode }) => <span className="mono">{children}</span>
 
-/** A state: its colour says the same as its word. */
+/** A named thing in a list: its name above its id, with a link to its page if it has one. */
+export const Named = ({ id, name, to, children }: { id: string; name: string | undefined | null; to?: string; children?: ReactNode }) => {
+  const called = name == null ? id : printable(name)
+  return (
+    <span className="main-cell">
+      {to === undefined ? called : <Link to={to}>{called}</Link>}
+      {called !== id && (
+        <small>
+          <Mono>{id}</Mono>
+        </small>
+      )}
+      {children}
+    </span>
+  )
+}
+
+/** A state. Its colour and its word say the same. */
 export const State = ({ kind, children }: { kind: 'good' | 'busy' | 'bad' | 'off'; children: ReactNode }) => <span className={`state ${kind}`}>{children}</span>
 
 export const Tags = ({ tags }: { tags: Record<string, string> | undefined }) =>
@@ -95,7 +120,7 @@ export const Tags = ({ tags }: { tags: Record<string, string> | undefined }) =>
     </ul>
   ) : null
 
-/** A link to where a session says it is: only to pages of the web, in a tab that knows nothing of this one. Anything else is text. */
+/** A link to an address that a session gives. Only web addresses become links, in a tab without access to this one; others are text. */
 export function Outside({ url, children = url }: { url: string; children?: ReactNode }) {
   const isWeb = URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)
   if (!isWeb) return <span className="outside">{children}</span>
@@ -106,7 +131,7 @@ export function Outside({ url, children = url }: { url: string; children?: React
   )
 }
 
-/** Names and values, two columns. What has no value is left out. */
+/** Names and values in two columns. A name without a value is left out. */
 export const Facts = ({ facts }: { facts: readonly (readonly [name: string, value: ReactNode])[] }) => (
   <dl className="facts">
     {facts

@@ -35,5 +35,5 @@ export function StateOf({ state }: { state: string }) {
   return <State kind={kind}>{text}</State>
 }
 
-/** `AWAITING_INPUT` as "awaiting input". */
+/** Turns `AWAITING_INPUT` into "awaiting input". */
 export const words = (name: string): string => name.toLowerCase().replaceAll('_', ' ')

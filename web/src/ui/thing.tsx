@@ -1,4 +1,4 @@
-// A page about one thing: while it is fetched, when it is not there, and with its head.
+// A page about one thing: while it loads, when it does not exist, and with its header.
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { ApiError } from '../api/client.ts'
@@ -8,7 +8,7 @@ import { Head, usePageTitle } from './page.tsx'
 
 interface ThingProps<T> {
   query: UseQueryResult<T>
-  /** "This pool" */
+  /** For example "This pool". */
   what: string
   back: ReactNode
   titleOf: (thing: T) => string
@@ -19,7 +19,7 @@ interface ThingProps<T> {
 
 export function Thing<T>({ query: { data, error, isPending, refetch }, what, back, titleOf, text, buttons, children }: ThingProps<T>) {
   usePageTitle(data && titleOf(data))
-  // A read that fails once more is no reason to take away what is shown. What has gone is one.
+  // A failed refetch must not remove what is shown. A deleted thing must be removed.
   if (!data || (error instanceof ApiError && error.status === 404))
     return (
       <>

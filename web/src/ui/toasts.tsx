@@ -1,4 +1,4 @@
-// Short messages in a corner: what has been done, or what has failed. Errors of a page itself are shown in the page (error.tsx).
+// Short messages in a corner: what was done, or what failed. Errors of a page itself are shown in the page (error.tsx).
 import {
   Button,
   Text,
@@ -20,7 +20,7 @@ const queue = new ToastQueue<Message>({ maxVisibleToasts: 3 })
 
 export const done = (title: string): void => void queue.add({ kind: 'done', title }, { timeout: DONE_MS })
 
-/** For `catch`: says what has failed, why, and what to do. It stays until it is closed. */
+/** For `catch`: shows what failed, why, and what to do. The message stays until it is closed. */
 export const failed =
   (title: string) =>
   (error: unknown): void =>

@@ -1,6 +1,6 @@
-// Whether somebody can see the tab. Streams rest while nobody does: they take connections, and some of them keep a session alive.
+// Whether the tab is visible. Streams pause while it is hidden: they use connections, and some keep a session alive.
 
-/** Resolves as soon as the tab can be seen. @throws the reason of `signal` */
+/** Resolves as soon as the tab is visible. @throws the reason of `signal` */
 export const visible = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason as Error)
@@ -9,7 +9,7 @@ export const visible = (signal: AbortSignal): Promise<void> =>
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
   })
 
-/** Does `work` with a signal that aborts as well when the tab is hidden. False: `work` was ended by that, or by `signal`. */
+/** Runs `work` with a signal that also aborts when the tab is hidden. Resolves with false when `work` was ended by that or by `signal`. */
 export async function whileVisible(signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
   const hidden = new AbortController()
   const hide = (): void => void (document.hidden && hidden.abort())

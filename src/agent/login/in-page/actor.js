@@ -73,18 +73,18 @@
    * Empties a field and types. The browser inserts at the selection of this document only: no other document can get it, wherever the focus goes. The page has had
    * its turn with the events of focus and of clearing before the last check, and nothing else runs between that and the insertion.
    */
-  login.fill = (generation, index, value, hosts, clear = true) => {
+  login.fill = (generation, index, value, hosts) => {
     const before = obstacle(generation, index, hosts)
     if (before) return { ...before, typed: false }
     const element = there(generation, index)
     unremember(element)
-    if (clear && lengthOf(element) > 0) {
+    if (lengthOf(element) > 0) {
       select(element)
       p.command('delete')
     }
     const after = obstacle(generation, index, hosts)
     if (after) return { ...after, typed: false }
-    if (clear && lengthOf(element) > 0) select(element)
+    if (lengthOf(element) > 0) select(element)
     p.command('insertText', value)
     const still = there(generation, index)
     return still && lengthOf(still) === 0 ? { problem: 'unusable' } : { problem: null }

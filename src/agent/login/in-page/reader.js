@@ -360,11 +360,4 @@
       title: attr(frame, 'title').slice(0, 200),
     }
   }
-  login.stored = () => {
-    try {
-      return localStorage.length > 0
-    } catch {
-      return false // a page without an origin, or whose storage is refused
-    }
-  }
 })()

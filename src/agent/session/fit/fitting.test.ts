@@ -1,9 +1,10 @@
-// The steps of fitting over parts that fail as a test says: each step has a check, and its error names the setting.
+// The steps of fitting over parts that fail as a test requires: each step has a check, and its error names the setting.
 import { describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../../../base/log.ts'
 import type { Watchdog } from '../../../base/watchdog.ts'
 import { fault } from '../../../http/fault.ts'
 import type { CdpSession } from '../../chromium/cdp.ts'
+import { openPages } from '../../chromium/pages.ts'
 import type { ChromiumRun } from '../../chromium/process.ts'
 import { Fit } from '../contract.ts'
 import { makeFitting, type Fitting } from './fitting.ts'
@@ -11,7 +12,7 @@ import type { FitParts } from './parts.ts'
 import { fitSteps } from './steps.ts'
 import { atOnce, type Step } from './step.ts'
 
-/** Parts that do what they are told and note it. */
+/** Parts that record their calls and succeed. */
 function parts() {
   const did: string[] = []
   const note = (what: string) => void did.push(what)
@@ -21,16 +22,19 @@ function parts() {
     on: () => {},
     send: async (method: string) => (note(method), {}),
   }
+  const browser = {
+    run: async () => ({ startedAt }) as ChromiumRun,
+    restart: async (how?: { asPerson?: boolean }) => {
+      note(how?.asPerson ? 'restart as a person' : 'restart')
+      startedAt = performance.now()
+    },
+    withFirstPage: async (work: (page: CdpSession) => Promise<unknown>) => void (await work(page as unknown as CdpSession)),
+    opens: () => {},
+  }
   const made = {
     watchdog,
-    browser: {
-      run: async () => ({ startedAt }) as ChromiumRun,
-      restart: async (how?: { asPerson?: boolean }) => {
-        note(how?.asPerson ? 'restart as a person' : 'restart')
-        startedAt = performance.now()
-      },
-      withFirstPage: async (work: (page: CdpSession) => Promise<unknown>) => void (await work(page as unknown as CdpSession)),
-    },
+    browser,
+    pages: openPages(browser, silentLog),
     screen: { resize: async () => note('resize') },
     window: {
       setFullscreen: async (fullscreen: boolean) => {

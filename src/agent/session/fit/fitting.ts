@@ -7,15 +7,15 @@ import type { Check, Setting, Step } from './step.ts'
 
 export interface Fitting {
   /**
-   * Applies the settings in the order of the steps. Resolves when all have taken effect. It goes on when its caller leaves: the session's row has the
-   * settings already. @throws 503 that names the setting that has not taken effect, or 400 when it cannot; the steps after it are left out
+   * Applies the settings in the order of the steps. Resolves when all have taken effect. It continues when its caller disconnects, because the session's row
+   * already has the settings. @throws 503 that names the setting that has not taken effect, or 400 when it cannot; later steps are skipped
    */
   fit(wanted: Fit): Promise<void>
-  /** Applies again what Chromium has lost by a restart. @throws as {@link fit} */
+  /** Applies again the settings that Chromium has lost by a restart. @throws as {@link fit} */
   afterRestart(): Promise<void>
 }
 
-/** Calls of one step run one at a time. A step that is slow, as with a page that hangs, does not delay calls that do not need it. */
+/** Calls of one step run one at a time. A slow step, for example with a page that hangs, does not delay calls that do not need it. */
 export function makeFitting(steps: readonly Step[], log: Log): Fitting {
   const turns = new Map(steps.map((step) => [step, new Mutex()]))
   const isDone = async ({ tries = 1 }: Step, settings: readonly Setting[], apply: () => Promise<Check>): Promise<void> => {
@@ -25,7 +25,7 @@ export function makeFitting(steps: readonly Step[], log: Log): Fitting {
           await apply()
         )()
       } catch (error) {
-        // The caller's own mistake; another try would not change it.
+        // This is the caller's own mistake; another attempt would not change it.
         if (error instanceof Fault && error.code === 'bad_request') throw error
         if (--left === 0) throw fault.unavailable(`the browser did not take its ${settings.join(', ')}`, error)
         log.warn({ err: error, settings }, 'a setting did not take effect; trying again')
@@ -42,7 +42,7 @@ export function makeFitting(steps: readonly Step[], log: Log): Fitting {
       }
     },
     async afterRestart() {
-      // Without its turn: a step that restarts Chromium has it while it waits for this.
+      // Do not wait for the turns: a step that restarts Chromium holds its turn while it waits for this.
       for (const step of steps) if (step.afterRestart) await isDone(step, step.settings, () => step.afterRestart!())
     },
   }

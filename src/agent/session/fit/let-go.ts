@@ -1,8 +1,9 @@
-// What a caller leaves: keys and buttons that are down are released, and the next caller's stream of telemetry begins after its events, with nothing known of its secrets.
+// Cleans up after a caller: keys and buttons that are down are released. The next caller's stream of telemetry begins after this one's events and without its
+// secrets.
 import type { Step } from './step.ts'
 import type { FitParts } from './parts.ts'
 
-/** The calls of that caller have ended, and each releases what it holds. */
+/** The calls of that caller have ended, and each releases its own keys and buttons. */
 const TURN_MS = 5_000
 
 export const letGo = ({ inputQueue, eventBuffer, secrets }: Pick<FitParts, 'inputQueue' | 'eventBuffer' | 'secrets'>): Step => ({

@@ -1,5 +1,5 @@
-// Managed policies. Chromium is restarted for them: it reads many only at its start, so that a live reload would honour some and not others. They are
-// in a file, which it reads again at each start.
+// Managed policies. Chromium is restarted for them: it reads many only at its start, so a reload while it runs would apply only some. They are in a file, which
+// it reads again at each start.
 import type { FitParts } from './parts.ts'
 import type { Step } from './step.ts'
 
@@ -9,7 +9,7 @@ export const policy = ({ browser, writePolicy }: Pick<FitParts, 'browser' | 'wri
     writePolicy(chrome_policy!)
     const writtenAt = performance.now()
     await browser.restart()
-    // No command of CDP tells which policies Chromium follows.
+    // No CDP command tells which policies Chromium applies.
     return async () => {
       if ((await browser.run()).startedAt < writtenAt) throw new Error('Chromium runs since before the policy was written')
     }

@@ -1,4 +1,4 @@
-// The proxy of the browser. Chromium is told by a file, which it also reads at each start.
+// The proxy of the browser. Chromium reads it from a file, also at each start.
 import type { FitParts } from './parts.ts'
 import { atOnce, type Step } from './step.ts'
 

@@ -1,4 +1,4 @@
-// What hides a program's browser and cannot be on for every session: Chromium is restarted with what a person's has. Its flags and a file keep it over later
+// Hides automation in ways that cannot be on for every session: Chromium is restarted as a person starts it. Its flags and a file keep this over later
 // restarts.
 import type { FitParts } from './parts.ts'
 import type { Step } from './step.ts'

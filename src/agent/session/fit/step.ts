@@ -1,4 +1,4 @@
-// What a step of fitting is. The list of steps is in steps.ts.
+// The interface of a step of fitting. The list of steps is in steps.ts.
 import type { Fit } from '../contract.ts'
 
 export type Setting = keyof Fit
@@ -10,18 +10,18 @@ export type Check = () => Promise<void>
 export interface Step {
   /** The settings that it applies. Each setting is applied by one step. */
   settings: readonly Setting[]
-  /** Settings of other steps that it has work for, too. */
+  /** Settings of other steps that it also handles. */
   also?: readonly Setting[]
-  /** How often it is tried. Absent: once. */
+  /** Number of attempts. Absent: one. */
   tries?: number
-  /** Applies what is wanted of its settings, of which at least one is given. The result is called next: the step is done when it resolves. */
+  /** Applies the wanted values of its settings, of which at least one is given. The result is called next: the step is done when it resolves. */
   apply(wanted: Fit): Promise<Check>
   /**
-   * Applies again what has been lost with a run of Chromium; its result is as that of {@link Step.apply}. Absent: Chromium, or what is around it, keeps
-   * the setting over a restart; the step says where.
+   * Applies again what a restart of Chromium has lost; its result is like that of {@link Step.apply}. Absent: Chromium, or a part around it, keeps the setting
+   * over a restart; the step says where.
    */
   afterRestart?(): Promise<Check>
 }
 
-/** For a step that has nothing to wait for. */
+/** For a step without anything to wait for. */
 export const atOnce: Check = async () => {}

@@ -14,8 +14,9 @@ import { timeout } from './timeout.ts'
 import { viewport } from './viewport.ts'
 
 /**
- * Makes the steps. Telemetry comes before all that it could tell of. The proxy comes before what restarts Chromium: one that has just started does not take it at once, but has it from its start when it is set by then. After
- * that what the first page has to find; then the screen, the window in it, and the page in that.
+ * Makes the steps. Telemetry comes first, before all steps about which it has events. The proxy comes before steps that restart Chromium: a browser that has
+ * just started does not apply a change at once, but has the proxy from its start if it is set before. Next come the things that the first page must find; then
+ * the screen, the window, and the page.
  */
 export const fitSteps = (parts: FitParts): readonly Step[] => [
   timeout(parts),

@@ -1,4 +1,5 @@
-// What telemetry captures. The event buffer keeps it over a restart of Chromium; what is enabled in Chromium for it follows by itself (telemetry/capture).
+// The categories that telemetry captures. The event buffer keeps them over a restart of Chromium; the capture in Chromium follows by itself
+// (telemetry/capture).
 import { atOnce, type Step } from './step.ts'
 import type { FitParts } from './parts.ts'
 

@@ -1,4 +1,4 @@
-// The time zone that pages see. It is in a file, which Chromium reads again at each start.
+// The time zone for pages. It is in a file, which Chromium reads again at each start.
 import type { FitParts } from './parts.ts'
 import type { Step } from './step.ts'
 

@@ -1,4 +1,4 @@
-// The session's timeout: how long the instance may run without a service that watches it. The agent itself keeps it.
+// The session's timeout: how long the instance may run without a service that watches it. The agent itself stores it.
 import type { FitParts } from './parts.ts'
 import type { Step } from './step.ts'
 

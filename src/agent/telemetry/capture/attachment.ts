@@ -24,17 +24,17 @@ export interface AttachmentParts {
 
 export class Attachment {
   readonly cdp: Cdp
-  /** A session with the browser in which nobody else attaches to anything: who attaches in a session gets the events of all that attach there. */
+  /** A browser session in which nothing else attaches: otherwise the capture would get the events of all other attachments in it. */
   #browser: CdpSession | undefined
   readonly #parts: AttachmentParts
   readonly #watched = new Set<Watched>()
-  /** Their auto-attach is on. */
+  /** Targets and sessions with auto-attach. */
   readonly #parents = new Set<CdpSession>()
-  /** Targets that existed when this began. */
+  /** Targets that existed before the capture began. */
   #old: ReadonlySet<string> = new Set()
   #collectors: readonly Collector[] = []
   #types: readonly Type[] = []
-  /** The types that Chromium was told to attach to, when that has succeeded everywhere. */
+  /** The types of targets to attach to, set when Chromium has accepted them everywhere. */
   #attachedTo: string | undefined
   #hasReportedFull = false
 
@@ -43,12 +43,12 @@ export class Attachment {
     this.#parts = parts
   }
 
-  /** How many targets are watched. */
+  /** Number of watched targets. */
   get size(): number {
     return this.#watched.size
   }
 
-  /** Has these collectors work on all targets, from now on. Without any, Chromium is left as if it had never been attached to. */
+  /** Sets the collectors that work on all targets from now on. Without any, Chromium is left as if nothing had ever attached to it. */
   async use(collectors: readonly Collector[]): Promise<void> {
     this.#collectors = collectors
     if (collectors.length === 0) return this.#end()
@@ -82,7 +82,7 @@ export class Attachment {
     return browser
   }
 
-  /** The beginnings of targets that are not over. */
+  /** Starts of targets that are not complete. */
   readonly #beginning = new Set<Promise<void>>()
 
   async #end(): Promise<void> {
@@ -102,12 +102,15 @@ export class Attachment {
     await channel.send('Target.setAutoAttach', { autoAttach, waitForDebuggerOnStart: autoAttach, flatten: true, filter }, { limitMs: ATTACH_MS })
   }
 
-  /** What is attached to in a target. With a filter that leaves out workers, Chromium stops them at their start all the same, and nobody would let them go on. */
+  /**
+   * The types that are attached to inside of a target. Even with a filter that leaves out workers, Chromium pauses them at their start, and nobody would resume
+   * them.
+   */
   get #nested(): readonly Type[] {
     return FROM_PARENT.some((type) => this.#types.includes(type)) ? FROM_PARENT : []
   }
 
-  /** Takes over a session. Whatever happens, its target goes on. */
+  /** Takes over a session. Its target is resumed in any case. */
   #take(event: EventParams<'Target.attachedToTarget'>, by: CdpSession): void {
     const session = this.cdp.adopt(String(event.sessionId), text(event.targetInfo?.targetId, 64), by)
     try {
@@ -151,7 +154,7 @@ export class Attachment {
     }
   }
 
-  /** Watches what a target has inside. */
+  /** Watches the targets inside of a target. */
   async #beginNested(watched: Watched): Promise<void> {
     const { session } = watched
     session.on('Target.attachedToTarget', (event) => this.#take(event, session))
@@ -164,7 +167,7 @@ export class Attachment {
     }
   }
 
-  /** Lets a target go on: one that nobody lets go on stands still for ever. A page that hangs gets the command all the same, when it goes on. */
+  /** Resumes a target; otherwise it would stay paused for ever. A page that hangs executes the command when it continues. */
   async #resume(session: CdpSession, tries: number): Promise<void> {
     for (let count = 0; count < tries && !session.detached.aborted; count++) {
       try {
@@ -177,7 +180,7 @@ export class Attachment {
     }
   }
 
-  /** Leaves a target that is not watched, and lets it go on. */
+  /** Leaves a target that is not watched, and resumes it. */
   #leave(session: CdpSession): void {
     void this.#resume(session, 1)
       .then(() => session.detach())
@@ -198,7 +201,7 @@ export class Attachment {
   }
 }
 
-/** The types that collectors want, and those that have such inside. */
+/** The types that collectors want, and the types that contain these. */
 function typesOf(collectors: readonly Collector[]): readonly Type[] {
   const wanted = new Set<string>(collectors.flatMap(({ types }) => types))
   if (FROM_PARENT.some((type) => wanted.has(type))) wanted.add('page')

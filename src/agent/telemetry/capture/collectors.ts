@@ -1,4 +1,4 @@
-// The collectors: what is captured in Chromium.
+// The list of collectors, which capture events in Chromium.
 import type { Log } from '../../../base/log.ts'
 import type { Secrets } from '../../../base/redact/redact.ts'
 import type { Collector } from './collector.ts'
@@ -14,7 +14,7 @@ export interface CollectorParts {
   log: Log
 }
 
-/** The first learns secrets before the others tell of anything. */
+/** The first one learns secrets before the others emit events. */
 export const makeCollectors = ({ secrets, log }: CollectorParts): readonly Collector[] => [
   passwords(secrets),
   page(secrets),

@@ -1,9 +1,8 @@
-// What is told of the console, over a pretended Chromium: limits, floods, and texts. With a real one: test/e2e/telemetry-network.test.ts.
+// Events of the console, over a fake Chromium: limits, floods, and texts. With a real one: test/e2e/telemetry-network.test.ts.
 import { expect, test, vi } from 'vitest'
 import { collecting, type Collecting } from '../../../../test/support/collecting.ts'
 import { makeSecrets } from '../../../base/redact/redact.ts'
 import { consoleCollector } from './console.ts'
-import { exceptionText, textOf } from './console/text.ts'
 
 const collector = () => consoleCollector(makeSecrets())
 const text = (value: string) => ({ type: 'string', value })
@@ -12,7 +11,7 @@ let clock = Date.now() + 1_000_000
 const log = ({ emit }: Collecting, args: object[], { type = 'log', timestamp = ++clock } = {}) =>
   emit('Runtime.consoleAPICalled', { type, args, timestamp, executionContextId: 1 })
 
-/** Runs with timers that wait for the test. */
+/** Runs with fake timers, which the test advances. */
 async function timed(work: () => Promise<void>): Promise<void> {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   try {
@@ -30,7 +29,7 @@ test('of a flood 200 lines and 100 errors a second are told, the others are coun
   expect([made.of('console_log').length, made.of('console_error').length]).toEqual([200, 50])
   await vi.waitFor(() => expect(made.commands()).toContain('Runtime.disable'))
   const last = clock
-  // What Chromium sends again when it is asked to go on: lines that were counted, and those that were written meanwhile.
+  // The lines that Chromium sends again after the domain is enabled: counted ones, and those that were written meanwhile.
   made.chromium.replies['Runtime.enable'] = () => {
     log(made, [text('counted')], { timestamp: last })
     for (let count = 0; count < 7; count++) log(made, [text('meanwhile')])
@@ -45,7 +44,7 @@ test('of a flood 200 lines and 100 errors a second are told, the others are coun
   const lost = made.of('monitor_events_lost')
   expect(lost.map(({ reason }) => reason)).toContain('console')
   const counted = lost.reduce((sum, { count }) => sum + (count as number), 0)
-  // 250 lines of the flood and one more, 7 that were written meanwhile, and those of this test before it went on.
+  // 250 lines of the flood and one more, 7 that were written meanwhile, and those of this test before the domain was enabled again.
   expect(counted).toBeGreaterThanOrEqual(251 + 7)
   expect(made.of('console_log').some((data) => data.text === 'counted' || data.text === 'meanwhile')).toBe(false)
 })
@@ -81,14 +80,6 @@ test('a page that refuses to be left alone, or to be heard again, is heard when 
     expect(made.of('console_log').some((data) => data.text === 'after')).toBe(true)
   }, 5_000)
   await made.stop()
-})
-
-test('lines from before the capture are neither told nor counted', async () => {
-  const old = { type: 'log', args: [text('old')], timestamp: Date.now() - 5, executionContextId: 1 }
-  const made = await collecting(collector(), 'page', {}, { 'Runtime.consoleAPICalled': [old, old] })
-  log(made, [text('now')])
-  await made.stop()
-  expect(made.received.map(({ data }) => data.text)).toEqual(['now'])
 })
 
 test('the objects that Chromium keeps for a reader are released within a second', () =>
@@ -152,25 +143,6 @@ test('an end of the capture leaves Chromium as it was, and of a target that has 
   other.vanish()
   await other.stop()
   expect(other.commands()).not.toContain('Runtime.disable')
-})
-
-test.each([
-  [{ type: 'undefined' }, 'undefined'],
-  [{ type: 'object', subtype: 'null', value: null }, 'null'],
-  [{ type: 'number', unserializableValue: '-0', description: '-0' }, '-0'],
-  [{ type: 'bigint', unserializableValue: '12n' }, '12'],
-  [{ type: 'boolean', value: true }, 'true'],
-  [{ type: 'symbol', description: 'Symbol(x)' }, 'Symbol(x)'],
-  [{ type: 'function', description: '() => 1' }, '() => 1'],
-  [{ type: 'object', subtype: 'error', description: 'Error: why\n    at x' }, 'Error: why\n    at x'],
-  [{ type: 'object', description: 'Object' }, 'Object'],
-] as const)('%o is shown as %s', (value, shown) => expect(textOf(value as never)).toBe(shown))
-
-test('exceptions are told as the console shows them', () => {
-  const error = { type: 'object', subtype: 'error', description: 'Error: two\nlines\n    at f (x.js:1:1)' }
-  expect(exceptionText({ text: 'Uncaught', exception: error } as never)).toBe('Uncaught Error: two\nlines')
-  expect(exceptionText({ text: 'Uncaught (in promise)', exception: { type: 'string', value: 'no' } } as never)).toBe('Uncaught (in promise) no')
-  expect(exceptionText({ text: 'Uncaught SyntaxError: x' } as never)).toBe('Uncaught SyntaxError: x')
 })
 
 test.each([[['password', 'hunter22']], [['token is %s', 'hunter22']], [['%s has %s, token %d', 'kim', 'all', 'hunter22']]])(

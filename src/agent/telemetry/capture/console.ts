@@ -1,43 +1,33 @@
-// Tells of what pages and workers write to their console, and of exceptions that nobody caught.
+// Events about the console output of pages and workers, and about uncaught exceptions.
 //
-// It needs Chromium's Runtime domain, which a page can notice, as it can with Playwright (docs/stealth.md): an object whose properties are read by what is shown
-// of it tells the page so when it is logged. There is no other way to the arguments of a call: the Console domain has only the first one. So the console is not
-// captured unless a caller asks for it, and a session that must not be noticed does without.
+// It needs Chromium's Runtime domain, which a page can detect, as it can with Playwright (docs/stealth.md): when an object is logged, its preview reads its
+// properties, and a getter notices that. The arguments of a call are available in no other way: the Console domain has only the first one. So the console is
+// captured only if a caller asks for it, and a session with stealth should not use it.
 import { sleep } from '../../../base/wait.ts'
 import { CdpGone } from '../../chromium/cdp.ts'
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
 import type { Secrets } from '../../../base/redact/redact.ts'
 import type { Teller } from '../telemetry.ts'
-import { cdpSource, type Collector, type WatchedTarget } from './collector.ts'
+import { cdpSource, watching, type Collector, type WatchedTarget } from './collector.ts'
 import { exceptionText, lengthOf, Lines, stackOf } from './console/text.ts'
 import { Share } from './share.ts'
 import { CONSOLE_AGAIN_MS, CONSOLE_ANSWER_MS, CONSOLE_A_SECOND, RELEASE_MS } from '../limits.ts'
 
-/** The group of the objects that Chromium keeps for readers of the console. They would stay until the page is left. */
+/** The group of objects that Chromium keeps for readers of the console. They would stay until the page is left. */
 const OBJECTS = 'console'
 
 export function consoleCollector(secrets: Secrets): Collector {
   return {
     categories: ['console'],
     types: ['page', 'iframe', 'worker', 'service_worker', 'shared_worker'],
-    async watch(target, telemetry) {
+    watch(target, telemetry) {
       const watch = new ConsoleWatch(target, telemetry, secrets)
-      target.signal.addEventListener('abort', () => watch.end(), { once: true })
-      try {
-        await watch.begin()
-      } catch (error) {
-        watch.end()
-        throw error
-      }
-      return async () => {
-        watch.end()
-        if (!target.session.detached.aborted) await target.session.send('Runtime.disable', {})
-      }
+      return watching(target, { begin: () => watch.begin(), end: () => watch.end(), disable: () => target.session.send('Runtime.disable', {}) })
     },
   }
 }
 
-/** What is told of one target. */
+/** The capture of one target. */
 class ConsoleWatch {
   readonly #target: WatchedTarget
   readonly #telemetry: Teller
@@ -46,9 +36,9 @@ class ConsoleWatch {
   readonly #share: Share<keyof typeof CONSOLE_A_SECOND>
   readonly #listeners: (() => void)[]
   readonly #end = new AbortController()
-  /** When the domain is enabled, Chromium first sends again what was written before. */
+  /** When the domain is enabled, Chromium first sends earlier output again. */
   #isReplay = true
-  /** The time of the last line that was counted, on Chromium's clock, in milliseconds. */
+  /** Time of the last counted line, on Chromium's clock, in milliseconds. */
   #last = Date.now()
   #isPaused = false
   #release: NodeJS.Timeout | undefined
@@ -80,7 +70,7 @@ class ConsoleWatch {
     this.#share.tell()
   }
 
-  /** `length`: what it has in characters. */
+  /** `length`: its characters. */
   #mayTell(isError: boolean, timestamp: number, length: number): boolean {
     if (this.#isReplay && timestamp <= this.#last) return false
     this.#last = timestamp
@@ -92,8 +82,8 @@ class ConsoleWatch {
   }
 
   /**
-   * Leaves a page alone that writes very much, until the next second. Of what it writes meanwhile Chromium keeps the last 1,000 lines, which are counted when it is
-   * heard again, so the number of lost lines is the least that it can be.
+   * Stops listening to a page with too much output until the next second. Of its output meanwhile, Chromium keeps the last 1,000 lines, which are counted when
+   * listening starts again. So the reported number of lost lines is a minimum.
    */
   #pause(): void {
     if (this.#isPaused || this.#end.signal.aborted) return
@@ -108,7 +98,7 @@ class ConsoleWatch {
       this.#telemetry.emit({ type: 'monitor_init_failed', source: cdpSource(step, this.#target.context()), data: { step } })
     }
     const pause = async () => {
-      // A page that does not answer is left when it can, and is to be heard again all the same.
+      // A page that does not answer is left when possible, and still listened to again.
       await session.send('Runtime.disable', {}, { limitMs: CONSOLE_ANSWER_MS, signal }).catch(failed('Runtime.disable'))
       await sleep(ms, signal)
       while (!(await this.#beginsAgain(failed('Runtime.enable')))) await sleep(CONSOLE_AGAIN_MS, signal)
@@ -170,12 +160,12 @@ class ConsoleWatch {
     })
   }
 
-  /** The arguments stay in the page's memory for as long as someone may ask for their properties. Nobody does. */
+  /** The arguments stay in the page's memory as long as their properties could be read. Nobody reads them. */
   #releaseSoon(): void {
     this.#release ??= setTimeout(() => {
       this.#release = undefined
       const { session, signal } = this.#target
-      // A page that has gone holds nothing.
+      // A page that has ended holds no objects.
       session.send('Runtime.releaseObjectGroup', { objectGroup: OBJECTS }, { signal }).catch(() => {})
     }, RELEASE_MS).unref()
   }

@@ -1,4 +1,4 @@
-// Clicks, keys and scrolling of users and of programs that act as one. What is found in pages, and what is left out there: in-page/interaction.js.
+// Clicks, keys and scrolling by users and by programs that act like users. What is captured and left out in pages: in-page/interaction.js.
 import type { NewEvent } from '../telemetry.ts'
 import type { Collector } from './collector.ts'
 import type { Secrets } from '../../../base/redact/redact.ts'
@@ -16,7 +16,7 @@ export const interaction = (secrets: Secrets): Collector => ({
       if (!telemetry.captures('interaction')) return
       const event = eventOf(said, secrets)
       if (!event) return
-      // What is loaded in a frame is not known here.
+      // The address of a frame is not known here.
       const context = target.context(frameId === target.session.targetId ? {} : { frame_id: frameId, loader_id: undefined })
       telemetry.emit({ ...event, data: { ...context, ...event.data } })
     }

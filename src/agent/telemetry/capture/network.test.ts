@@ -1,4 +1,4 @@
-// What is told of requests, over a pretended Chromium: limits, and what Chromium does in an order of its own. With a real one: test/e2e/telemetry-network.test.ts.
+// Events of requests, over a fake Chromium: limits, and events in Chromium's own order. With a real one: test/e2e/telemetry-network.test.ts.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { collecting, type Collecting } from '../../../../test/support/collecting.ts'
 import { makeSecrets } from '../../../base/redact/redact.ts'
@@ -24,7 +24,7 @@ const answered = (requestId: string, url: string, response: object = {}) => ({
   type: 'Fetch',
   response: { url, status: 200, statusText: 'OK', mimeType: 'text/plain', headers: {}, ...response },
 })
-/** A request that ends well. */
+/** A successful request. */
 function load({ emit }: Collecting, requestId: string, url: string, { bytes = 5, ...response }: { bytes?: number; [field: string]: unknown } = {}): void {
   emit('Network.requestWillBeSent', sent(requestId, url))
   emit('Network.responseReceived', answered(requestId, url, response))
@@ -105,13 +105,13 @@ test('of 2,000 requests without an end the next ones are told, and what comes of
     const made = await collecting(collector())
     for (let count = 0; count < 2010; count++) {
       made.emit('Network.requestWillBeSent', sent(`1.${count}`, `https://page.test/${count}`))
-      // There is a bound for a second too.
+      // There is also a limit per second.
       if (count % 900 === 899) await vi.advanceTimersByTimeAsync(1_000)
     }
     expect(made.of('network_request')).toHaveLength(2010)
     await vi.advanceTimersByTimeAsync(1_000)
     expect(made.of('monitor_events_lost')).toEqual([{ reason: 'network', count: 10, target_id: 'TARGET', target_type: 'page' }])
-    // Once they end, there is room again.
+    // After they end, there is room again.
     for (let count = 0; count < 2000; count++) made.emit('Network.loadingFailed', { requestId: `1.${count}`, type: 'Fetch', errorText: 'net::ERR_FAILED' })
     load(made, '1.new', 'https://page.test/new', { mimeType: 'image/png' })
     expect(made.of('network_response')).toHaveLength(1)
@@ -165,7 +165,7 @@ test('the network is idle 500 ms after the last request has ended, once; event s
     made.emit('Network.responseReceived', answered('1.3', 'https://page.test/events', { mimeType: 'text/event-stream' }))
     await vi.advanceTimersByTimeAsync(500)
     expect(idle()).toBe(2)
-    // A document in place of one whose requests Chromium has not ended.
+    // A document that replaces one whose requests Chromium has not ended.
     made.emit('Network.requestWillBeSent', sent('1.5', 'https://page.test/never'))
     made.emit('Network.requestWillBeSent', sent('NEXT', 'https://page.test/next', { loaderId: 'NEXT', type: 'Document' }))
     made.emit('Network.responseReceived', answered('NEXT', 'https://page.test/next'))
@@ -186,14 +186,6 @@ test('a failure of a request that began before the capture has no address and no
   made.emit('Network.responseReceived', answered('1.2', 'https://page.test/2', { mimeType: 'image/png' }))
   made.emit('Network.loadingFinished', { requestId: '1.2', encodedDataLength: 5 })
   expect(made.of('network_response')).toMatchObject([{ url: 'https://page.test/2', status: 200, request_id: '1.2' }])
-})
-
-test('a fetch whose answer can have no body has its answer, although Chromium calls it canceled', async () => {
-  const made = await collecting(collector())
-  made.emit('Network.requestWillBeSent', sent('1.1', 'https://page.test/1'))
-  made.emit('Network.responseReceived', answered('1.1', 'https://page.test/1', { status: 204 }))
-  made.emit('Network.loadingFailed', { requestId: '1.1', type: 'Fetch', errorText: 'net::ERR_ABORTED', canceled: true })
-  expect(made.types()).toEqual(['network_request', 'network_response'])
 })
 
 test('it leaves Chromium as it was, and says nothing more', async () => {
@@ -221,7 +213,7 @@ test('proxy errors have the codes of the API; what it does not name is unknown, 
   expect(of('network_policy_denied', 403)).toEqual({ code: 'network_policy_denied', status: 403 })
   expect(of(' Some Thing-new! ')).toEqual({ code: 'unknown', raw_code: 'some_thing_new_', status: 502 })
   expect(of('x'.repeat(100))!.raw_code).toHaveLength(64)
-  // A site may send the header as it likes.
+  // A site may send this header, too.
   expect(of('unreachable', 200)).toBeUndefined()
   expect(proxyErrorOf(502, {})).toBeUndefined()
   expect(proxyErrorOfFailure('net::ERR_PROXY_CONNECTION_FAILED')).toEqual({ code: 'proxy_unavailable', status: 502 })

@@ -1,9 +1,10 @@
-// Tells of requests, their answers, and why they failed, as Chromium's Network domain sees them: of pages, frames in other processes, and workers.
+// Events about requests, their answers, and their failures, from Chromium's Network domain: for pages, frames in other processes, and workers.
+import { Latest } from '../../../base/latest.ts'
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
 import { scrubHeaders, scrubHeadersAgain } from '../../../base/redact/headers.ts'
 import type { CutText, Secrets } from '../../../base/redact/redact.ts'
 import type { Teller } from '../telemetry.ts'
-import { cdpSource, type Collector, type Context, type WatchedTarget } from './collector.ts'
+import { cdpSource, watching, type Collector, type Context, type WatchedTarget } from './collector.ts'
 import { Bodies, BodyGate } from './network/bodies.ts'
 import { bodyBytes, isBinary, isEndless, usesNetwork } from './network/content.ts'
 import { Flights, type Flight, type Head, type Held } from './network/flights.ts'
@@ -14,17 +15,17 @@ import { KEPT_BODIES, MAX_BODY, MAX_MOVING, MAX_POST, MAX_RAW_TEXT, MAX_URL, NET
 const cut = (value: unknown, max = SHORT_TEXT): string => (typeof value === 'string' ? value.slice(0, max) : '')
 
 /**
- * Documents of frames and scripts of workers, with the requests among which they are. They are asked for in the page, and come in a process of their own, so what becomes of
- * them is told in another session, or, when that was too late, nowhere.
+ * Requests for documents of frames and scripts of workers, with the flights that they belong to. The page requests them, but they continue in another process.
+ * So their later events come in another session, or, if that is attached too late, in none.
  */
-type Moving = Map<string, { flight: Flight; flights: Flights }>
+type Moving = Latest<string, { flight: Flight; flights: Flights }>
 
-/** How many bytes the body of an answer has that is complete; {@link Infinity} when it cannot be had, or that is not known. */
+/** Size of the body of a complete answer, in bytes; {@link Infinity} when it cannot be fetched, or is not known. */
 function sizeOf({ bytes, isFromMemory }: Flight, { headers }: Head): number {
-  // What is in memory has been told when it came.
+  // An answer from memory was reported when it came first.
   if (isFromMemory) return Infinity
   if (bytes > 0) return bytes
-  // Chromium shows nothing of a body that the page reads as a blob.
+  // Chromium does not provide a body that the page reads as a blob.
   const name = Object.keys(headers).find((key) => key.toLowerCase() === 'content-length')
   return name !== undefined && Number(headers[name]) > 0 ? Infinity : 0
 }
@@ -36,36 +37,32 @@ const hasNoBody = ({ method, head }: Flight): boolean => method === 'HEAD' || (h
 
 export function networkCollector(secrets: Secrets): Collector {
   const held: Held = { length: 0 }
-  const moving: Moving = new Map()
+  const moving: Moving = new Latest(MAX_MOVING)
   const gate = new BodyGate()
   return {
     categories: ['network'],
     types: ['page', 'iframe', 'worker', 'service_worker', 'shared_worker'],
-    async watch(target, telemetry) {
+    watch(target, telemetry) {
+      const { session } = target
       const watch = new NetworkWatch(target, telemetry, secrets, { held, moving, gate })
-      target.signal.addEventListener('abort', () => watch.end(), { once: true })
-      try {
-        await target.session.send('Network.enable', { maxTotalBufferSize: KEPT_BODIES, maxResourceBufferSize: MAX_BODY, maxPostDataSize: MAX_POST })
-      } catch (error) {
-        watch.end()
-        throw error
-      }
-      return async () => {
-        watch.end()
-        if (!target.session.detached.aborted) await target.session.send('Network.disable', {})
-      }
+      const limits = { maxTotalBufferSize: KEPT_BODIES, maxResourceBufferSize: MAX_BODY, maxPostDataSize: MAX_POST }
+      return watching(target, {
+        begin: () => session.send('Network.enable', limits),
+        end: () => watch.end(),
+        disable: () => session.send('Network.disable', {}),
+      })
     },
   }
 }
 
-/** What all targets share. */
+/** State that all targets share. */
 interface Shared {
   held: Held
   moving: Moving
   gate: BodyGate
 }
 
-/** What is told of one target. */
+/** The capture of one target. */
 class NetworkWatch {
   readonly #target: WatchedTarget
   readonly #telemetry: Teller
@@ -114,32 +111,19 @@ class NetworkWatch {
       this.#flights.take(requestId)
       return this.#share.lose()
     }
-    const redirected = redirectResponse && (this.#flights.take(requestId) ?? this.#unknown(redirectResponse.url, type, frameId, loaderId))
+    const redirected = redirectResponse && (this.#flights.take(requestId) ?? this.#flight(redirectResponse.url, type, frameId, loaderId))
     if (redirected) {
       redirected.head = this.#head(redirectResponse)
       this.#proxySaid(requestId, redirected, redirectResponse)
       this.#tellAnswer(requestId, redirected, undefined, 'Network.requestWillBeSent')
     }
-    const url = this.#url(request.url)
     const isMain = frameId !== undefined && frameId === this.#target.session.targetId && requestId === loaderId
-    const flight: Flight = {
-      url: url.text,
-      isUrlCut: url.isCut,
-      version: this.#secrets.version,
-      method: this.#clean(request.method),
-      resourceType: cut(type),
-      frameId: frameId && cut(frameId),
-      loaderId: cut(loaderId) || undefined,
-      isMain,
-      bytes: 0,
-      isFromMemory: false,
-      isEndless: false,
-    }
+    const flight = this.#flight(request.url, type, frameId, loaderId, { method: this.#clean(request.method), isMain })
     if (!this.#flights.add(requestId, flight)) this.#share.lose()
-    if (!isMain && isToken(requestId)) this.#mayMove(requestId, flight)
+    if (!isMain && isToken(requestId)) this.#moving.set(requestId, { flight, flights: this.#flights })
     const post = this.#post(request)
     const headers = scrubHeaders(request.headers, this.#secrets)
-    this.#emit('network_request', 'Network.requestWillBeSent', flight, url.isCut || post.isCut || headers.isCut, {
+    this.#emit('network_request', 'Network.requestWillBeSent', flight, flight.isUrlCut || post.isCut || headers.isCut, {
       request_id: cut(requestId),
       method: flight.method,
       document_url: this.#url(documentURL).text,
@@ -161,9 +145,9 @@ class NetworkWatch {
     if (!usesNetwork(response.url)) return
     let flight = this.#flights.get(requestId)
     if (!flight) {
-      // One that was one too many is counted already.
+      // A request above the limit is already counted as lost.
       if (!this.#moving.has(requestId) && !this.#share.fits('requests')) return
-      flight = this.#arrived(requestId) ?? this.#unknown(response.url, type, frameId, loaderId)
+      flight = this.#arrived(requestId) ?? this.#flight(response.url, type, frameId, loaderId)
       if (!this.#flights.get(requestId) && !this.#flights.add(requestId, flight)) return this.#share.lose()
     }
     flight.resourceType = cut(type)
@@ -182,7 +166,7 @@ class NetworkWatch {
   #finished(requestId: string): void {
     const flight = this.#flights.get(requestId) ?? this.#arrived(requestId)
     if (!flight) return
-    // A page that leaves for another one cannot be trusted to end its requests.
+    // A page that navigates does not reliably end its requests.
     if (flight.isMain && flight.head && flight.head.status !== 204 && flight.head.status !== 205) this.#flights.dropBefore(flight)
     this.#flights.take(requestId)
     this.#moving.delete(requestId)
@@ -205,7 +189,7 @@ class NetworkWatch {
     this.#moving.delete(requestId)
     // The page has closed its event stream.
     if (flight?.isEndless && canceled) return
-    // Chromium ends a fetch so when its answer can have no body.
+    // Chromium ends a fetch in this way when its answer can have no body.
     if (flight?.head && canceled && hasNoBody(flight)) return this.#tellAnswer(requestId, flight, undefined, 'Network.loadingFailed')
     const data = { request_id: cut(requestId), error_text: this.#clean(errorText, 256), canceled: canceled ?? false }
     const event = 'Network.loadingFailed'
@@ -216,7 +200,7 @@ class NetworkWatch {
     if (why) this.#tellProxyError(requestId, flight, why, event)
   }
 
-  /** A request that began before the capture, or was one too many: neither its address nor its frame is known. */
+  /** A request that began before the capture, or exceeded the limit: neither its address nor its frame is known. */
   #tellLateFailure(event: string, data: object): void {
     const { target_id, target_type, session_id, nav_seq } = this.#target.context()
     const context = { target_id, target_type, session_id, nav_seq }
@@ -224,7 +208,7 @@ class NetworkWatch {
   }
 
   #proxySaid(requestId: string, flight: Flight, { url, status, headers }: Protocol.Network.Response): void {
-    // What comes through a tunnel is a site's, whatever it says.
+    // An answer through a tunnel comes from a site, whatever it says.
     const why = /^http:/i.test(url.slice(0, 8)) ? proxyErrorOf(status, headers) : undefined
     if (why) this.#tellProxyError(requestId, flight, why, 'Network.responseReceived')
   }
@@ -233,7 +217,7 @@ class NetworkWatch {
     this.#emit('proxy_error', event, flight, false, { ...why, request_id: cut(requestId), method: flight.method, resource_type: flight.resourceType })
   }
 
-  /** `body`: undefined when there is none to be told. */
+  /** `body`: undefined when there is none to report. */
   #tellAnswer(requestId: string, flight: Flight, body: CutText | undefined, event: string): void {
     this.#refresh(flight)
     const { status, status_text, mime_type, headers, isCut = false } = flight.head ?? {}
@@ -250,7 +234,7 @@ class NetworkWatch {
   }
 
   #idle(): void {
-    // Others have no network of their own: what they load is part of a page.
+    // Other targets have no own network: their loads belong to a page.
     if (this.#target.type !== 'page') return
     const context = this.#target.context()
     this.#telemetry.emit({ type: 'network_idle', source: { ...cdpSource('', context), event: undefined }, data: context })
@@ -258,10 +242,9 @@ class NetworkWatch {
 
   #socketMade({ requestId, url }: Protocol.Network.WebSocketCreatedEvent): void {
     if (!this.#share.fits('requests')) return this.#share.lose()
-    const shown = this.#url(url)
-    const flight: Flight = { ...this.#unknown('', 'WebSocket', undefined, undefined), url: shown.text, isUrlCut: shown.isCut, method: 'GET', isEndless: false }
+    const flight = this.#flight(url, 'WebSocket', undefined, undefined, { method: 'GET' })
     if (!this.#flights.add(requestId, flight)) return this.#share.lose()
-    // An open socket is no request that the page waits for.
+    // The page does not wait for an open socket.
     this.#flights.endless(flight)
   }
 
@@ -276,17 +259,9 @@ class NetworkWatch {
   #socketAnswered({ requestId, response }: Protocol.Network.WebSocketHandshakeResponseReceivedEvent): void {
     const flight = this.#flights.get(requestId)
     if (!flight) return
-    const { headers, isCut, length } = scrubHeaders(response.headers, this.#secrets)
-    flight.head = {
-      status: Math.trunc(response.status),
-      status_text: this.#clean(response.statusText, 256),
-      mime_type: '',
-      headers,
-      isCut,
-      length,
-    }
+    flight.head = this.#head({ ...response, mimeType: '' })
     this.#tellAnswer(requestId, flight, undefined, 'Network.webSocketHandshakeResponseReceived')
-    // Nothing more is told of it.
+    // No more is reported of it.
     this.#flights.take(requestId)
   }
 
@@ -297,27 +272,28 @@ class NetworkWatch {
     this.#emit('network_loading_failed', 'Network.webSocketFrameError', flight, false, data)
   }
 
-  /** What is known of a request whose beginning was not seen. */
-  #unknown(url: string, type: string | undefined, frameId: string | undefined, loaderId: string | undefined): Flight {
+  /** A request. Without `seen`, its beginning was not captured. */
+  #flight(
+    url: string,
+    type: string | undefined,
+    frameId: string | undefined,
+    loaderId: string | undefined,
+    seen: { method?: string; isMain?: boolean } = {},
+  ): Flight {
     const { text, isCut } = this.#url(url)
     return {
       url: text,
       isUrlCut: isCut,
       version: this.#secrets.version,
-      method: undefined,
+      method: seen.method,
       resourceType: cut(type),
       frameId: frameId && cut(frameId),
       loaderId: cut(loaderId) || undefined,
-      isMain: false,
+      isMain: seen.isMain ?? false,
       bytes: 0,
       isFromMemory: false,
       isEndless: false,
     }
-  }
-
-  #mayMove(requestId: string, flight: Flight): void {
-    this.#moving.set(requestId, { flight, flights: this.#flights })
-    if (this.#moving.size > MAX_MOVING) this.#moving.delete(this.#moving.keys().next().value!)
   }
 
   /** Takes over a request of another session. */
@@ -329,20 +305,20 @@ class NetworkWatch {
     return found.flight
   }
 
-  #head({ status, statusText, mimeType, headers: given }: Protocol.Network.Response): Head {
+  #head({ status, statusText, mimeType, headers: given }: Pick<Protocol.Network.Response, 'status' | 'statusText' | 'mimeType' | 'headers'>): Head {
     const { headers, isCut, length } = scrubHeaders(given, this.#secrets)
     return { status: Math.trunc(status), status_text: this.#clean(statusText, 256), mime_type: this.#clean(mimeType, 128), headers, isCut, length }
   }
 
   #post({ postData, hasPostData }: Protocol.Network.Request): { text: string | undefined; isCut: boolean } {
     if (postData === undefined) return { text: undefined, isCut: hasPostData ?? false }
-    // The bytes of a file are no text.
+    // The bytes of a file are not text.
     return isBinary(postData) ? { text: undefined, isCut: false } : this.#secrets.scrubCut(postData, STRUCTURED_BYTES)
   }
 
   #clean = (text: unknown, max = SHORT_TEXT): string => this.#secrets.scrubCut(cut(text, MAX_RAW_TEXT), max).text
 
-  /** Takes out of what is kept of a request what has been learned since. */
+  /** Masks secrets that were learned meanwhile in the stored texts of a request. */
   #refresh(flight: Flight): void {
     const { version } = this.#secrets
     if (flight.version === version) return

@@ -1,4 +1,4 @@
-// What is told of the life of a page, over a pretended Chromium: limits. With a real one: test/e2e/telemetry-pages.test.ts.
+// Events of the life of a page, over a fake Chromium: limits. With a real one: test/e2e/telemetry-pages.test.ts.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { collecting } from '../../../../test/support/collecting.ts'
 import { makeSecrets } from '../../../base/redact/redact.ts'

@@ -1,8 +1,8 @@
-// The life of pages: navigations, loading, what moves while it loads and when it comes to rest, tabs that are opened, pages that crash.
+// The life of pages: navigations, loading, layout shifts while a page loads and the moment when it is settled, opened tabs, crashed pages.
 import type { CdpSession } from '../../chromium/cdp.ts'
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
 import type { NewEvent, Teller } from '../telemetry.ts'
-import type { Collector, WatchedTarget } from './collector.ts'
+import { watching, type Collector, type WatchedTarget } from './collector.ts'
 import type { Secrets } from '../../../base/redact/redact.ts'
 import { Share } from './share.ts'
 import { addressOf, isInternal, text } from './watched.ts'
@@ -14,15 +14,14 @@ const cdp = (event: string) => ({ kind: 'cdp', event }) as const
 export const page = (secrets: Secrets): Collector => ({
   categories: ['page'],
   types: ['page', 'iframe'],
-  async watch(target, telemetry) {
+  watch(target, telemetry) {
     const share = new Share('page', target, telemetry, PAGE_A_SECOND)
     const emit: Emit = (event, isOfFrame) => (share.fits(isOfFrame ? 'frames' : 'document') ? telemetry.emit(event) : share.lose())
     const ends = [() => share.tell(), watchNavigations(target, { telemetry, emit }, secrets)]
     if (target.type === 'page') ends.push(watchLoading(target, emit))
     ends.push(watchTimeline(target, { telemetry, emit }, secrets))
     const { session } = target
-    const enabled = [session.send('PerformanceTimeline.enable', { eventTypes: ['layout-shift', 'largest-contentful-paint'] })]
-    if (target.type === 'page') {
+    if (target.type === 'page')
       ends.push(
         session.on('Inspector.targetCrashed', () => {
           const { target_id, target_type, session_id = '', url } = target.context()
@@ -33,26 +32,19 @@ export const page = (secrets: Secrets): Collector => ({
           })
         }),
       )
-      enabled.push(session.send('Inspector.enable', {}))
-    }
-    const stop = async () => {
-      for (const end of ends) end()
-      await session.send('PerformanceTimeline.enable', { eventTypes: [] })
-    }
-    try {
-      await Promise.all(enabled)
-    } catch (error) {
-      for (const end of ends) end()
-      throw error
-    }
-    return stop
+    const timeline = (...eventTypes: string[]) => session.send('PerformanceTimeline.enable', { eventTypes })
+    return watching(target, {
+      begin: () => Promise.all([timeline('layout-shift', 'largest-contentful-paint'), target.type === 'page' && session.send('Inspector.enable', {})]),
+      end: () => ends.forEach((end) => end()),
+      disable: () => timeline(),
+    })
   },
 })
 
-/** Tells of an event. `isOfFrame`: it is of a frame inside the page, or one of many of its document. */
+/** Emits an event. `isOfFrame`: it belongs to a frame inside the page, or is one of many of its document. */
 type Emit = (event: NewEvent, isOfFrame: boolean) => void
 
-/** Tells of a tab that has just been opened. */
+/** Emits the event of a newly opened tab. */
 export function tabOpened(
   { targetId, openerId, title, url }: Protocol.Target.TargetInfo,
   { telemetry, secrets }: { telemetry: Teller; secrets: Secrets },
@@ -67,7 +59,7 @@ export function tabOpened(
     title: secrets.scrubCut(text(title, MAX_RAW_URL), MAX_TITLE).text,
     ...(openerId && { opener_id: text(openerId, MAX_ID) }),
   }
-  // Nothing in the tab learns passwords yet, and a page that opens it chooses its address and, by that, its title.
+  // Nothing in the tab learns passwords yet, and the page that opens it chooses its address and so its title.
   telemetry.emit(withhold({ type: 'page_tab_opened', source: cdp('Target.attachedToTarget'), data }))
 }
 
@@ -88,8 +80,8 @@ function watchNavigations({ session, context }: WatchedTarget, { telemetry, emit
   })
 }
 
-/** Tells when the document of a page is there, has loaded, and has come to rest. */
-function watchLoading({ session, context, signal }: WatchedTarget, emit: Emit): () => void {
+/** Emits events when the document of a page exists, has loaded, and is settled. */
+function watchLoading({ session, context }: WatchedTarget, emit: Emit): () => void {
   let isThere = false
   let settling: NodeJS.Timeout | undefined
   const settle = () => {
@@ -105,7 +97,6 @@ function watchLoading({ session, context, signal }: WatchedTarget, emit: Emit): 
     clearTimeout(settling)
     settling = undefined
   }
-  signal.addEventListener('abort', stop, { once: true })
   const ends = [
     session.on('Page.frameNavigated', ({ frame }) => {
       if (frame.id !== session.targetId) return
@@ -137,7 +128,7 @@ const onShift = (session: CdpSession, listener: () => void): (() => void) =>
     if (event?.type === 'layout-shift') listener()
   })
 
-/** Tells of entries of the performance timeline, which Chromium reports without a script in the page. */
+/** Emits events of the performance timeline, which Chromium reports without a script in the page. */
 function watchTimeline({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Teller; emit: Emit }, secrets: Secrets): () => void {
   return session.on('PerformanceTimeline.timelineEventAdded', ({ event }) => {
     if (!telemetry.captures('page')) return

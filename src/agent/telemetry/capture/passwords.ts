@@ -1,4 +1,4 @@
-// Learns what is typed into password-like fields, or is filled in there, so that it is kept out of all events. It works whatever is captured in Chromium.
+// Learns values that are typed or filled into password-like fields, so that all events leave them out. It works whenever anything is captured in Chromium.
 import { CDP_CATEGORIES } from '../contract.ts'
 import type { Collector } from './collector.ts'
 import type { Secrets } from '../../../base/redact/redact.ts'

@@ -1,5 +1,5 @@
-// Pictures of the page that is on the screen, after it has loaded and after clicks and scrolling. Taken as frames of a screencast: Chromium makes them smaller itself, and
-// neither the page nor its size changes.
+// Pictures of the visible page, after it has loaded and after clicks and scrolling. They are frames of a screencast: Chromium scales them itself, and neither
+// the page nor its size changes.
 import type { Log } from '../../../base/log.ts'
 import { within } from '../../../base/wait.ts'
 import { CdpGone, type CdpSession } from '../../chromium/cdp.ts'
@@ -9,7 +9,7 @@ import { worldOf } from './world.ts'
 import { FRAME_MS, MAX_ASKED, MAX_PICTURE, PICTURE_EVERY_MS, PICTURE_SIDES, PICTURE_SOON_MS } from '../limits.ts'
 
 export function screenshot(log: Log): Collector {
-  /** All frames with a process of their own: a picture of a page can show them. */
+  /** All frames with their own process: a picture of a page can show them. */
   const frames = new Set<WatchedTarget>()
   let nextAt = 0
   let waiting: NodeJS.Timeout | undefined
@@ -27,14 +27,14 @@ export function screenshot(log: Log): Collector {
     const source = { kind: 'cdp', event: 'Page.screencastFrame', metadata: { target_id, session_id } } as const
     for (const side of PICTURE_SIDES) {
       const png = await frameOf(target.session, side)
-      // A frame that came before the secret, or after it.
+      // The frame may be from before or after the secret was shown.
       if (png === undefined || (await showsSecret())) return
       if (png.length <= MAX_PICTURE) return telemetry.emit({ type: 'monitor_screenshot', source, data: { png } })
     }
     telemetry.emit({ type: 'monitor_screenshot', source, truncated: true })
   }
 
-  /** The page of the last cause is in the picture. */
+  /** The picture shows the page of the last cause. */
   function soon(target: WatchedTarget, telemetry: Teller): void {
     last = { target, telemetry }
     waiting ??= setTimeout(
@@ -76,7 +76,7 @@ export function screenshot(log: Log): Collector {
   }
 }
 
-/** A picture of the page; undefined when it is not on the screen. */
+/** A picture of the page; undefined when it is not visible. */
 async function frameOf(session: CdpSession, side: number): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string>()
   const off = session.on('Page.screencastFrame', ({ data }) => resolve(data))

@@ -1,9 +1,9 @@
-// How much one target tells of in a second. What is above that is counted, and the count is told once a second.
+// Limits how much one target reports in a second. The rest is counted, and the count is reported once a second.
 import { WINDOW_MS } from '../limits.ts'
 import type { Teller } from '../telemetry.ts'
 import type { Context } from './collector.ts'
 
-/** Whose share it is: of a target, or of all of Chromium, which has no context. */
+/** The owner of a share: a target, or all of Chromium, which has no context. */
 interface Owner {
   signal: AbortSignal
   context?: () => Context
@@ -17,7 +17,7 @@ export class Share<Kind extends string = never> {
   #lost = 0
   #timer: NodeJS.Timeout | undefined
 
-  /** `reason`: what is lost. What was counted last is told when the owner's signal aborts. */
+  /** `reason`: the kind of lost events. The last count is reported when the owner's signal aborts. */
   constructor(reason: string, owner: Owner, telemetry: Teller, limits?: Record<Kind, number>) {
     this.#reason = reason
     this.#owner = owner
@@ -26,23 +26,23 @@ export class Share<Kind extends string = never> {
     owner.signal.addEventListener('abort', () => this.tell(), { once: true })
   }
 
-  /** Counts so much of a kind. Whether it may be told in this second. */
+  /** Counts `amount` of a kind. Returns whether it may be reported in this second. */
   fits(kind: Kind, amount = 1): boolean {
     return this.#window.fits(kind, amount)
   }
 
-  /** How long this second lasts, in milliseconds. */
+  /** Time left in this second, in milliseconds. */
   get leftMs(): number {
     return this.#window.leftMs
   }
 
-  /** Counts what is not told. */
+  /** Counts events that are not reported. */
   lose(count = 1): void {
     this.#lost += count
     if (!this.#owner.signal.aborted) this.#timer ??= setTimeout(() => this.tell(), WINDOW_MS).unref()
   }
 
-  /** Tells now what was lost. */
+  /** Reports the lost events now. */
   tell(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -58,7 +58,7 @@ export class Share<Kind extends string = never> {
   }
 }
 
-/** What was counted in this second, beside its limits. */
+/** Counts of this second, with their limits. */
 export class Window<Kind extends string> {
   readonly #limits: Readonly<Record<Kind, number>>
   #used = new Map<Kind, number>()
@@ -68,7 +68,7 @@ export class Window<Kind extends string> {
     this.#limits = limits
   }
 
-  /** Counts so much of a kind. Whether it is within its limit; one alone always is. */
+  /** Counts `amount` of a kind. Returns whether it is within its limit; a single one always is. */
   fits(kind: Kind, amount = 1): boolean {
     const now = performance.now()
     if (now >= this.#until) {

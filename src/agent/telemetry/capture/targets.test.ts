@@ -1,9 +1,9 @@
-// Attaching to targets, with a fake Chromium: no target stays paused, what is enabled ends, and interruptions are told.
+// Attaching to targets, with a fake Chromium: no target stays paused, enabled domains are disabled again, and interruptions are reported.
 import { EventEmitter } from 'node:events'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { exceptionsAtTop, fakeCdp, silence, type FakeCdp } from '../../../../test/support/fake-cdp.ts'
 import { silentLog } from '../../../base/log.ts'
-import type { Browser } from '../../chromium/keeper.ts'
+import type { Keeper } from '../../chromium/keeper.ts'
 import type { ChromiumRun } from '../../chromium/process.ts'
 import type { SettableCategory } from '../contract.ts'
 import { EventBuffer } from '../event-buffer.ts'
@@ -17,7 +17,7 @@ const secrets = makeSecrets()
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-/** A collector that notes what it is asked. */
+/** A collector that records its calls. */
 function collector(categories: SettableCategory[], types: Collector['types'], watch: (target: WatchedTarget) => Promise<unknown> = async () => {}) {
   const began: WatchedTarget[] = []
   const ended: string[] = []
@@ -47,7 +47,7 @@ function capture(collectors: Collector[], replies: FakeCdp['replies'] = {}) {
     run: async () => ({ pipe: state.run.cdp }) as ChromiumRun,
     onRestart: (one: () => Promise<void>) => void work.push(one),
     isFinished: false,
-  }) as unknown as Browser & EventEmitter
+  }) as unknown as Keeper & EventEmitter
   openCapture({ browser, telemetry: buffer, collectors, secrets, log: silentLog, signal: stop.signal })
   const attach = (targetId: string, more: object = {}, by = 'browser', waitingForDebugger = true) =>
     state.run.emit(
@@ -79,13 +79,6 @@ function capture(collectors: Collector[], replies: FakeCdp['replies'] = {}) {
 const settle = () => vi.advanceTimersByTimeAsync(1)
 const RESUMED = 'Runtime.runIfWaitingForDebugger'
 
-test('Chromium hears nothing while no category needs it', async () => {
-  const { state, use } = capture([collector(['page'], ['page'])])
-  await use('control', 'connection', 'platform')
-  await settle()
-  expect(state.run.sent).toEqual([])
-})
-
 test('a target is begun by every collector that wants its type, before it goes on; and it is left when none is wanted', async () => {
   const page = collector(['page'], ['page'])
   const network = collector(['network'], ['page', 'iframe', 'worker'])
@@ -97,7 +90,7 @@ test('a target is begun by every collector that wants its type, before it goes o
   expect(of('s-one')).toEqual(['Page.enable', RESUMED])
   expect([page.began.length, network.began.length]).toEqual([1, 0])
   await use('page', 'network')
-  // What is inside of pages is attached to now, also of those that are there.
+  // Frames and workers inside of pages are attached to now, also in existing pages.
   expect(types('s-one')).toEqual(['iframe worker'])
   attach('frame', { type: 'iframe' }, 's-one')
   attach('worker', { type: 'worker' }, 's-frame')
@@ -275,7 +268,7 @@ test('while passwords may go unnoticed in a page, nothing that may hold one is t
   }
   expect(JSON.stringify(tell())).not.toContain('hunter2')
   expect(tell()).toMatchObject({ truncated: true, data: { target_id: 'one', url: 'http://a/path', text: '', lcp_details: { url: 'http://a/', size: 1 } } })
-  // It is tried again, without a new document.
+  // It is retried without a new document.
   answers = true
   await vi.advanceTimersByTimeAsync(6_000)
   expect(tell()?.data).toMatchObject({ url: 'http://a/path?q=hunter2#hunter2', post_data: 'hunter2' })
@@ -335,18 +328,6 @@ test('what Chromium refuses at first is asked again, and the target that waits g
 })
 
 describe('when Chromium ends', () => {
-  test('that is told, and again when the next one is watched, with how long it took', async () => {
-    const page = collector(['page'], ['page'])
-    const { restart, received, types, use } = capture([page])
-    await use('page')
-    await restart()
-    expect(types()).toEqual(['page'])
-    expect(received.map(({ type, data }) => [type, data])).toEqual([
-      ['monitor_disconnected', { reason: 'chrome_restarted' }],
-      ['monitor_reconnected', { reconnect_duration_ms: expect.any(Number) }],
-    ])
-  })
-
   test('and does not come back, that is told', async () => {
     const { browser, state, received, use } = capture([collector(['page'], ['page'])])
     await use('page')

@@ -1,9 +1,9 @@
-// Follows what is captured and the runs of Chromium: attaches to its targets when a category needs that, and tells when the capture is interrupted.
+// Follows the captured categories and the runs of Chromium: attaches to targets when a category needs that, and reports interruptions of the capture.
 import type { Log } from '../../../base/log.ts'
 import { Mutex } from '../../../base/mutex.ts'
 import { resultWithin } from '../../../base/wait.ts'
 import { CdpGone, type Cdp } from '../../chromium/cdp.ts'
-import type { Browser } from '../../chromium/keeper.ts'
+import type { Keeper } from '../../chromium/keeper.ts'
 import { CDP_CATEGORIES } from '../contract.ts'
 import type { Telemetry } from '../telemetry.ts'
 import { Attachment } from './attachment.ts'
@@ -13,7 +13,7 @@ import { stepOf } from './watched.ts'
 import { CHANGE_MS, FOLLOW_AGAIN_MS } from '../limits.ts'
 
 export interface CaptureParts {
-  browser: Pick<Browser, 'run' | 'onRestart' | 'isFinished' | 'on'>
+  browser: Pick<Keeper, 'run' | 'onRestart' | 'isFinished' | 'on'>
   telemetry: Telemetry
   collectors: readonly Collector[]
   secrets: Secrets
@@ -21,21 +21,21 @@ export interface CaptureParts {
   signal: AbortSignal
 }
 
-/** Begins to follow. Nothing is asked of Chromium before a category is captured that needs it. */
+/** Starts to follow. Chromium is not used before a category needs it. */
 export function openCapture({ browser, telemetry, collectors, secrets, log, signal }: CaptureParts): void {
   const turns = new Mutex()
   let attachment: Attachment | undefined
-  /** When the capture was interrupted, in milliseconds of `performance.now()`. */
+  /** Time of the interruption of the capture, in milliseconds of `performance.now()`. */
   let lostAt: number | undefined
 
   const isWanted = () => !signal.aborted && !browser.isFinished && CDP_CATEGORIES.some((category) => telemetry.captures(category))
   const wanted = () => (isWanted() ? collectors.filter(({ categories }) => categories.some((category) => telemetry.captures(category))) : [])
 
   let again: NodeJS.Timeout | undefined
-  /** Whether it was told that it has failed, since it last succeeded. */
+  /** Whether a failure was reported since the last success. */
   let hasReportedFailure = false
 
-  /** Brings Chromium to what is captured now. */
+  /** Brings Chromium in line with the present categories. */
   async function follow(): Promise<void> {
     if (!isWanted()) {
       lostAt = undefined
@@ -45,7 +45,7 @@ export function openCapture({ browser, telemetry, collectors, secrets, log, sign
       return
     }
     const { pipe } = await browser.run()
-    // It has just ended: the next run is followed when it is there.
+    // The browser has just ended: the next run is followed when it is ready.
     if (pipe.ended.aborted) return
     if (attachment?.cdp !== pipe) attachment = begin(pipe)
     await attachment.use(wanted())
@@ -71,7 +71,7 @@ export function openCapture({ browser, telemetry, collectors, secrets, log, sign
     return begun
   }
 
-  /** The same, one after the other, and without an error. */
+  /** The same, one call after the other, and without errors. */
   async function change(): Promise<void> {
     try {
       clearTimeout(again)

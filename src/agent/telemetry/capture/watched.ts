@@ -1,9 +1,9 @@
-// One target that is watched: where it is, the collectors that work on it, and what they may tell. Targets come and go by attachment.ts.
+// One watched target: its address, its collectors, and the data that they may report. attachment.ts adds and removes targets.
 import { performance } from 'node:perf_hooks'
 import type { Log } from '../../../base/log.ts'
 import { resultWithin, within, WaitTimeout } from '../../../base/wait.ts'
 import { CdpGone, CdpRefusal, type CdpSession } from '../../chromium/cdp.ts'
-import type { EventName, Protocol } from '../../chromium/cdp-protocol.ts'
+import type { Protocol } from '../../chromium/cdp-protocol.ts'
 import type { Teller } from '../telemetry.ts'
 import type { Collector, Context, WatchedTarget } from './collector.ts'
 import type { Secrets } from '../../../base/redact/redact.ts'
@@ -12,12 +12,12 @@ import { withhold } from './withheld.ts'
 import { worldOf } from './world.ts'
 import { BEGIN_AGAIN_MS, MAX_RAW_URL, MAX_URL, START_MS, STOP_MS } from '../limits.ts'
 
-/** Pages of Chromium itself and of extensions. Nothing of them is told. */
+/** Pages of Chromium itself and of extensions. They make no events. */
 const INTERNAL = /^(?:chrome|chrome-extension|chrome-search|chrome-untrusted|chrome-error|devtools|edge):/i
 
 export const isInternal = (url: string): boolean => INTERNAL.test(url)
 
-/** What a target is made of. */
+/** The parts of a target. */
 export interface WatchedParts {
   session: CdpSession
   sessionId: string
@@ -31,7 +31,7 @@ export interface WatchedParts {
 }
 
 interface Work {
-  /** The collector's end. Undefined: it did not begin. */
+  /** The function that ends the collector. Undefined when it did not start. */
   started: Promise<(() => Promise<void>) | undefined>
   end: AbortController
 }
@@ -43,16 +43,16 @@ export class Watched {
   readonly #telemetry: Teller
   #collectors: readonly Collector[] = []
   readonly #working = new Map<Collector, Work>()
-  /** Those of them that have begun. */
+  /** Collectors that have started. */
   readonly #running = new Set<Collector>()
-  /** Those whose failure was told of; once for each document. */
+  /** Collectors whose failure was reported, once for each document. */
   readonly #failed = new Set<Collector>()
   #again: NodeJS.Timeout | undefined
-  /** Aborts when the target has gone, or is not watched any more. */
+  /** Aborts when the target has ended, or is not watched any more. */
   readonly #end = new AbortController()
   #internal: boolean
   readonly #context: Context
-  /** Its address without what was secret when it had this version. */
+  /** Its address, with secrets of this version masked. */
   #url = { text: '', isCut: false, version: 0 }
 
   constructor(parts: WatchedParts) {
@@ -66,7 +66,7 @@ export class Watched {
     if (type === 'page' || type === 'iframe') this.#context.frame_id = session.targetId
     if (isOld && type === 'page') this.#context.nav_seq = 1
     this.#moveTo(url)
-    // What it tells of Chromium's own pages is left out.
+    // Events about Chromium's own pages are left out.
     this.#telemetry = {
       captures: (category) => !this.#internal && telemetry.captures(category),
       emit: (event) => {
@@ -81,33 +81,30 @@ export class Watched {
 
   readonly #losses: Share
 
-  /** The session, with listeners that may fail: what Chromium says of a page may be odd, because pages can take over their renderer. That is counted as lost. */
+  /**
+   * The session, with listeners that may throw: events of Chromium about a page may be malformed, because pages can take over their renderer. These count as
+   * lost.
+   */
   #carefully({ session, log }: WatchedParts): CdpSession {
-    type Listener = (params: never) => void
-    const careful = new WeakMap<Listener, Listener>()
-    const on = (event: EventName, listener: Listener) => {
-      const wrapped: Listener = (params) => {
+    const on: CdpSession['on'] = (event, listener) =>
+      session.on(event, (params) => {
         try {
           listener(params)
         } catch (err) {
           log.debug({ err, event }, 'telemetry could not read an event')
           this.#losses.lose()
         }
-      }
-      careful.set(listener, wrapped)
-      return session.on(event, wrapped as never)
-    }
-    const off = (event: EventName, listener: Listener) => session.off(event, (careful.get(listener) ?? listener) as never)
-    return { ...session, on, off }
+      })
+    return { ...session, on }
   }
 
-  /** Whether a password may be typed here that nobody learns. */
+  /** Whether a password may be typed here without being learned. */
   get #mayMissPasswords(): boolean {
     const { session } = this
     return this.#collectors.some((collector) => collector.isGuard && !this.#running.has(collector)) || worldOf({ session }).isBehind
   }
 
-  /** Its listeners are before those of collectors, so that those find the context that belongs to an event. */
+  /** Its listeners come before those of collectors, so that collectors find the right context of an event. */
   #followPage(isOld: boolean): void {
     const { session, log } = this.#parts
     session.on('Page.frameNavigated', ({ frame }) => {
@@ -116,7 +113,7 @@ export class Watched {
       this.#context.loader_id = text(frame.loaderId, 64)
       this.#moveTo(addressOf(frame))
       this.#failed.clear()
-      // A page that hung when a collector was to begin is another one now.
+      // A page that hung at the start of a collector may have been replaced.
       this.#beginMissing()
     })
     session.on('Page.navigatedWithinDocument', ({ frameId, url }) => {
@@ -169,7 +166,7 @@ export class Watched {
     return this.#end.signal.aborted
   }
 
-  /** Changes which collectors work on it: those that are new are begun, others ended. Resolves when that is done, or its limits have passed. */
+  /** Changes its collectors: new ones are started, others ended. Resolves when that is done, or its limits have passed. */
   async use(collectors: readonly Collector[]): Promise<void> {
     const wanted = collectors.filter(({ types }) => types.includes(this.type))
     this.#collectors = wanted
@@ -211,12 +208,12 @@ export class Watched {
     }
   }
 
-  /** After a collector did not begin: when it has failed, or has begun too late and was ended, it begins again. */
+  /** After a collector did not start in time: if it failed, or started too late and was ended, it is started again. */
   async #later(collector: Collector, watching: Promise<() => Promise<void>>): Promise<void> {
     const stop = await watching.catch(() => undefined)
     if (stop) {
       await stop().catch((err: unknown) => this.#parts.log.debug({ err }, 'a collector of telemetry that began late did not end'))
-      // If it has begun once more meanwhile, this has ended what that needs.
+      // If it was started again meanwhile, this has disabled domains that it needs.
       await this.#finish(collector)
     }
     if (this.isGone) return
@@ -240,7 +237,7 @@ export class Watched {
     }
   }
 
-  /** Tells that something of it could not be begun. */
+  /** Reports that a part of it could not be started. */
   fail(step: string, err: unknown): void {
     this.#parts.log.warn({ err, step }, 'telemetry cannot watch a page')
     const { session, sessionId, telemetry } = this.#parts
@@ -251,7 +248,7 @@ export class Watched {
     })
   }
 
-  /** Ends all collectors, without a wait for a page that hangs. What Chromium has of the session ends with it. */
+  /** Ends all collectors, without waiting for a page that hangs. Chromium's state of the session ends with it. */
   async end(): Promise<void> {
     if (this.isGone) return
     await resultWithin(STOP_MS, this.use([]))
@@ -259,11 +256,11 @@ export class Watched {
   }
 }
 
-/** The step that has failed, as events tell it. */
+/** The failed step in the form for events. */
 export const stepOf = (error: unknown): string =>
   (error instanceof CdpRefusal && error.method) || (error instanceof WaitTimeout && error.what.slice(0, 200)) || 'unknown'
 
-/** The address of a document; of an error page, that which could not be loaded. To be scrubbed, then cut. */
+/** The address of a document; for an error page, the one that could not be loaded. It must be scrubbed, then cut. */
 export const addressOf = (frame: Pick<Protocol.Page.Frame, 'url' | 'unreachableUrl'>): string => text(frame.unreachableUrl ?? frame.url, MAX_RAW_URL)
 
 /** A text from Chromium, cut. */

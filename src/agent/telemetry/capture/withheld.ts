@@ -1,13 +1,13 @@
-// What is left out of events of a target while passwords that are typed there may go unnoticed: every text that may hold one.
+// Removes from a target's events every text that may contain a password, while passwords that are typed there may not be learned.
 import type { NewEvent } from '../telemetry.ts'
 
 /** Fields of events' data with texts of pages, of their requests and of the answers. */
 const TEXTS = new Set(['post_data', 'body', 'headers', 'args', 'stack_trace', 'title', 'element_id'])
-/** Fields that are always there. */
+/** Fields that are always present, so they are emptied. */
 const EMPTIED = new Set(['text'])
 const URLS = new Set(['url', 'document_url', 'redirect_url', 'source_url'])
 
-/** The event without such texts: addresses keep what is before their query. */
+/** The event without such texts: addresses keep the part before their query. */
 export function withhold(event: NewEvent): NewEvent {
   if (!event.data) return event
   const { data, isLess } = less(event.data)

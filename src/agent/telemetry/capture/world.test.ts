@@ -1,4 +1,4 @@
-// The world of a target's documents, with a fake Chromium: however many frames a page makes, few commands are under way, and no document is forgotten.
+// The world of a target's documents, with a fake Chromium: however many frames a page makes, few commands are pending, and no document is forgotten.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { fakeCdp, silence, type FakeCdp } from '../../../../test/support/fake-cdp.ts'
 import { worldOf } from './world.ts'
@@ -23,7 +23,7 @@ async function world(replies: FakeCdp['replies'] = {}) {
   return { ...chromium, emit, armed, made: worldOf({ session }), session }
 }
 
-/** Answers when the test says so. */
+/** Answers that the test sends. */
 function answers() {
   const waiting: ((context: object) => void)[] = []
   let context = 0

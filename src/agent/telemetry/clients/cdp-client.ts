@@ -1,5 +1,5 @@
-// Tells of one client of the session's CDP WebSocket: that it is connected, which commands it sends, and how its connection ended. It watches bytes that are
-// passed on anyway: what it does comes after they have been passed, changes nothing of them, and is nothing while neither is captured.
+// Events of one client of the session's CDP WebSocket: its connection, its commands, and the end of its connection. It only watches bytes that are forwarded
+// anyway: its work comes after they are forwarded, does not change them, and does nothing while neither is captured.
 import { newId } from '../../../base/ids.ts'
 import type { FrameBoundary, Witness } from '../../../http/splice.ts'
 import { Window } from '../capture/share.ts'
@@ -9,23 +9,23 @@ import { commandData, isReported, type Said } from './commands.ts'
 import { Messages } from './messages.ts'
 import { COMMAND_BYTES_A_SECOND } from '../limits.ts'
 
-/** Why a connection ended, as the API has it: the browser is a new one now; the browser's side broke; the service ended it. */
+/** The reason of a connection's end in the API's terms: the browser is a new one now; the browser's side broke; the service ended it. */
 export type Ending = 'client_close' | 'upstream_changed' | 'upstream_error' | 'context_cancelled'
 
 const SOURCE: Source = { kind: 'kernel_api' }
 
 const METHOD = /"method"\s*:\s*"([A-Za-z]+\.[A-Za-z]+)"/g
-/** Of a message without this, the method comes after what is looked at. */
+/** If a message does not match this, its method comes after the part that is read. */
 const HAS_METHOD = /"method"\s*:/
 
 export interface CdpClient extends Pick<Witness, 'sent'> {
-  /** Whether the client has said that it closes the connection; undefined when nobody watched. */
+  /** Whether the client has sent a close frame; undefined when nobody watched. */
   readonly hasClosed: boolean
-  /** Tells of its end. `why` is asked only when that is captured, after the time of the end has been taken. */
+  /** Emits the event of its end. `why` is called only when that is captured, after the time of the end was taken. */
   end(why: () => Promise<Ending>): Promise<void>
 }
 
-/** Begins to tell of a client that has just connected. `answers` counts what it is sent. */
+/** Starts the events of a client that has just connected. `answers` counts the messages to it. */
 export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'messages'>): CdpClient {
   const id = newId()
   const began = performance.now()
@@ -33,7 +33,7 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
   let isWatching = false
   let isTelling = false
   let hasClosed = false
-  /** Messages of the client while it watched, and those of the browser: less what there were when it began to watch. */
+  /** Messages of the client and of the browser while they were watched. */
   let asked = 0
   let answered = 0
   let dropped = 0
@@ -46,7 +46,7 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
     if (isTelling) dropped++
   }
 
-  /** Whether it may be a command that is told of. */
+  /** Whether a message may be a command that makes events. */
   function wants(beginning: Buffer, isWhole: boolean): boolean {
     if (!isTelling) return false
     const text = beginning.toString('latin1')
@@ -56,7 +56,7 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
     return false
   }
 
-  /** Whether there is time to read one more in this second; else it is lost. */
+  /** Whether there is time to read one more in this second; otherwise it is lost. */
   function hasTime(): boolean {
     const hasSome = window.fits('bytes', 0)
     if (!hasSome) lose()
@@ -68,7 +68,7 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
     const said = parsed(text)
     if (said === undefined) return lose()
     const { method } = said
-    // The name was found in an argument.
+    // The name was found in an argument and is no command.
     if (!isReported(method)) return
     if (telemetry.excluded.has(method)) return void excluded++
     const data = commandData(method, said, id)
@@ -98,7 +98,7 @@ export function cdpClient(telemetry: Telemetry, answers: Pick<FrameBoundary, 'me
   if (telemetry.captures('connection')) telemetry.emit({ type: 'cdp_connect', source: SOURCE, data: { connection_id: id } })
 
   return {
-    /** Only notes the piece: it is to be passed on first. */
+    /** Only stores the piece: it must be forwarded first. */
     sent(chunk) {
       if (waiting.push(chunk) === 1) queueMicrotask(work)
     },

@@ -1,4 +1,4 @@
-// What events say of commands: what the contract keeps, and never a text.
+// Events of commands: the arguments that the contract includes, and never a text.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { assertEvent } from '../../../../test/support/telemetry-schemas.ts'
@@ -7,7 +7,7 @@ import { commandData, isReported } from './commands.ts'
 
 const CANARY = 'hunter2-canary'
 
-/** Every argument that the protocol has for each command, texts as a secret. Those in `IDS` are identifiers, which are kept. */
+/** Every argument in the protocol for each command, with texts as a secret. Those in `IDS` are identifiers, which are included. */
 const T = CANARY
 const ARGUMENTS: Record<CdpCommand, Record<string, unknown>> = {
   'Input.dispatchMouseEvent': { type: T, x: 1, y: 2.5, modifiers: 1, timestamp: 1, button: T, buttons: 1, clickCount: 2, force: 0.5, tangentialPressure: 0, tiltX: 1, tiltY: 2, twist: 3, deltaX: 4, deltaY: 5, pointerType: T }, // prettier-ignore

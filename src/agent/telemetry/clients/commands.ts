@@ -1,15 +1,15 @@
-// What a `cdp_command` event says of a command: only the arguments that cannot hold a secret. Of texts it has the number of characters, of lists the number of
-// entries, of URLs the scheme. What is not named here is left out.
+// The data of a `cdp_command` event: only arguments that cannot contain a secret. For texts it has the number of characters, for lists the number of entries,
+// for URLs the scheme. Other arguments are left out.
 import type { CdpCommand } from '../contract.ts'
 import { COMMAND_ID, DRAG_ITEMS } from '../limits.ts'
 
 type Values = Record<string, unknown>
-/** Takes something of the arguments into the data. */
+/** Reads arguments into the data. */
 type Reader = (given: Values, data: Values) => void
 
 interface Command {
   reads: readonly Reader[]
-  /** Without these an event cannot be made. */
+  /** Without these no event can be made. */
   needs: readonly string[]
 }
 
@@ -77,7 +77,7 @@ const present =
   (given, data) =>
     void (data[`${snake(name)}_present`] = typeof given[name] === 'string' && given[name] !== '')
 
-/** What is inside an argument; its names begin with `prefix`. */
+/** Arguments inside of an argument; their names begin with `prefix`. */
 const inside =
   (name: string, prefix: string, ...reads: Reader[]): Reader =>
   (given, data) => {
@@ -88,7 +88,7 @@ const inside =
     for (const [key, it] of Object.entries(found)) data[prefix + key] = it
   }
 
-/** A scheme may be anything before a colon: of "name:password@host" it is the name. So only known ones are told. */
+/** A scheme may be any text before a colon: in "name:password@host" it is the name. So only known schemes are included. */
 const SCHEMES = new Set(
   'about blob chrome chrome-error chrome-extension chrome-untrusted data devtools file filesystem ftp http https javascript mailto tel view-source ws wss'.split(
     ' ',
@@ -99,7 +99,7 @@ const scheme: Reader = ({ url }, data) => {
   if (found !== undefined) data.url_scheme = SCHEMES.has(found) ? found : 'other'
 }
 
-/** Keys that type nothing. */
+/** Keys that type no character. */
 const NAMED_KEYS = new Set([
   ...'Enter Tab Backspace Delete Insert Escape Home End PageUp PageDown ArrowUp ArrowDown ArrowLeft ArrowRight'.split(' '),
   ...'Shift Control Alt AltGraph Meta CapsLock NumLock ScrollLock Fn ContextMenu Pause PrintScreen Clear Cancel Help'.split(' '),
@@ -114,7 +114,7 @@ const download: Reader = ({ guid }, data) => {
   if (typeof guid === 'string') data.download_guid = clipped(guid)
 }
 
-/** Touches: how many, and where the first one is. */
+/** Touches: their number, and the place of the first one. */
 const touches: Reader = ({ touchPoints }, data) => {
   if (!Array.isArray(touchPoints)) return
   data.touch_point_count = touchPoints.length
@@ -138,7 +138,7 @@ const drag: Reader = ({ data: dragged }, data) => {
   if (kinds.length > 0) data.drag_mime_categories = [...new Set(kinds)]
 }
 
-/** What is filled: the values themselves are secrets. */
+/** Which fields are filled: the values themselves are secrets. */
 const filled: Reader = ({ card, address }, data) => {
   if (isObject(card)) data.mode = 'card'
   else if (isObject(address)) {
@@ -260,10 +260,10 @@ const COMMANDS: Record<CdpCommand, Command> = {
   'Autofill.trigger': reads(integers('fieldId'), ids('frameId'), filled).needing('field_id'),
 }
 
-/** Whether events tell of this command. */
+/** Whether this command makes events. */
 export const isReported = (method: unknown): method is CdpCommand => typeof method === 'string' && Object.hasOwn(COMMANDS, method)
 
-/** The data of the event of a command; undefined when an argument is missing or wrong without which it cannot be told. */
+/** The data of a command's event; undefined when a required argument is missing or invalid. */
 export function commandData(method: CdpCommand, { id, params, sessionId }: Said, connectionId: string): Values | undefined {
   const data: Values = { method, connection_id: connectionId }
   if (Number.isSafeInteger(id)) data.command_id = id
@@ -274,7 +274,7 @@ export function commandData(method: CdpCommand, { id, params, sessionId }: Said,
   return command.needs.every((name) => data[name] !== undefined) ? data : undefined
 }
 
-/** Characters as a person counts them, not UTF-16 units. */
+/** Number of characters as a person counts them, not UTF-16 units. */
 function characters(text: string): number {
   let pairs = 0
   for (let at = 0; at < text.length - 1; at++) if ((text.charCodeAt(at) & 0xfc00) === 0xd800 && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00) pairs++

@@ -1,5 +1,5 @@
-// Reads the messages of a client of a WebSocket as its bytes pass, for as long as somebody wants them. What it keeps is bounded, and what it cannot read is not read: the bytes
-// are of strangers, and pass whatever they are.
+// Reads the messages of a WebSocket client as its bytes pass, while there is a reader. Its memory is bounded, and it skips what it cannot parse: the bytes come
+// from strangers, and pass in any case.
 import { Gathered } from '../../../base/gathered.ts'
 import { FrameBoundary } from '../../../http/splice.ts'
 import { LOOKED_AT, MAX_MESSAGE } from '../limits.ts'
@@ -10,13 +10,13 @@ const MASKED = 0x80
 const [TEXT, CLOSE] = [1, 8]
 
 export interface Reader {
-  /** Whether a text message that begins like this is wanted. `isWhole`: there is no more of it. */
+  /** Whether a text message with this beginning is wanted. `isWhole`: it is the complete message. */
   wants(beginning: Buffer, isWhole: boolean): boolean
   /** A wanted message. */
   got(text: Buffer): void
-  /** A message that could not be read, or was too long, or began before anybody read. */
+  /** A message could not be read, was too long, or began before there was a reader. */
   lost(): void
-  /** A message has passed from its beginning, read or not. */
+  /** A message has passed completely, read or not. */
   passed(): void
   /** A close frame has passed. */
   closes(): void
@@ -34,7 +34,7 @@ export class Messages {
   #at = 0
   #isData = false
   #isLast = false
-  /** Of the present message: whether its beginning was read, and whether it is a text that can be. */
+  /** For the current message: whether its beginning was read, and whether it is a readable text. */
   #isRead = false
   #isText = false
   #isWanted: boolean | undefined
@@ -42,7 +42,7 @@ export class Messages {
   #beginningLength = 0
   #body = new Gathered()
 
-  /** Has this one read from the next message on. */
+  /** Sets the reader, from the next message on. */
   set reader(reader: Reader | undefined) {
     this.#reader = reader
     this.#isRead = false
@@ -63,7 +63,7 @@ export class Messages {
     this.#isLast = first >= FIN
     if (opcode === 0) return
     this.#isRead = this.#reader !== undefined
-    // Compressed ones are not read.
+    // Compressed messages are not read.
     this.#isText = opcode === TEXT && (first & RESERVED) === 0
     this.#isWanted = undefined
     this.#beginningLength = 0

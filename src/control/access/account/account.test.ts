@@ -1,17 +1,15 @@
-// What callers may ask about themselves and about the service.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+// The answers of the service about a caller's own account and about the service.
+import { beforeAll, expect, test } from 'vitest'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import type { CreatedApiKey } from '../api-keys/contract.ts'
 
 const PROJECT = { id: newId(), name: 'Team of two' }
 
-let cloud: FastCloud
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0', COB_MAX_BROWSERS: '7', COB_MAX_INVOCATIONS: '9', COB_REPLAY_RETENTION_DAYS: '11' })
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0', COB_MAX_BROWSERS: '7', COB_MAX_INVOCATIONS: '9', COB_REPLAY_RETENTION_DAYS: '11' })
   await cloud.query('insert into projects (id, name) values ($1, $2)', [PROJECT.id, PROJECT.name])
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const ask = async <T>(path: string, headers: Record<string, string> = {}) => (await (await cloud.fetch(path, { headers })).json()) as T
 interface Context {

@@ -1,8 +1,8 @@
-// What callers may ask about themselves and about the service as a whole. Newer SDKs and the MCP server ask for the first before anything else.
+// Calls about the caller's own account and about the service as a whole. Newer SDKs and the MCP server make the first one before anything else.
 import { z } from 'zod'
 import { json, route } from '../../../http/route.ts'
 
-/** A service is one organization, with this id everywhere: no client has to tell two services apart by it. */
+/** A service is one organization, and its id is always this one: no client needs it to distinguish two services. */
 export const ORGANIZATION = 'defaultorganization00000'
 
 const Scope = z.object({ project_id: z.string().nullable() })
@@ -13,11 +13,12 @@ const AuthContext = z.object({
     method: z.enum(['api_key', 'jwt']),
     source: z.enum(['api_key', 'oauth', 'dashboard']),
   }),
-  /** null: all projects. The effective scope is that of this request, with the project that its headers name. */
+  /** null: all projects. The effective scope is the scope of this request, with the project that its headers name. */
   authorization: z.object({ credential_scope: Scope, effective_scope: Scope }),
   organization: z.object({ id: z.string() }),
   principal: z.object({ id: z.string(), type: z.enum(['api_key', 'user']) }),
 })
+export type AuthContext = z.output<typeof AuthContext>
 
 const Feature = z.object({ enabled: z.boolean() })
 const PlanId = z.enum(['FREE', 'HOBBYIST', 'START_UP', 'ENTERPRISE'])
@@ -59,6 +60,7 @@ const Entitlements = z.object({
     trial_ends_at: z.iso.datetime().nullable(),
   }),
 })
+export type Entitlements = z.output<typeof Entitlements>
 
 export const account = {
   getAuthContext: route({

@@ -1,4 +1,4 @@
-// The account: who calls, and what this service includes.
+// The account: the caller, and the features of this service.
 import { defineModule } from '../../module.ts'
 import { account as contract } from './contract.ts'
 import { accountHandlers } from './handlers.ts'

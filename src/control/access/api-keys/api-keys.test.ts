@@ -1,7 +1,7 @@
-// Managing API keys over HTTP: what each operation answers and refuses, and who sees which keys.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// Managing API keys over HTTP: the answers and refusals of each operation, and which keys a caller sees.
+import { beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { silentLog } from '../../../base/log.ts'
 import { until } from '../../../base/wait.ts'
@@ -14,13 +14,11 @@ const DAY_MS = 86_400_000
 const OTHER = { id: newId(), name: 'Team of two' }
 const ARCHIVED = { id: newId(), name: 'Past' }
 
-let cloud: FastCloud
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
   await cloud.query('insert into projects (id, name) values ($1, $2)', [OTHER.id, OTHER.name])
   await cloud.query(`insert into projects (id, name, status) values ($1, $2, 'archived')`, [ARCHIVED.id, ARCHIVED.name])
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 interface Answer<T> {
   status: number
@@ -60,6 +58,13 @@ const list = async (query = '', key = cloud.key): Promise<ApiKey[]> => {
 const opens = async (key: string) => (await call('GET', '/browsers', undefined, { key })).status
 const daysLeft = (key: ApiKey) => Math.round((Date.parse(key.expires_at!) - Date.now()) / DAY_MS)
 const expire = (id: string, seconds = -1) => cloud.query(`update api_keys set expires_at = now() + make_interval(secs => $2) where id = $1`, [id, seconds])
+/** Every call about one key: method, the path after the key, body. */
+const ONE_KEY = [
+  ['GET', '', undefined],
+  ['PATCH', '', { name: 'x' }],
+  ['DELETE', '', undefined],
+  ['POST', '/rotate', {}],
+] as const
 const ownKey = async () => (await list('&name=first key'))[0]!
 
 describe('creating a key', () => {
@@ -187,23 +192,16 @@ describe('lists', () => {
     const key = await mintDeploymentKey(db, deployment, DEFAULT_PROJECT)
     const [{ id } = { id: '' }] = await cloud.query<{ id: string }>('select id from api_keys where deployment_id = $1', [deployment])
     expect((await list('&status=all')).map((one) => one.id)).not.toContain(id)
-    for (const [method, path, body] of [
-      ['GET', '?include_deleted=true', undefined],
-      ['PATCH', '', { name: 'x' }],
-      ['DELETE', '', undefined],
-      ['POST', '/rotate', {}],
-    ] as const)
-      expect((await call(method, `/org/api_keys/${id}${method === 'POST' ? path : ''}${method === 'GET' ? path : ''}`, body)).status).toBe(404)
-    // The code of an app manages no keys, also not those of its project.
+    for (const [method, path, body] of ONE_KEY)
+      expect((await call(method, `/org/api_keys/${id}${path}${method === 'GET' ? '?include_deleted=true' : ''}`, body)).status).toBe(404)
+    // The code of an app manages no keys, not even those of its project.
     const { id: made } = await create({ project_id: DEFAULT_PROJECT })
-    for (const [method, path, body] of [
+    const all = [
       ['POST', '', { name: 'x', project_id: DEFAULT_PROJECT }],
       ['GET', '', undefined],
-      ['GET', `/${made}`, undefined],
-      ['PATCH', `/${made}`, { name: 'x' }],
-      ['DELETE', `/${made}`, undefined],
-      ['POST', `/${made}/rotate`, {}],
-    ] as const) {
+      ...ONE_KEY.map(([method, path, body]) => [method, `/${made}${path}`, body] as const),
+    ] as const
+    for (const [method, path, body] of all) {
       const answer = await call(method, `/org/api_keys${path}`, body, { key })
       expect([method, path, answer.status, answer.body.code]).toEqual([method, path, 403, 'forbidden'])
     }
@@ -223,13 +221,7 @@ describe('one key', () => {
     const { id, key } = await create()
     expect((await call('DELETE', `/org/api_keys/${id}`)).status).toBe(204)
     expect(await opens(key)).toBe(401)
-    for (const [method, path, body] of [
-      ['GET', '', undefined],
-      ['PATCH', '', { name: 'x' }],
-      ['DELETE', '', undefined],
-      ['POST', '/rotate', {}],
-    ] as const)
-      expect([method, (await call(method, `/org/api_keys/${id}${path}`, body)).status]).toEqual([method, 404])
+    for (const [method, path, body] of ONE_KEY) expect([method, (await call(method, `/org/api_keys/${id}${path}`, body)).status]).toEqual([method, 404])
     const { body } = await call<ApiKey>('GET', `/org/api_keys/${id}?include_deleted=true`)
     conforms('APIKey', body)
     expect(Date.parse(body.deleted_at!)).toBeGreaterThan(Date.now() - 60_000)
@@ -315,14 +307,8 @@ describe('a key of a project', () => {
     const beside = await create({ project_id: OTHER.id, name: 'beside' }, own.key)
     expect((await list('&status=all', own.key)).every(({ project_id }) => project_id === OTHER.id)).toBe(true)
     expect((await list('', own.key)).map(({ id }) => id)).toEqual(expect.arrayContaining([own.id, beside.id]))
-    const paths = [
-      ['GET', '', undefined],
-      ['PATCH', '', { name: 'taken' }],
-      ['DELETE', '', undefined],
-      ['POST', '/rotate', {}],
-    ] as const
     for (const { id } of [foreign, everywhere, { id: newId() }])
-      for (const [method, path, body] of paths) {
+      for (const [method, path, body] of ONE_KEY) {
         const answer = await call(method, `/org/api_keys/${id}${path}`, body, { key: own.key })
         expect([method, answer.status, answer.body]).toEqual([method, 404, { code: 'not_found', message: `there is no API key "${id}"` }])
       }
@@ -342,7 +328,7 @@ describe('expiry', () => {
     const { id, key } = await create()
     expect(await opens(key)).toBe(200)
     const { db } = cloud
-    await expire(id, 1.5) // less than a checked key is remembered for
+    await expire(id, 1.5) // shorter than the time for which a checked key is cached
     const check = keyChecker(db, new Rights(db, silentLog))
     await check(key)
     await until('the key to expire', 10_000, async () => (await cloud.query('select from api_keys where id = $1 and expires_at <= now()', [id])).length > 0)
@@ -371,5 +357,119 @@ describe("keys of a service's settings", () => {
     await forbidKeys(db, 'elsewhere', 'COB_API_KEY')
     await expect.poll(() => opens(next), { timeout: 10_000 }).toBe(401)
     expect(await opens(namesake.key)).toBe(200)
+  })
+})
+
+describe('a key of a project makes no key that outlives it, by whatever call:', () => {
+  /** Lifetime of the key that makes other keys. */
+  const OWN_DAYS = 10
+  const inDays = (days: number) => new Date(Date.now() + days * DAY_MS).toISOString()
+  const post = (path: string, body: object, key?: string) => call<CreatedApiKey & { message?: string }>('POST', path, body, key === undefined ? {} : { key })
+  const createIn = (body: object = {}, key?: string) => create({ project_id: DEFAULT_PROJECT, ...body }, key)
+  /** A key of a project that was made for 30 days and has {@link OWN_DAYS} left. */
+  async function aged(): Promise<CreatedApiKey> {
+    const key = await createIn({ days_to_expire: 30 })
+    const [row] = await cloud.query<{ expires_at: Date }>(`update api_keys set expires_at = now() + interval '10 days' where id = $1 returning expires_at`, [
+      key.id,
+    ])
+    return { ...key, expires_at: row!.expires_at.toISOString() }
+  }
+  const keys = () => cloud.query('select id, expires_at from api_keys order by id')
+
+  describe('creating', () => {
+    test.each<[object, string]>([
+      [{}, 'days_to_expire: must be given: a key without an end would outlive '],
+      [{ days_to_expire: null }, 'days_to_expire: must be given: a key without an end would outlive '],
+      [{ days_to_expire: OWN_DAYS + 1 }, 'days_to_expire: the new key would outlive '],
+      [{ days_to_expire: 3650 }, 'days_to_expire: the new key would outlive '],
+      [{ expires_at: inDays(OWN_DAYS + 0.1) }, 'expires_at: the new key would outlive '],
+    ])('a longer life is refused by the name of the field: %o', async (body, message) => {
+      const own = await aged()
+      const before = await keys()
+      const answer = await post('/org/api_keys', { name: 'longer', project_id: DEFAULT_PROJECT, ...body }, own.key)
+      expect(answer.status).toBe(400)
+      expect(answer.body.message).toMatch(message)
+      expect(answer.body.message).toContain(`which expires at ${own.expires_at}`)
+      expect(await keys()).toEqual(before)
+    })
+
+    test('a shorter or equal life is given', async () => {
+      const own = await aged()
+      for (const body of [{ days_to_expire: OWN_DAYS - 1 }, { expires_at: own.expires_at }]) {
+        const made = await createIn(body, own.key)
+        expect(Date.parse(made.expires_at!)).toBeLessThanOrEqual(Date.parse(own.expires_at!))
+        // The new key cannot make one that lives longer either.
+        expect((await post('/org/api_keys', { name: 'x', project_id: DEFAULT_PROJECT, days_to_expire: 30 }, made.key)).status).toBe(400)
+      }
+    })
+
+    test('a key without an end, and one for all projects, may make any', async () => {
+      expect((await createIn({}, (await createIn()).key)).expires_at).toBe(null)
+      expect((await createIn({}, (await createIn({ project_id: null, days_to_expire: 1 })).key)).expires_at).toBe(null)
+    })
+  })
+
+  describe('rotating', () => {
+    test('itself, a key cannot ask for a lifetime that is longer than what it has left', async () => {
+      const own = await aged()
+      const before = await keys()
+      for (const body of [{ days_to_expire: 30 }, { days_to_expire: OWN_DAYS + 1, expire_in_days: 0 }]) {
+        const answer = await post(`/org/api_keys/${own.id}/rotate`, body, own.key)
+        expect([answer.status, answer.body.message]).toEqual([400, expect.stringMatching(/^days_to_expire: the new key would outlive the key that makes it/)])
+      }
+      expect(await keys()).toEqual(before)
+      const made = await post(`/org/api_keys/${own.id}/rotate`, { days_to_expire: OWN_DAYS - 1 }, own.key)
+      expect(made.status).toBe(201)
+      expect(Date.parse(made.body.expires_at!)).toBeLessThan(Date.parse(own.expires_at!))
+    })
+
+    test('itself without a lifetime, a key gets a successor up to its own end', async () => {
+      const own = await aged()
+      const { status, body } = await post(`/org/api_keys/${own.id}/rotate`, {}, own.key)
+      expect([status, body.expires_at]).toEqual([201, own.expires_at])
+    })
+
+    test('a key that lives shorter than the usual grace, without asking for a grace, both go on for that lifetime; a longer grace that is asked for is refused', async () => {
+      for (const [made, body, days] of [
+        [{ days_to_expire: 1 }, {}, 1],
+        [{ days_to_expire: 1 }, { expire_in_days: null }, 1],
+        [{}, { days_to_expire: 2 }, 2],
+        [{ days_to_expire: 30 }, {}, 7],
+        [{}, {}, 7],
+      ] as const) {
+        const old = await createIn(made)
+        expect((await post(`/org/api_keys/${old.id}/rotate`, body)).status).toBe(201)
+        const [row] = await cloud.query<{ expires_at: Date }>('select expires_at from api_keys where id = $1', [old.id])
+        expect([made, body, Math.round((row!.expires_at.getTime() - Date.now()) / DAY_MS)]).toEqual([made, body, days])
+      }
+      const short = await createIn({ days_to_expire: 1 })
+      expect((await post(`/org/api_keys/${short.id}/rotate`, { expire_in_days: 7 })).body.message).toMatch(
+        /^expire_in_days: 7 is more than the lifetime of the new key/,
+      )
+    })
+
+    test('another key of the project, it takes over a lifetime up to its own end', async () => {
+      const own = await aged()
+      const [endless, long, short] = [await createIn(), await createIn({ days_to_expire: 20 }), await createIn({ days_to_expire: 8 })]
+      for (const { id } of [endless, long]) expect((await post(`/org/api_keys/${id}/rotate`, {}, own.key)).body.expires_at).toBe(own.expires_at)
+      const { body } = await post(`/org/api_keys/${short.id}/rotate`, {}, own.key)
+      expect(Date.parse(body.expires_at!)).toBeLessThan(Date.parse(own.expires_at!))
+    })
+
+    test('by a key for all projects, a key gets a successor with its whole lifetime', async () => {
+      const own = await aged()
+      const everywhere = await createIn({ project_id: null, days_to_expire: 1 })
+      const { status, body } = await post(`/org/api_keys/${own.id}/rotate`, {}, everywhere.key)
+      expect([status, Math.round((Date.parse(body.expires_at!) - Date.now()) / DAY_MS)]).toEqual([201, 30])
+    })
+
+    test('during its grace period, a rotated key makes none that lives on', async () => {
+      const old = await createIn()
+      expect((await post(`/org/api_keys/${old.id}/rotate`, { expire_in_days: 3 })).status).toBe(201)
+      expect((await post('/org/api_keys', { name: 'x', project_id: DEFAULT_PROJECT }, old.key)).status).toBe(400)
+      expect((await post(`/org/api_keys/${old.id}/rotate`, { expire_in_days: 3, days_to_expire: 4 }, old.key)).status).toBe(400)
+      const { body } = await post(`/org/api_keys/${old.id}/rotate`, { expire_in_days: 3 }, old.key)
+      expect(Date.parse(body.expires_at!)).toBeLessThan(Date.now() + 3 * DAY_MS)
+    })
   })
 })

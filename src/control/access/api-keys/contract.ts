@@ -5,7 +5,7 @@ import { Time } from '../../apps/apps/contract.ts'
 
 const group = 'API keys'
 
-/** Most days that a key may be made for, or go on after its rotation. */
+/** Longest lifetime of a new key, and longest time for which a rotated key stays valid, in days. */
 export const MAX_DAYS = 3650
 export const GRACE_DAYS = 7
 
@@ -19,7 +19,7 @@ export const ApiKey = z.object({
   id: z.string(),
   name: z.string(),
   masked_key: z.string(),
-  /** The key by which it was made; for a key of the service's settings, itself. The address is a placeholder that no mail reaches. */
+  /** The key that made this one; a key of the service's settings names itself. The address is a placeholder that no mail reaches. */
   created_by: z.object({ id: z.string(), email: z.string(), name: z.string().nullable() }),
   created_at: Time,
   expires_at: Time.nullable(),
@@ -30,7 +30,7 @@ export const ApiKey = z.object({
 })
 export type ApiKey = z.output<typeof ApiKey>
 
-/** With the key itself, which is shown only here. */
+/** Includes the key itself, which is shown only in this answer. */
 const CreatedApiKey = ApiKey.extend({ key: z.string() })
 export type CreatedApiKey = z.output<typeof CreatedApiKey>
 
@@ -39,9 +39,9 @@ const DaysToExpire = z.number().int().min(1).max(MAX_DAYS).optional()
 const Create = z
   .strictObject({
     name: Name,
-    /** Absent or null: it never expires. A key of a project makes none that would expire after itself. */
+    /** Absent or null: it never expires. A project's key cannot make one that expires later than itself. */
     days_to_expire: DaysToExpire,
-    /** Instead of days_to_expire: the time itself. */
+    /** The expiry time, instead of days_to_expire. */
     expires_at: z.iso.datetime({ offset: true }).optional(),
     /** Absent or null: it may be used for all projects. */
     project_id: z.string().min(1).max(255).optional(),
@@ -53,7 +53,7 @@ const Create = z
 export type Create = z.output<typeof Create>
 
 const Rotate = z.strictObject({
-  /** Absent: as long as the rotated key was made for. The new key must not outlive a key of a project that makes it. */
+  /** Absent: the lifetime with which the rotated key was made. The new key cannot outlive the project's key that makes it. */
   days_to_expire: DaysToExpire,
   /** Days until the rotated key expires; 0: now. Absent: GRACE_DAYS, or the lifetime of the new key if that is shorter. */
   expire_in_days: z.number().int().min(0).max(MAX_DAYS).optional(),
@@ -62,7 +62,7 @@ export type Rotate = z.output<typeof Rotate>
 
 const List = z.strictObject({
   ...pagingQuery,
-  /** Keys that have expired count as active. Without it, `include_deleted` asks for all. */
+  /** Keys that have expired count as active. Without this field, `include_deleted` asks for all. */
   status: z.enum(['active', 'deleted', 'all']).optional(),
   include_deleted: queryBoolean.optional(),
   /** A whole name, in any case and with or without accents. */

@@ -1,4 +1,4 @@
-// The rows of keys that callers manage. Those of deployments are internal: no query here finds one.
+// The rows of keys that callers manage. Keys of deployments are internal: no query here finds one.
 import { sql, type InferResult, type RawBuilder, type SqlBool } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
@@ -6,7 +6,7 @@ import { holds, isNamed } from '../../../store/names.ts'
 import { newKey, storedKey } from '../keys.ts'
 import type { ApiKey, List } from './contract.ts'
 
-/** The only project whose keys a caller sees; undefined: all keys, also those without a project. */
+/** The project whose keys a caller sees; undefined: all keys, also those without a project. */
 export type Within = string | undefined
 
 const keysWithin = (db: Db, within: Within) =>
@@ -23,7 +23,7 @@ const keysWithin = (db: Db, within: Within) =>
 
 export type KeyRow = InferResult<ReturnType<typeof keysWithin>>[number]
 
-/** What callers see of a key. */
+/** The answer for a key. */
 export function record(row: KeyRow): ApiKey {
   const creator = row.created_by ?? row.id
   return {
@@ -68,23 +68,27 @@ export async function listKeys(db: Db, within: Within, { offset, limit, ...filte
     .execute()
 }
 
-/** Keeps a project from being deleted until the transaction ends. */
+/** Prevents the deletion of an active project until the transaction ends. @returns whether there is one */
+export const holdActiveProject = async (tx: Db, id: string): Promise<boolean> =>
+  (await tx.selectFrom('projects').select('id').where('id', '=', id).where('status', '=', 'active').forKeyShare().executeTakeFirst()) !== undefined
+
+/** Prevents the deletion of a project until the transaction ends. */
 export const holdProject = async (tx: Db, id: string | null): Promise<void> =>
   void (id !== null && (await sql`select from projects where id = ${id} for key share`.execute(tx)))
 
-/** What a new key is made with. */
+/** The values of a new key. */
 export interface NewKey {
   name: string
   project: string | null
   createdBy: string
-  /** The time when it expires, by the database's clock; null: never. */
+  /** The expiry time by the database's clock; null: never. */
   expiresAt: RawBuilder<Date> | null
 }
 
 export const afterSeconds = (seconds: number): RawBuilder<Date> => sql<Date>`now() + make_interval(secs => ${seconds})`
 
-/** When a key expires, if that is before `expiresAt`; undefined when a key that expires then does not outlive it. */
-export async function outlived(db: Db, id: string, expiresAt: NewKey['expiresAt']): Promise<Date | undefined> {
+/** The expiry time of a key, if that is before `expiresAt`. */
+export async function endBefore(db: Db, id: string, expiresAt: NewKey['expiresAt']): Promise<Date | undefined> {
   const row = await db
     .selectFrom('api_keys')
     .select('expires_at')
@@ -94,7 +98,7 @@ export async function outlived(db: Db, id: string, expiresAt: NewKey['expiresAt'
   return row?.expires_at ?? undefined
 }
 
-/** Makes a key. Its text is in no row, so nobody learns it later. */
+/** Inserts a key. Only its hash is stored, so nobody can read the key later. */
 export async function insertKey(db: Db, { name, project, createdBy, expiresAt }: NewKey): Promise<{ id: string; key: string }> {
   const [id, key] = [newId(), newKey()]
   await db
@@ -125,7 +129,7 @@ export async function changeKey(db: Db, within: Within, id: string, set: { name:
   return changed !== undefined
 }
 
-/** Lets a key expire after that time, or when it would have anyway. */
+/** Sets the expiry of a key to this time, unless it expires earlier. */
 export async function shortenKey(db: Db, id: string, seconds: number): Promise<void> {
   await db
     .updateTable('api_keys')

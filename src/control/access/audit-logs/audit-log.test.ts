@@ -1,4 +1,4 @@
-// Writing the audit log: what is in the buffer and when, with a database or a disk that takes entries late, never, or at times.
+// Writing the audit log: the content of the buffer at each step, with a database or a disk that accepts entries late, never, or at times.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -34,7 +34,7 @@ const entry = (path: string): AuditEntry => ({
 })
 const read = (path: string): AuditEntry => ({ ...entry(path), status: 200 })
 
-/** A table that takes rows as the real one does, or is away (it throws), or hangs. */
+/** A table that accepts rows as the real one does, or fails, or hangs. */
 function table() {
   const rows = new Map<string, AuditRow>()
   const state = { is: 'there' as 'there' | 'away' | 'hanging', tries: 0 }
@@ -49,7 +49,7 @@ function table() {
       if (state.is === 'hanging') await hung.promise
       for (const row of added) if (row.status !== PENDING || !rows.has(row.event_id)) rows.set(row.event_id, { ...row })
     },
-    /** Paths with their results, in the order in which they came. */
+    /** Paths with their results, in the order in which they arrived. */
     get has() {
       return [...rows.values()].map(({ path, status }) => `${path} ${status}`)
     },
@@ -84,17 +84,17 @@ function buffered(): string[] {
   return rows.map(({ json }) => JSON.parse(json) as AuditRow).map(({ path, status }) => `${path} ${status}`)
 }
 
-/** What a service that was killed has left. */
+/** Adds rows of a killed service. */
 function left(...rows: AuditRow[]): void {
   using buffer = AuditBuffer.open(dir, newId()).buffer
   for (const row of rows) buffer.append(row)
 }
 const answered = (path: string, status = 200): AuditRow => ({ ...rowOf(entry(path)), status })
 
-/** From here on the disk takes nothing, until the result is disposed. */
+/** Makes the disk refuse writes until the result is disposed. */
 function fullDisk(): Disposable {
   const file = new DatabaseSync(join(dir, FILE))
-  // Another process that never stops writing.
+  // Simulated by another process that holds the write lock.
   file.exec('begin immediate')
   return { [Symbol.dispose]: () => file.close() }
 }
@@ -146,7 +146,7 @@ test('what killed services have left is in the table before the next one begins,
   left(...Array.from({ length: 1_234 }, (_, i) => answered(`first ${i}`)), changed)
   left({ ...changed, status: 204 }, answered('second'))
   const to = table()
-  // It was killed after the table had them.
+  // The service was killed after the table got the rows.
   const early = answered('third')
   left(early)
   await to.store([early])
@@ -270,7 +270,7 @@ test('the count of a buffer is what this replica has in it: after more than a ba
   expect([buffer.bytes, held()]).toEqual([0, 0])
   for (const path of ['one', 'two', 'three']) buffer.append(answered(path))
   beside.remove(beside.first(true).slice(0, 2))
-  // It is told by its next look.
+  // The other buffer learns of it when it reads next.
   buffer.first()
   expect([buffer.bytes, buffer.bytes > 0]).toEqual([held(), true])
 })
@@ -299,7 +299,7 @@ test('another process that has locked the buffer and stands still holds one call
   using _locked = fullDisk()
   const began = performance.now()
   const stored = Array.from({ length: 100 }, (_, i) => it.change(`${i}`, 200).stored)
-  // Each would take 20 ms.
+  // With 20 ms each, this would take longer.
   expect(performance.now() - began).toBeLessThan(1_000)
   for (const one of stored) await one
   expect(it.to.has).toHaveLength(100)

@@ -1,4 +1,4 @@
-// Writes the audit log: each entry into the buffer at once, and what the buffer has into the table, in batches.
+// Writes the audit log: each entry goes into the buffer at once, and the buffer's entries go into the table in batches.
 import type { Log } from '../../../base/log.ts'
 import { Mutex } from '../../../base/mutex.ts'
 import { WaitTimeout, within } from '../../../base/wait.ts'
@@ -6,28 +6,30 @@ import { PENDING, type Audit, type AuditEntry } from '../../../http/audit.ts'
 import { AT_ONCE, AuditBuffer } from './buffer.ts'
 import { rowOf, type AuditRow, type StoreRows } from './rows.ts'
 
-/** How often the table gets what the buffer has. */
+/** Interval of moving entries from the buffer to the table. */
 const STORE_MS = 500
-/** Longest time that callers wait until the table has what they have done: those who read the log, and those whose entry the disk does not take. */
+/** Longest time that callers wait until the table has their entries: callers who read the log, and callers whose entry the disk refuses. */
 const WAIT_MS = 2_000
-/** Longest time that a start waits until entries that dead services have left are in the table. What is left then follows while it serves. */
+/** Longest time that a start waits until entries of dead services are in the table. The rest follows while the service runs. */
 const REPLAY_MS = 5_000
-/** Most bytes of this replica in the buffer, while the database does not take entries: more than 20,000 of the longest entries, some 100,000 usual ones. */
+/** Most bytes of this replica in the buffer while the database refuses entries: more than 20,000 of the longest entries, some 100,000 usual ones. */
 export const MAX_BYTES = 64 * 1024 * 1024
-/** Most entries in memory, while the disk does not take them either. */
+/** Most entries in memory while the disk refuses them, too. */
 const MAX_IN_MEMORY = 10_000
-/** A disk that has failed is left alone for so long: another process that has locked the file, and was stopped just then, must not hold each call. */
+/**
+ * After a failure, the disk is not used for this time: if another process was stopped while it held the lock of the file, not every call should wait for it.
+ */
 const AGAIN_MS = 1_000
-/** A disk that fails again within this time has not been good in between: that is logged once. */
+/** If the disk fails again within this time, it counts as the same failure, which is logged once. */
 const QUIET_MS = 60_000
 
 export interface AuditLog extends Audit, AsyncDisposable {
-  /** Resolves when all that this replica has noted is in the table, or cannot be stored now. */
+  /** Resolves when all entries of this replica are in the table, or cannot be stored now. */
   flush(): Promise<void>
 }
 
 export interface AuditLogSettings {
-  /** Where the buffer is. */
+  /** The directory of the buffer. */
   dir: string
   /** The unique name of this process. */
   replica: string
@@ -37,22 +39,23 @@ export interface AuditLogSettings {
 }
 
 /**
- * The audit log of this replica. Resolves when entries that dead ones have left in the same directory are stored; a database that does not take them now does not prevent that. An entry or a result is in the buffer
- * when the call returns. While the disk does not take it, the answer to a change waits until the table has it, but not while the database does not take anything either.
+ * The audit log of this replica. Resolves when entries that dead replicas left in the same directory are stored; if the database refuses them now, it resolves
+ * without that. An entry or a result is in the buffer when the call returns. While the disk refuses it, the answer to a change waits until the table has it; if
+ * the database refuses it as well, the answer does not wait.
  */
 export async function openAuditLog({ dir, replica, store, log, signal }: AuditLogSettings): Promise<AuditLog> {
   const { buffer, broken } = AuditBuffer.open(dir, replica)
   if (broken !== undefined) log.error({ broken }, 'the buffer of the audit log is broken, most likely by a loss of power: it was put aside')
   const turns = new Mutex()
-  /** What the disk does not take. */
+  /** Entries that the disk has refused. */
   const inMemory: AuditRow[] = []
   let failedAt = -Infinity
   let lost = 0
-  /** Whether the last try failed, or took so long that an answer left without it. */
+  /** Whether the last attempt failed, or took so long that an answer was sent without it. */
   let isAway = false
   let isClosed = false
 
-  /** Where the row is now; undefined when it is lost. `isResult`: its entry is kept, so it is kept beyond the limit. */
+  /** Stores a row in the buffer or in memory; undefined when it is lost. `isResult`: its entry is stored, so this row is stored beyond the limit, too. */
   function keep(row: AuditRow, isResult = false): 'buffer' | 'memory' | undefined {
     if (buffer.bytes > MAX_BYTES && !isResult) return lose()
     if (performance.now() - failedAt > AGAIN_MS) {
@@ -79,7 +82,7 @@ export async function openAuditLog({ dir, replica, store, log, signal }: AuditLo
     failedAt = now
   }
 
-  /** Stores all that there is, batch by batch, until the database does not take it. What comes meanwhile waits for the next call. */
+  /** Moves all entries to the table, batch by batch, until the database refuses one. Entries that arrive meanwhile wait for the next call. */
   async function storeAll(isStart = false): Promise<void> {
     while (!isClosed) {
       const kept = buffer.first(isStart)
@@ -100,7 +103,7 @@ export async function openAuditLog({ dir, replica, store, log, signal }: AuditLo
       isAway = true
       return false
     }
-    // A database that is so slow would hold the next answer again.
+    // Report no recovery yet: such a slow database would delay the next answer, too.
     if (performance.now() - began > WAIT_MS / 2) return true
     if (isAway || lost > 0) log.info({ lost }, 'the audit log is stored again')
     lost = 0
@@ -161,7 +164,10 @@ export async function openAuditLog({ dir, replica, store, log, signal }: AuditLo
   }
 }
 
-/** Stores rows together, or each by itself, so that one which the database never takes does not hold the others. @throws when it takes none now */
+/**
+ * Stores rows together, or one by one if that fails, so that a row which the database always refuses does not block the others. @throws when the database
+ * accepts none now
+ */
 async function put(rows: readonly AuditRow[], store: StoreRows, log: Log): Promise<void> {
   try {
     await store(rows)
@@ -172,7 +178,7 @@ async function put(rows: readonly AuditRow[], store: StoreRows, log: Log): Promi
   }
 }
 
-/** Postgres' classes of errors for values that it never takes: of data, and of constraints. */
+/** Postgres' classes of errors for values that are always refused: data errors, and constraint violations. */
 const isRefused = (error: unknown): boolean => /^2[23]/.test(String((error as { code?: unknown }).code))
 
 /** Each entry once, with its last result. */

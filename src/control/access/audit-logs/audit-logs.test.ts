@@ -1,20 +1,16 @@
-// The audit log of a service with fake browsers: what is in it, what is not, who sees it, pages and chunks.
+// The audit log of a service with fake browsers: what it contains and omits, which caller sees what, pages and chunks.
 import { createHash } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import WebSocket from 'ws'
 import { sleep } from '../../../base/wait.ts'
 import { newId } from '../../../base/ids.ts'
 import { around, asked, keyOf, lockTable, searchLog } from '../../../../test/support/audit-log.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import type { AuditLogEntry } from './contract.ts'
 import { oldEntries } from './purge.ts'
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_TRUSTED_PROXIES: '127.0.0.1' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_TRUSTED_PROXIES: '127.0.0.1' })
 
 const search = (query: Record<string, string>, headers: Record<string, string> = {}) => searchLog(cloud, query, headers)
 const keyFor = (project: string | null) => keyOf(cloud, project)
@@ -200,7 +196,7 @@ describe('pages and chunks', () => {
   const window = { start: '2025-11-01T00:00:00Z', end: '2025-11-02T00:00:00Z' }
   let ids: string[]
   beforeAll(async () => {
-    // Ten in each millisecond, so that the borders of pages are within one.
+    // Ten entries in each millisecond, so that pages end within one.
     await cloud.query(
       `insert into audit_log (at, event_id, project_id, method, path, route, status, duration_ms, domain, client_ip, user_agent, auth_strategy, user_id)
        select timestamptz '2025-11-01T12:00:00Z' + (i / 10) * interval '1 millisecond', 'a' || lpad(i::text, 23, '0'), null, 'GET', '/p/' || i, '/p/{id}', 200, 1, '', '', '', 'api_key', 'u'
@@ -294,12 +290,12 @@ describe('who sees what', () => {
     expect(await seen({ 'x-kernel-project-id': other })).toEqual(new Set([`${other} ${others.id}`]))
     const all = await seen({})
     expect([...all]).toEqual(expect.arrayContaining([`${mine} ${key.id}`, `${other} ${others.id}`]))
-    // What others do to the organization belongs to no project: it may name any.
+    // Calls of other callers about the organization belong to no project, because they may name any.
     const inDefault = await keyFor('defaultproject0000000000')
     const texts = (await search({}, { authorization: `Bearer ${inDefault.key}` })).map(({ path }) => path)
     expect(texts.length).toBeGreaterThan(1)
     expect(texts.filter((path) => path.startsWith('/org'))).toEqual([])
-    // The export shows no more.
+    // The export shows the same entries and no more.
     const response = await cloud.fetch(asked({ ...around(), format: 'jsonl' }, '/export/chunk'), { headers: own })
     const projects = (await response.text())
       .split('\n')

@@ -1,20 +1,26 @@
-// The buffer of the audit log: an SQLite file in the data directory that gets each entry at once, until the table has it.
+// The buffer of the audit log: an SQLite file in the data directory. It gets each entry at once and keeps it until the table has it.
 import { closeSync, openSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import type { AuditRow } from './rows.ts'
 
 const FILE = 'buffer.sqlite'
-/** Rows that are stored together. */
+/** Rows in one batch. */
 export const AT_ONCE = 500
-/** What others have left for so long is stored by any replica: they are dead. If they live, it is stored twice, which changes nothing. */
+/**
+ * Rows of other replicas that are older than this are stored by any replica, because their replica is probably dead. If it lives, the rows are stored twice,
+ * which changes nothing.
+ */
 const LEFT_MS = 5_000
-/** How long a call waits for another process that writes, in which the service does nothing else. That takes a millisecond, unless the process is stopped just then. */
+/**
+ * How long a call waits for another process that writes; the service is blocked meanwhile. A write takes a millisecond, unless the process is stopped just
+ * then.
+ */
 const LOCKED_MS = 20
-/** The same for opening: others may just make the file, repair it after a kill, or close it. */
+/** The same for opening the file: another process may be creating it, repairing it after a kill, or closing it. */
 const OPEN_MS = 5_000
 
-/** A row in the buffer. Its id may be used again when it is removed, but not at the same time. */
+/** A row in the buffer. Its id may be reused after the row is removed. */
 export interface Kept {
   id: number
   at: number
@@ -23,8 +29,8 @@ export interface Kept {
 }
 
 /**
- * Rows in the order in which they came, of all replicas on one data directory. A row has been written when {@link append} returns, but not synced: it outlives the processes, and is lost
- * only when the machine dies before its kernel has written it.
+ * Rows of all replicas on one data directory, in the order in which they arrived. When {@link append} returns, the row is written but not synced: it survives
+ * the processes, and is lost only when the machine fails before its kernel has written it.
  */
 export class AuditBuffer implements Disposable {
   readonly #file: DatabaseSync
@@ -32,7 +38,7 @@ export class AuditBuffer implements Disposable {
   readonly #insert: StatementSync
   readonly #select: StatementSync
   readonly #delete: StatementSync
-  /** The bytes of this replica's rows. */
+  /** Size of this replica's rows, in bytes. */
   bytes = 0
 
   private constructor(file: DatabaseSync, replica: string) {
@@ -43,7 +49,10 @@ export class AuditBuffer implements Disposable {
     this.#delete = file.prepare('delete from rows where id = ? and at = ?')
   }
 
-  /** The buffer in `dir`, for the unique name of this process. A file that a loss of power has broken is put aside: `broken` is its new name. @throws when it cannot be opened */
+  /**
+   * Opens the buffer in `dir`; `replica` is the unique name of this process. A file that a power loss has broken is renamed: `broken` is its new name. @throws
+   * when it cannot be opened
+   */
   static open(dir: string, replica: string): { buffer: AuditBuffer; broken?: string } {
     const path = join(dir, FILE)
     closeSync(openSync(path, 'a', 0o600))
@@ -57,17 +66,17 @@ export class AuditBuffer implements Disposable {
     }
   }
 
-  /** @throws when the disk does not take it */
+  /** @throws when the disk refuses it */
   append(row: AuditRow): void {
     const json = JSON.stringify(row)
     this.#insert.run(this.#replica, Date.now(), json)
     this.bytes += json.length
   }
 
-  /** The first rows of this replica, and those that dead ones have left. `isStart`: also what came from others just now. */
+  /** The first rows of this replica, and those of dead replicas. `isStart`: also rows that others have written just now. */
   first(isStart = false): Kept[] {
     const rows = this.#select.all(this.#replica, Date.now() - (isStart ? 0 : LEFT_MS), AT_ONCE) as unknown as Kept[]
-    // These are all of ours. Other replicas may have removed some.
+    // In this case the result has all rows of this replica. Other replicas may have removed some.
     if (rows.length < AT_ONCE) this.bytes = rows.reduce((sum, { replica, json }) => sum + (replica === this.#replica ? json.length : 0), 0)
     return rows
   }
@@ -78,7 +87,7 @@ export class AuditBuffer implements Disposable {
       for (const { id, at } of rows) this.#delete.run(id, at)
       this.#file.exec('commit')
     } catch (error) {
-      // On a full disk it is rolled back already.
+      // After an error by a full disk, SQLite has already rolled back.
       if (this.#file.isTransaction) this.#file.exec('rollback')
       throw error
     }
@@ -105,6 +114,6 @@ function opened(path: string): DatabaseSync {
   }
 }
 
-/** Results of SQLite. */
+/** Result codes of SQLite. */
 const [CORRUPT, NOT_A_DATABASE] = [11, 26]
 const isBroken = (error: unknown): boolean => [CORRUPT, NOT_A_DATABASE].includes((error as { errcode?: number }).errcode! & 0xff)

@@ -4,13 +4,13 @@ import { bytes, route, tokenPage } from '../../../http/route.ts'
 
 const group = 'Audit logs'
 
-/** Most days between the start and the end of a search. */
+/** Longest window of a search, in days. */
 const MAX_WINDOW_DAYS = 30
 const DAY_MS = 86_400_000
 
 /** Most rows of one chunk. Download helpers refuse more. */
 const MAX_CHUNK_ROWS = 50_000
-/** Rows of a chunk whose caller names no limit. */
+/** Rows of a chunk if the caller gives no limit. */
 const CHUNK_ROWS = 10_000
 
 const Instant = z.iso.datetime({ offset: true }).transform((text) => new Date(text))
@@ -22,9 +22,9 @@ const Words = z
   .pipe(z.array(Word).max(100))
 
 const Filter = z.strictObject({
-  /** The first moment that counts. */
+  /** Inclusive start of the window. */
   start: Instant,
-  /** The first moment that does not count any more, 30 days after `start` at most. */
+  /** Exclusive end of the window, at most 30 days after `start`. */
   end: Instant,
   auth_strategy: Word.optional(),
   /** The first part of the route's path: `browsers`, `org`. */
@@ -33,20 +33,20 @@ const Filter = z.strictObject({
   exclude_method: Words.optional(),
   /** Part of the path, the user's id or email, the client's address or the status. */
   search: z.string().max(1024).optional(),
-  /** Users whose entries are found as well as what `search` finds. */
+  /** Users whose entries are found in addition to the matches of `search`. */
   search_user_id: Words.optional(),
 })
 
-/** A window that is in order and not too long. */
+/** A window in the right order and not too long. */
 function inOrder({ start, end }: Partial<Record<'start' | 'end', unknown>>, context: z.RefinementCtx): void {
-  // One of them may be wrong by itself, which is an error already.
+  // An invalid one already has its own error.
   if (!(start instanceof Date && end instanceof Date)) return
   if (end <= start) context.addIssue({ code: 'custom', path: ['end'], message: 'must be after start' })
   else if (end.getTime() - start.getTime() > MAX_WINDOW_DAYS * DAY_MS)
     context.addIssue({ code: 'custom', path: ['end'], message: `must be at most ${MAX_WINDOW_DAYS} days after start` })
 }
 
-/** The end of the year 9999: later times are written in another form. */
+/** The end of the year 9999: later times have another text form. */
 const LAST_MS = 253_402_300_799_999
 
 const position = (name: string) =>
@@ -60,34 +60,37 @@ const position = (name: string) =>
     .refine(({ at }) => at.getTime() <= LAST_MS, `expected the ${name} of an earlier answer`)
     .optional()
 
-/** Where a page or chunk ends: what is older comes after it. */
+/** The end of a page or chunk: older entries come after it. */
 export type Position = NonNullable<z.output<ReturnType<typeof position>>>
 
 export const positionOf = ({ timestamp, event_id: eventId }: Pick<AuditLogEntry, 'timestamp' | 'event_id'>): string => `${Date.parse(timestamp)}.${eventId}`
 
 export const AuditLogEntry = z.object({
   event_id: z.string(),
-  /** When the request came. */
+  /** When the request arrived. */
   timestamp: z.iso.datetime(),
   method: z.string(),
-  /** Without its query; tokens and keys in it are left out. */
+  /** Without its query; tokens and keys in it are removed. */
   path: z.string(),
   route: z.string(),
   /** 101 for a WebSocket. */
   status: z.number().int(),
-  /** Until the answer began. */
+  /** Time until the answer began. */
   duration_ms: z.number().int(),
   /** The host by which the service was called. */
   domain: z.string(),
   client_ip: z.string(),
   user_agent: z.string(),
-  /** `api_key`; `app`: the code of a deployment; `session`: the token of a session; `link`: the address of a live view or a replay; `login`: the token of a login. */
+  /**
+   * `api_key`; `app`: the code of a deployment; `session`: the token of a session; `link`: the address of a live view or a replay; `login`: the token of a
+   * login.
+   */
   auth_strategy: z.string(),
-  /** The id of the key, the deployment, the session, the login, or of what the link shows. */
+  /** The id of the key, the deployment, the session, the login, or the object that the link shows. */
   user_id: z.string(),
   /** A placeholder for keys, as in `created_by` of a key; else empty. */
   email: z.string(),
-  /** The project in effect; null: refused before there was one, or about the organization. */
+  /** The effective project; null: the request was refused before it was known, or concerns the organization. */
   project_id: z.string().nullable(),
 })
 export type AuditLogEntry = z.output<typeof AuditLogEntry>
@@ -103,12 +106,14 @@ const List = Filter.extend({
     .default(100)
     .transform((limit) => Math.min(limit, 100)),
 }).superRefine(inOrder)
+export type Search = z.output<typeof List>
 
 const Chunk = Filter.extend({
   cursor: position('X-Next-Cursor'),
   format: z.enum(['jsonl', 'jsonl.gz']).default('jsonl.gz'),
   limit: z.coerce.number().int().min(1).max(MAX_CHUNK_ROWS).default(CHUNK_ROWS),
 }).superRefine(inOrder)
+export type Export = z.output<typeof Chunk>
 
 export type Filter = z.output<typeof Filter>
 

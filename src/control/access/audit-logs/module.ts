@@ -1,10 +1,12 @@
 // The audit log: written with each call, searched, and exported.
 import type { AuditSettings } from '../../../http/audit.ts'
 import { defineModule, hook } from '../../module.ts'
+import { AuditLogs } from './audit-logs.ts'
 import { auditLogs as contract } from './contract.ts'
 import { auditExports } from './exports/contract.ts'
-import { auditExportHandlers } from './exports/destinations.ts'
+import { ExportDestinations } from './exports/destinations.ts'
 import { exportAuditLog } from './exports/exporter.ts'
+import { auditExportHandlers } from './exports/handlers.ts'
 import { makeTarget } from './exports/target.ts'
 import { auditLogHandlers } from './handlers.ts'
 import { oldEntries, oldExports } from './purge.ts'
@@ -26,8 +28,8 @@ export const auditLogs = defineModule<AuditSettings>({
     const { db, paths, config, replica, leases, log, signal } = house
     const auditLog = house.use(await openAuditLog({ dir: paths.audit, replica, store: storeRows(db), log, signal }))
     const target = makeTarget(config.auditExport)
-    house.mount(contract, auditLogHandlers(db, auditLog))
-    house.mount(auditExports, auditExportHandlers(db, target))
+    house.mount(contract, auditLogHandlers(new AuditLogs(db, auditLog)))
+    house.mount(auditExports, auditExportHandlers(new ExportDestinations(db, target)))
     house.background(() => exportAuditLog({ db, target, everyMs: config.auditExportSeconds * 1000, isOurs: () => leases.holds('exports'), log }))
     return { log: auditLog, trustedProxies: config.trustedProxies, secretsBelow: house.all(secretsBelow) }
   },

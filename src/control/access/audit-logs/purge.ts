@@ -1,4 +1,4 @@
-// Removes old entries of the audit log, and what is left of its exports.
+// Removes old entries of the audit log, and leftovers of its exports.
 import { sql } from 'kysely'
 import { sleep } from '../../../base/wait.ts'
 import { deletedBefore, inBatches, removeRows } from '../../../store/batches.ts'
@@ -8,7 +8,9 @@ import { removeUndeliverable } from './exports/rows.ts'
 
 const AT_ONCE = 5_000
 
-/** Entries that are older than `days`. After each batch it rests for as long as the batch took, so that others get at least half of the database. */
+/**
+ * Entries that are older than `days`. After each batch it pauses for as long as the batch took, so that other queries get at least half of the database's time.
+ */
 export const oldEntries = (db: Db, days: number): Purge => ({
   what: 'entries of the audit log',
   run: (signal) =>

@@ -6,24 +6,24 @@ import type { Db } from '../../../store/db.ts'
 import type { Tables } from '../../../store/tables.ts'
 import type { AuditLogEntry, Filter, Position } from './contract.ts'
 
-/** A row of the table, and of the buffer. A later version reads those of this one: columns that are added must be optional. */
+/** A row of the table, and of the buffer. A later version must be able to read rows of this one: new columns must be optional. */
 export type AuditRow = Omit<Insertable<Tables['audit_log']>, 'at'> & { at: string }
 
-/** What a credential is called in the log, and whose it is. */
+/** The kind of a credential in the log, and the id of its owner. */
 function userOf({ by }: AuditEntry): { strategy: string; id: string } {
   if (by.kind !== 'key' && by.kind !== 'user') return { strategy: by.kind, id: by.id }
   if (by.via) return { strategy: by.via.kind, id: by.id }
   return by.deployment === undefined ? { strategy: 'api_key', id: by.id } : { strategy: 'app', id: by.deployment }
 }
 
-/** Calls about the organization: of `/auth`, only who the caller is. Their paths may name other projects. */
+/** Calls about the organization; below `/auth` only the call about the caller's own account. Their paths may name other projects. */
 const ORGANIZATION = /^\/(org|audit-logs|auth\/context)\b/
 
-/** The project whose keys see an entry: the one in effect; for calls about the organization, only that of the caller's own key. */
+/** The project whose keys see an entry: the effective one. For calls about the organization, only the project of the caller's own key. */
 const projectOf = ({ route, by, project }: AuditEntry): string | undefined =>
   !ORGANIZATION.test(route) ? project : by.kind === 'key' || by.kind === 'user' ? by.project : undefined
 
-/** The row of an entry. It gets its id here, so that a row which is written twice is still one event. */
+/** The row of an entry. Its id is made here, so that a row which is written twice is still one event. */
 export const rowOf = (entry: AuditEntry): AuditRow => {
   const { strategy, id } = userOf(entry)
   return {
@@ -44,10 +44,10 @@ export const rowOf = (entry: AuditEntry): AuditRow => {
   }
 }
 
-/** Stores rows, and the results of those that were stored without one. Doing it again changes nothing. @throws when the database does not take them */
+/** Stores rows, and the results of rows that were stored without one. Repeating it changes nothing. @throws when the database refuses them */
 export type StoreRows = (rows: readonly AuditRow[]) => Promise<void>
 
-/** The table. */
+/** Stores rows in the table. */
 export const storeRows =
   (db: Db): StoreRows =>
   async (rows) => {
@@ -67,10 +67,10 @@ export const storeRows =
     on conflict do nothing`.execute(db)
   }
 
-/** A person's; of a key, also of one that was signed in with, as for `created_by` of API keys. Others have none. */
+/** The email of a person; for a key, also one that was used to sign in, a placeholder as in `created_by` of API keys. Empty for others. */
 const EMAIL = sql<string>`coalesce(audit_log.email, case when auth_strategy in ('api_key', 'dashboard', 'oauth') then user_id || '@key.cob.internal' else '' end)`
 
-/** What callers see of a row. */
+/** The columns of an answer. */
 export const ENTRY = [
   ...(['event_id', 'at', 'method', 'path', 'route', 'status', 'duration_ms', 'domain', 'client_ip', 'user_agent', 'auth_strategy', 'user_id'] as const).map(
     (name) => `audit_log.${name}` as const,

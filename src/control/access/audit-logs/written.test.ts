@@ -1,17 +1,13 @@
-// What a service has written of a request when it is answered, in its buffer and in the table.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+// The entry of a request at the moment of its answer, in the buffer and in the table.
+import { expect, test } from 'vitest'
 import { around, asked, buffered, keyOf, lockTable, searchLog, tableText, written } from '../../../../test/support/audit-log.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { say } from '../../../../test/support/raw-http.ts'
 import { newId } from '../../../base/ids.ts'
 import { PENDING } from '../../../http/audit.ts'
 import { rowOf, storeRows } from './rows.ts'
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud()
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud()
 
 test('a change is written when its answer arrives, also one that is refused', async () => {
   const { id, key } = await keyOf(cloud, null)
@@ -74,7 +70,7 @@ test('no secret that a caller shows is stored, wherever it is written', async ()
     fetch(cloud.url + path, { ...init, headers: { authorization: `Bearer ${key}`, 'x-secret': inHeader, ...(init.headers as Record<string, string>) } })
   let inBuffer: string
   {
-    // So that everything stays in the buffer.
+    // With the table locked, everything stays in the buffer.
     await using _locked = await lockTable(cloud)
     await as(`/browsers/${key}`)
     await as(`/browsers/${jwt}`)
@@ -94,7 +90,7 @@ test('no secret that a caller shows is stored, wherever it is written', async ()
   await searchLog(cloud, {})
   const exported = await (await cloud.fetch(asked({ ...around(), format: 'jsonl' }, '/export/chunk'))).text()
   for (const text of [inBuffer, await tableText(cloud), exported]) {
-    // Looking works: what is no secret is found.
+    // To check the search itself: a text that is no secret is found.
     expect(text).toContain(session_id)
     expect(text).toContain('/browser/live/{token}')
     for (const secret of [key, cloud.key, jwt, inBody, inQuery, inHeader, live.pathname.split('/').at(-1)!]) expect(text).not.toContain(secret)

@@ -1,4 +1,4 @@
-// Who comes in with an identity provider: which person it is, and what the settings say of their roles.
+// Signing in with an identity provider: finds the person, and the roles that the settings give them.
 import { sql } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import type { OidcSettings } from '../../../base/oidc-settings.ts'
@@ -13,18 +13,18 @@ export interface Newcomer {
   email: string | undefined
   isEmailVerified: boolean
   name: string | undefined
-  /** The values of the claim that says roles. */
+  /** The values of the claim with roles. */
   roles: readonly string[]
 }
 
 type Rules = Pick<OidcSettings, 'domains' | 'roles' | 'defaultRole' | 'firstOwner'>
 
-/** Why somebody does not come in; for them to read. */
+/** The reason why a person is not admitted, as a text for that person. */
 export interface NotAdmitted {
   reason: string
 }
 
-/** The person of a sign-in, with roles brought up to date. Nothing is stored of somebody who is not admitted. */
+/** The person of a sign-in, with updated roles. Nothing is stored of a person who is not admitted. */
 export async function admit(db: Db, rules: Rules, newcomer: Newcomer): Promise<Person | NotAdmitted> {
   const email = newcomer.isEmailVerified ? newcomer.email?.toLowerCase() : undefined
   if (rules.domains.length > 0 && !(email !== undefined && rules.domains.includes(email.slice(email.lastIndexOf('@') + 1))))
@@ -48,10 +48,10 @@ export async function admit(db: Db, rules: Rules, newcomer: Newcomer): Promise<P
     })
 }
 
-/** Undoes the transaction. */
+/** Thrown to roll back the transaction. */
 class NoRole extends Error {}
 
-/** The person with this subject, with what they were invited to by their verified address. */
+/** The person with this subject, including the invitations of their verified address. */
 async function findOrMake(tx: Db, { issuer, subject, name, ...rest }: Newcomer, email: string | undefined): Promise<string> {
   const known = await tx.selectFrom('people').select('id').where('issuer', '=', issuer).where('subject', '=', subject).forUpdate().executeTakeFirst()
   const invited = email === undefined ? undefined : await findInvited(tx, email)
@@ -79,13 +79,13 @@ async function findOrMake(tx: Db, { issuer, subject, name, ...rest }: Newcomer, 
   return id
 }
 
-/** A role that an owner has set by hand stays; one that the settings have given follows them at each sign-in. */
+/** A role that an owner has set by hand stays. A role from the settings follows them at each sign-in. */
 async function applyRules(tx: Db, { roles, defaultRole, firstOwner }: Rules, id: string, claimed: readonly string[], email: string | undefined): Promise<void> {
   const mapped = claimed.map((value) => roles.get(value)).reduce<Role | undefined>((one, other) => greater(one, other), undefined) ?? defaultRole
   const now = await tx.selectFrom('memberships').select(['role', 'by_settings']).where('person_id', '=', id).where('project_id', 'is', null).executeTakeFirst()
   if (firstOwner !== undefined && email === firstOwner && now?.role !== 'owner') {
     const owner = await tx.selectFrom('memberships').select('role').where('project_id', 'is', null).where('role', '=', 'owner').limit(1).executeTakeFirst()
-    // By hand, so that it stays when the settings forget it.
+    // Set it as by hand, so that it stays when the settings no longer give it.
     if (!owner) return setRole(tx, id, null, 'owner')
   }
   if (now && !now.by_settings) return

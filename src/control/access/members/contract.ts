@@ -13,11 +13,11 @@ const Member = z.object({
   id: z.string(),
   email: z.string().nullable(),
   name: z.string().nullable(),
-  /** Who the identity provider says this is; null until an invited person has signed in, unless the invitation named it. */
+  /** The person's id at the identity provider; null until an invited person has signed in, unless the invitation named it. */
   subject: z.string().nullable(),
-  /** `invited`: has not signed in yet. */
+  /** `invited`: the person has not signed in yet. */
   status: z.enum(['invited', 'active']),
-  /** In all projects; null: only in those of the list. */
+  /** In all projects; null: only in the projects of the list. */
   role: Role.nullable(),
   projects: z.array(z.object({ id: z.string(), name: z.string(), role: Role })),
   created_at: Time,
@@ -27,9 +27,9 @@ export type Member = z.output<typeof Member>
 
 const Invite = z
   .strictObject({
-    /** The person gets the role when they sign in with this address, and the provider says that it is verified. */
+    /** The person gets the role when they sign in with this address and the provider says that it is verified. */
     email: z.email().max(320).optional(),
-    /** Instead: the subject (`sub`) that the identity provider gives them. */
+    /** Instead: the person's id (`sub`) at the identity provider. */
     subject: z.string().min(1).max(255).optional(),
     name: z.string().min(1).max(255).optional(),
     role: Role,

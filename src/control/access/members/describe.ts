@@ -1,10 +1,10 @@
-// What a caller is told about itself: who it is, its role, and its projects.
+// Describes a caller to itself: identity, role, and projects.
 import { sql } from 'kysely'
 import { isAccount, roleOf, type ByAccount, type Principal, type Role } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { atMost, findPerson, greater, type Person } from './person.ts'
 
-/** A dashboard offers these to choose from. All of them are in `GET /org/projects`, by pages. */
+/** A dashboard offers these for selection. The rest is in `GET /org/projects`, by pages. */
 const MOST_PROJECTS = 1_000
 
 export interface Described {
@@ -13,7 +13,7 @@ export interface Described {
   projects: { id: string; name: string; role: Role }[]
 }
 
-/** The caller of a request, with roles as they are now. */
+/** The caller of a request, with the present roles. */
 export async function describe(db: Db, by: Principal['by']): Promise<Described> {
   if (!isAccount(by)) throw new Error('tokens of sessions and logins describe nobody')
   const person = by.kind === 'user' ? await findPerson(db, by.id) : undefined
@@ -40,7 +40,7 @@ export async function describe(db: Db, by: Principal['by']): Promise<Described> 
 /** The role in all projects. */
 function everywhereOf(by: ByAccount, person: Person | undefined): Role | undefined {
   if (by.kind === 'key') return by.project === undefined ? roleOf({ by }) : undefined
-  // A token for one project is for none of the others, whatever role the person has there.
+  // A token for one project is valid for no other, whatever role the person has there.
   if (person?.everywhere === undefined || by.via.project !== undefined) return undefined
   return atMost(person.everywhere, by.most)
 }

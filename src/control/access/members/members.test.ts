@@ -1,22 +1,20 @@
-// The Members group: who may give which role to whom, and that a role that is taken away is gone at once.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+// The Members group: who may give which role to whom, and that a removed role has no effect at once.
+import { beforeAll, describe, expect, test } from 'vitest'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { signedIn, type SignedIn } from '../../../../test/support/people.ts'
 import { DEFAULT_PROJECT } from '../projects/resolve.ts'
 import type { Member } from './contract.ts'
 
-/** A sign-in is remembered for 2 s. */
+/** A sign-in is cached for 2 s. */
 const FORGOTTEN_MS = 4_000
 
-let cloud: FastCloud
 let owner: SignedIn
 let other: string
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0', COB_OIDC_ISSUER: 'https://idp.test', COB_OIDC_CLIENT_ID: 'cob' })
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0', COB_OIDC_ISSUER: 'https://idp.test', COB_OIDC_CLIENT_ID: 'cob' })
   owner = await signedIn(cloud, { '': 'owner' })
   other = ((await (await cloud.send('POST', '/org/projects', { name: 'members other' })).json()) as { id: string }).id
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const invite = async (by: Pick<SignedIn, 'send'>, body: object) => {
   const response = await by.send('POST', '/org/members', body)
@@ -41,7 +39,7 @@ describe('an invitation', () => {
       },
     ])
     expect(await (await owner.fetch(`/org/members/${body.id}`)).json()).toEqual(body)
-    // Another role of the same person is added, in whatever case the address is; the same one is a conflict.
+    // Another role for the same person is added, whatever the case of the address; the same role again is a conflict.
     expect((await invite(owner, { email: 'new.person@TEAM.test', role: 'viewer' })).body).toMatchObject({
       id: body.id,
       role: 'viewer',
@@ -87,7 +85,7 @@ describe('an invitation', () => {
       expect((await invite(by, { email, role: 'member', project_id: DEFAULT_PROJECT })).status).toBe(403)
       expect((await invite(by, { email, role: 'member', project_id: other })).status).toBe(201)
     }
-    // Of people with roles elsewhere they see only the role here.
+    // Of people with roles elsewhere, they see only the role in this project.
     const shown = (await (await local.fetch('/org/members?limit=100')).json()) as Member[]
     expect(shown.length).toBeGreaterThan(2)
     for (const { role, projects } of shown) expect([role, projects.map(({ id }) => id)]).toEqual([null, [other]])
@@ -122,7 +120,7 @@ describe('a role', () => {
 
   test('is not taken by two owners from each other at once', async () => {
     const [one, two] = [await signedIn(cloud, { '': 'owner' }), await signedIn(cloud, { '': 'owner' })]
-    // Both are known already when they act.
+    // Both are in the cache before they act.
     await Promise.all([one.fetch('/me'), two.fetch('/me')])
     const statuses = await Promise.all([one.send('DELETE', `/org/members/${two.id}`), two.send('DELETE', `/org/members/${one.id}`)])
     expect(statuses.map(({ status }) => status).toSorted()).toEqual([204, 403])

@@ -1,4 +1,4 @@
-// People: what they may do, and how that becomes the principal of one request.
+// People: their roles, and how these become the principal of one request.
 import type { IncomingHttpHeaders } from 'node:http'
 import { sql } from 'kysely'
 import { fault } from '../../../http/fault.ts'
@@ -17,9 +17,9 @@ export interface Person {
   everywhere: Role | undefined
   /** Roles in active projects, oldest project first. */
   roles: ReadonlyMap<string, Role>
-  /** The only project that the sign-in is for; undefined: all of theirs. */
+  /** The only project for which the sign-in is valid; undefined: all of theirs. */
   project: string | undefined
-  /** The most that the sign-in was allowed. */
+  /** The highest role that the sign-in was allowed. */
   most?: Role | undefined
 }
 
@@ -27,10 +27,10 @@ const rank = (role: Role | undefined): number => (role === undefined ? -1 : ROLE
 
 export const greater = (one: Role | undefined, other: Role | undefined): Role | undefined => (rank(one) >= rank(other) ? one : other)
 
-/** A role that a sign-in was not allowed more than. */
+/** A role, limited to what the sign-in was allowed. */
 export const atMost = (role: Role, most: Role | undefined): Role => (most === undefined || rank(role) < rank(most) ? role : most)
 
-/** Undefined when they are not there, or have no role. */
+/** Undefined when there is no such person, or they have no role. */
 export async function findPerson(db: Db, id: string): Promise<Person | undefined> {
   const row = await db.selectFrom('people').select(['id', 'name', 'email']).where('id', '=', id).executeTakeFirst()
   if (!row) return undefined
@@ -48,7 +48,7 @@ export async function findPerson(db: Db, id: string): Promise<Person | undefined
   return everywhere === undefined && roles.size === 0 ? undefined : { kind: 'person', ...row, everywhere, roles, project: undefined }
 }
 
-/** What these people are now in a project: the greater of their roles in all and in that one. Undefined: nothing any more. */
+/** The present roles of these people in a project: the higher of their role in all projects and in that one. Undefined: none any more. */
 export async function rolesNow(db: Db, people: string[]): Promise<(person: string, project: string) => Role | undefined> {
   const rows = await db
     .selectFrom('memberships as m')
@@ -64,7 +64,7 @@ export async function rolesNow(db: Db, people: string[]): Promise<(person: strin
 /** Whether one role includes another. */
 export const isAtLeast = (role: Role | undefined, other: Role): boolean => rank(role) >= rank(other)
 
-/** Who a sign-in is, before a project is known. */
+/** The caller of a sign-in, before a project is known. */
 export function callerOf(account: ByKey | Person): ByAccount {
   if (account.kind === 'key') return account
   const { id, name, email, via, everywhere = 'viewer', project, most } = account
@@ -72,8 +72,8 @@ export function callerOf(account: ByKey | Person): ByAccount {
 }
 
 /**
- * Who a person is in the project in effect: the one that a header names, else the default one, else their first. A role that they have only there binds them to
- * it, as a key of the project would be. @throws 403, 404
+ * The caller in the effective project: the one that a header names, else the default one, else the person's first. If they have a role only there, the caller
+ * is bound to that project, like a key of the project. @throws 403, 404
  */
 export async function inProject(person: Person, resolve: ResolveProject, headers: IncomingHttpHeaders): Promise<{ by: ByUser; project: string }> {
   const { everywhere, roles } = person

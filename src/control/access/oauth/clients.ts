@@ -1,10 +1,10 @@
-// Clients of the authorization server: those that have registered, and the official command line, which is known without.
+// Clients of the authorization server: registered ones, and the official command line, which needs no registration.
 import { sql } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import { fault } from '../../../http/fault.ts'
 import type { Db } from '../../../store/db.ts'
 
-/** Anybody may register. When there are so many, the oldest that nobody has used goes. */
+/** Anybody may register. At this number, the oldest unused client is removed. */
 const MOST_CLIENTS = 10_000
 
 export interface Client {
@@ -13,7 +13,7 @@ export interface Client {
   redirectUris: string[]
 }
 
-/** The official command line sends its own id, or that of KERNEL_OAUTH_CLIENT_ID, and registers nowhere. */
+/** The official command line sends its own id, or that of KERNEL_OAUTH_CLIENT_ID, without registration. */
 const CLI = { name: 'Kernel CLI', redirectUris: ['http://localhost/callback', 'http://127.0.0.1/callback'] }
 const BUILT_IN = new Map(['kernel-cli', 'hmFrJn9hKDV2N02M'].map((id) => [id, { id, ...CLI }]))
 
@@ -24,7 +24,7 @@ export async function findClient(db: Db, id: string): Promise<Client | undefined
   return row && { id: row.id, name: row.name, redirectUris: row.redirect_uris }
 }
 
-/** @throws 429 when there are too many that are in use */
+/** @throws 429 when there are too many clients in use */
 export async function registerClient(db: Db, name: string, redirectUris: string[]): Promise<Client & { createdAt: Date }> {
   return db.transaction().execute(async (tx) => {
     await sql`select pg_advisory_xact_lock(hashtext('cob oauth clients'))`.execute(tx)

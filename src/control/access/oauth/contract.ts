@@ -1,4 +1,4 @@
-// What the consent page asks the service, as routes of the API. The endpoints of OAuth itself are in endpoints.ts: their forms are those of the RFCs.
+// The calls of the consent page, as routes of the API. The endpoints of OAuth itself are in endpoints.ts: the RFCs define their forms.
 import { z } from 'zod'
 import { json, none, page, pagingQuery, route } from '../../../http/route.ts'
 import { Time } from '../../apps/apps/contract.ts'
@@ -7,7 +7,7 @@ const group = 'Sign-in'
 
 const Text = z.string().max(2_000)
 
-/** The parameters of an authorization request (RFC 6749, 7636, 8707). Clients add others, which say nothing to us. */
+/** The parameters of an authorization request (RFC 6749, 7636, 8707). Others are ignored. */
 export const AuthorizationRequest = z.object({
   client_id: Text.min(1),
   redirect_uri: Text.min(1),
@@ -20,15 +20,29 @@ export const AuthorizationRequest = z.object({
 })
 export type AuthorizationRequest = z.output<typeof AuthorizationRequest>
 
+/** What the page shows to a person: the client, and where its code is sent. */
+const ShownRequest = z.object({ client: z.object({ name: z.string() }), goes_to: z.string(), looks_only: z.boolean() })
+export type ShownRequest = z.output<typeof ShownRequest>
+
+const Answer = z.strictObject({
+  request: AuthorizationRequest,
+  allow: z.boolean(),
+  /** The only project that the client may use; absent or null: all projects of the caller. */
+  project_id: z.string().min(1).max(255).optional(),
+  /** The client may only read. */
+  looks_only: z.boolean().default(false),
+})
+export type Answer = z.output<typeof Answer>
+
 const AllowedProgram = z.object({
   id: z.string(),
-  /** What the program calls itself. */
+  /** The name that the program gives itself. */
   name: z.string(),
-  /** The only project that it may use; null: all that the caller may. */
+  /** The only project that it may use; null: all projects of the caller. */
   project_id: z.string().nullable(),
   looks_only: z.boolean(),
   created_at: Time,
-  /** When its access ends unless it is used before. */
+  /** When its access expires if it is not used before. */
   expires_at: Time,
 })
 export type AllowedProgram = z.output<typeof AllowedProgram>
@@ -42,26 +56,19 @@ export const oauth = {
     summary: 'Tell which client asks for access, and where its code goes to',
     access: 'public',
     query: AuthorizationRequest,
-    reply: json(z.object({ client: z.object({ name: z.string() }), goes_to: z.string(), looks_only: z.boolean() })),
+    reply: json(ShownRequest),
     faults: ['too_many_requests', 'unavailable'],
   }),
   answerAuthorizationRequest: route({
     method: 'POST',
     path: '/authorize',
     id: 'answerAuthorizationRequest',
-    // Who may look may also let a program look.
+    // A caller who may read may also let a program read.
     right: 'view',
     group,
     summary: 'Allow or refuse a client access, for the consent page',
-    body: z.strictObject({
-      request: AuthorizationRequest,
-      allow: z.boolean(),
-      /** The only project that the client may use; absent or null: all that the caller may. */
-      project_id: z.string().min(1).max(255).optional(),
-      /** The client may only look. */
-      looks_only: z.boolean().default(false),
-    }),
-    /** Where the page sends the web browser. */
+    body: Answer,
+    /** The address to which the page sends the web browser. */
     reply: json(z.object({ redirect_to: z.string() })),
     faults: ['forbidden', 'unavailable'],
   }),
@@ -80,7 +87,7 @@ export const oauth = {
     method: 'DELETE',
     path: '/oauth/grants/{id}',
     id: 'endAllowedProgram',
-    // Who may allow a program access may end that.
+    // A caller who may allow a program access may also end that.
     right: 'view',
     group,
     summary: "End a program's access, its tokens and what it is just doing",

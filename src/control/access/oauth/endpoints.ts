@@ -1,5 +1,5 @@
-// The endpoints of OAuth whose forms are those of its RFCs: metadata (8414, 9728), registration (7591), tokens (6749), revocation (7009). Programs call them, from pages of any
-// origin as well: they take no cookie.
+// The endpoints of OAuth whose forms are defined by its RFCs: metadata (8414, 9728), registration (7591), tokens (6749), revocation (7009). Programs call them,
+// also from pages of any origin: so these endpoints accept no cookie.
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { readBody, STRANGER_BODY_MS } from '../../../http/body.ts'
@@ -10,14 +10,13 @@ import type { Db } from '../../../store/db.ts'
 import { registerClient } from './clients.ts'
 import type { Grants } from './grants.ts'
 import { redirectProblem } from './redirects.ts'
-import type { OAuthServer } from './server.ts'
-import { assertResource } from './handlers.ts'
+import { assertResource, type OAuthServer } from './server.ts'
 
 const MAX_FORM = 16 * 1024
 const MAX_REGISTRATION = 32 * 1024
 const NO_STORE = { 'cache-control': 'no-store', pragma: 'no-cache' }
 
-/** Tries of one address within a minute. A client asks for a token once an hour. */
+/** Attempts of one address within a minute. A client asks for a token once an hour. */
 export const TRIES = { register: 20, token: 120 }
 
 export interface EndpointsSettings {
@@ -42,7 +41,7 @@ const endpoint = (method: 'GET' | 'POST', path: string, id: string): Route =>
     reply: none(),
   }) as unknown as Route
 
-/** What clients register. Further fields say nothing to us (RFC 7591, 2). */
+/** The fields of a registration. Others are ignored (RFC 7591, 2). */
 const Registration = z.object({
   client_name: z.string().max(200).optional(),
   redirect_uris: z.array(z.string()).min(1).max(10),
@@ -50,7 +49,7 @@ const Registration = z.object({
   response_types: z.array(z.string().max(100)).max(10).optional(),
 })
 
-/** Control characters and those that change the direction of text: a name is shown to the person who decides. */
+/** Control characters and those that change the direction of text. The name is shown to the person who decides. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
 /** The parameters of a form. Each may be given once (RFC 6749, 3.2). @throws 400 */
@@ -64,7 +63,7 @@ function formOf(body: Buffer, contentType: string | undefined): Record<string, s
   return fields
 }
 
-/** Errors of ours in the form of the RFCs; others stay what they are. */
+/** Puts our errors into the form of the RFCs; other errors stay unchanged. */
 async function inOAuthForm(reply: FastifyReply, code: string, work: () => Promise<unknown>): Promise<unknown> {
   try {
     return await work()
@@ -163,7 +162,7 @@ export function mountOAuthEndpoints(context: MountContext, { db, server, grants,
       countToken(context.address(request))
       const { token, client_id: client } = formOf(await readBody(request.raw, MAX_FORM, signal, STRANGER_BODY_MS), request.headers['content-type'])
       if (!token) throw fault.field('token', 'is required')
-      // Also for a token that nobody knows (RFC 7009, 2.2).
+      // An unknown token is answered in the same way (RFC 7009, 2.2).
       await grants.revoke(token, client)
       return reply.code(200).headers(NO_STORE).send({})
     }),

@@ -1,11 +1,11 @@
-// A client of the authorization server as programs are, and the person who answers at the page. For tests.
+// For tests: a client of the authorization server, and the person who answers at the consent page.
 import { createHash, randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
 import type { FastCloud } from '../../../../test/support/fast-cloud.ts'
 import type { SignedIn } from '../../../../test/support/people.ts'
 import { form } from '../../../../test/support/visitor.ts'
 
-/** The id that the official command line sends unless it is told another. */
+/** The default client id of the official command line. */
 export const CLI = 'hmFrJn9hKDV2N02M'
 export const BACK = 'http://localhost:54321/callback'
 
@@ -18,7 +18,7 @@ export interface Tokens {
   [field: string]: unknown
 }
 
-/** Each part of the way to a token, at the cloud of the moment. */
+/** The steps to a token, at the current cloud. */
 export function oauthFlow(cloudOf: () => Pick<FastCloud, 'url'>) {
   const pkce = () => {
     const verifier = randomBytes(32).toString('base64url')
@@ -34,7 +34,7 @@ export function oauthFlow(cloudOf: () => Pick<FastCloud, 'url'>) {
     code_challenge_method: 'S256',
     ...more,
   })
-  /** What the page sends; where it is told to go. */
+  /** Sends the answer of the page, and returns where the web browser is sent. */
   async function answer(by: Pick<SignedIn, 'send'>, request: object, more: object = {}): Promise<{ status: number; to: URL | undefined; message: string }> {
     const response = await by.send('POST', '/authorize', { request, allow: true, ...more })
     const body = (await response.json()) as { redirect_to?: string; message?: string }

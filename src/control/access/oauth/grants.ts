@@ -1,4 +1,4 @@
-// What clients were allowed: grants and their tokens. Tables hold only the SHA-256 of a token. A grant ends with the key or the person that gave it.
+// Grants of clients, and their tokens. Tables have only the SHA-256 of a token. A grant ends with the key or the person that gave it.
 import { randomBytes } from 'node:crypto'
 import { sql, type Selectable } from 'kysely'
 import { newId } from '../../../base/ids.ts'
@@ -13,10 +13,10 @@ import type { Rights } from '../rights.ts'
 export const CODE_SECONDS = 60
 export const ACCESS_SECONDS = 3600
 export const REFRESH_SECONDS = 30 * 86_400
-/** Grants of one key or person, and access tokens of one grant. The oldest end. */
+/** Most grants of one key or person, and most access tokens of one grant. The oldest are ended. */
 const MOST_GRANTS = 100
 const MOST_ACCESS = 10
-/** A client that has not got the answer may ask again at once. It is refused, but nothing is taken from it. */
+/** A client that did not get the answer may repeat the request within this time. It is refused, but its grant does not end. */
 const AGAIN_SECONDS = 10
 
 const PREFIX = { code: 'cob_oc_', access: 'cob_at_', refresh: 'cob_rt_' } as const
@@ -28,7 +28,7 @@ const ACCESS_FORM = /^cob_at_[0-9a-f]{64}$/
 /** Whether a bearer token has the form of an access token. */
 export const isAccessToken = (token: string): boolean => ACCESS_FORM.test(token)
 
-/** What is allowed, and by whom. */
+/** A permission, and the key or person that gave it. */
 export interface Grant {
   id: string
   clientId: string
@@ -51,21 +51,21 @@ interface StoredToken {
 export interface GrantsSettings {
   db: Db
   rights: Rights
-  /** A key, or a person, that may still be used. */
+  /** A key, or a person, that is still valid. */
   keyOf: (id: string) => Promise<ByKey | undefined>
   personOf: (id: string) => Promise<Person | undefined>
 }
 
-/** Who has given a grant. */
+/** The key or person that has given a grant. */
 export interface Giver {
   kind: 'key' | 'user'
   id: string
 }
 
-/** `name`: that of a client that has registered; null for one that is built in. */
+/** `name`: that of a registered client; null for a built-in one. */
 export type Allowed = Pick<Grant, 'id' | 'clientId' | 'project' | 'looksOnly'> & { name: string | null; createdAt: Date; expiresAt: Date }
 
-/** The grants of everybody, and their tokens. */
+/** All grants and their tokens. */
 export class Grants {
   readonly #given: GrantsSettings
   readonly #good
@@ -75,7 +75,7 @@ export class Grants {
     this.#good = given.rights.remember<ByKey | Person>()
   }
 
-  /** Begins a grant, with a code for it. */
+  /** Starts a grant, with a code for it. */
   async begin(
     grant: NewGrant,
     { code, redirectUri, challenge, expiresAt }: { code: string; redirectUri: string; challenge: string; expiresAt: Date },
@@ -108,7 +108,7 @@ export class Grants {
     if (ended) await this.#given.rights.taken()
   }
 
-  /** A code or refresh token that may be used, once. Undefined for any other; one that was used before ends its grant. */
+  /** A valid code or refresh token, which may be used once. Undefined for any other. If the token was used before, its grant ends. */
   async find(kind: 'code' | 'refresh', token: string): Promise<StoredToken | undefined> {
     const row = await this.#tokenRow(kind, token)
     if (!row?.isValid) return undefined
@@ -121,14 +121,14 @@ export class Grants {
     return { grant, redirectUri: row.redirect_uri, challenge: row.challenge, expiresAt: row.expires_at }
   }
 
-  /** Uses a code up without an answer. */
+  /** Marks a code as used without an answer. */
   async useUp(code: string): Promise<void> {
     await use(this.#given.db, code, 'code')
   }
 
   /**
-   * Uses up the code or refresh token `by`, and adds the tokens of the answer, in one step: a service that is killed has done both or nothing. False: somebody else was
-   * first, or the grant has ended.
+   * Marks the code or refresh token `by` as used, and adds the tokens of the answer, in one transaction: if the service is killed, it has done both or nothing.
+   * False when another request was first, or the grant has ended.
    */
   async exchange(
     { id }: Pick<Grant, 'id'>,
@@ -136,7 +136,7 @@ export class Grants {
     { access, accessExpiresAt, refresh, refreshExpiresAt }: { access: string; accessExpiresAt: Date; refresh: string; refreshExpiresAt: Date },
   ): Promise<boolean> {
     return this.#given.db.transaction().execute(async (tx) => {
-      // The grant before its tokens, as a deletion of it does.
+      // Lock the grant before its tokens, in the same order as its deletion.
       const held = await tx.selectFrom('oauth_grants').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
       if (!held || !(await use(tx, by, 'code', 'refresh'))) return false
       await tx.updateTable('oauth_grants').set({ expires_at: refreshExpiresAt }).where('id', '=', id).execute()
@@ -154,7 +154,7 @@ export class Grants {
     })
   }
 
-  /** Ends the grant of a token, if it is this client's. */
+  /** Ends the grant of a token, if the grant is this client's. */
   async revoke(token: string, clientId: string | undefined): Promise<void> {
     for (const kind of ['access', 'refresh'] as const) {
       const row = await this.#tokenRow(kind, token)
@@ -162,7 +162,7 @@ export class Grants {
     }
   }
 
-  /** Whose access token this is. @throws 401 */
+  /** The owner of an access token. @throws 401 */
   async check(token: string): Promise<ByKey | Person> {
     return this.#good.get(hashOf(token).toString('base64'), async () => {
       const row = await this.#tokenRow('access', token)
@@ -172,7 +172,7 @@ export class Grants {
     })
   }
 
-  /** A page of what a key or person has allowed clients that have got tokens, newest first; one more when there are more. */
+  /** One page of a key's or person's grants whose clients have got tokens, newest first; with one more when there are more. */
   async list(giver: Giver, { offset, limit }: { offset: number; limit: number }): Promise<Allowed[]> {
     const rows = await this.#given.db
       .selectFrom('oauth_grants as g')
@@ -199,7 +199,7 @@ export class Grants {
     }))
   }
 
-  /** Ends a grant of this key or person, and its tokens. False: they have none of this id. */
+  /** Ends a grant of this key or person, and its tokens. False when they have none with this id. */
   async end(giver: Giver, id: string): Promise<boolean> {
     const { numDeletedRows } = await this.#given.db.deleteFrom('oauth_grants').where('id', '=', id).where(columnOf(giver), '=', giver.id).executeTakeFirst()
     await this.#given.rights.taken()
@@ -224,7 +224,7 @@ export class Grants {
     await this.#given.rights.taken()
   }
 
-  /** With what the grant takes from them. Undefined: they may not be used any more. */
+  /** The account of a grant, limited by the grant. Undefined when the account is not valid any more. */
   async #accountOf({ id, keyId, personId, project, looksOnly }: Grant): Promise<ByKey | Person | undefined> {
     const via = { kind: 'oauth', id, project: project ?? undefined } as const
     if (personId !== null) {
@@ -232,7 +232,7 @@ export class Grants {
       return person && { ...person, via, project: project ?? undefined, ...(looksOnly && { most: 'viewer' }) }
     }
     const key = await this.#given.keyOf(keyId!)
-    // The key may have got another project meanwhile: never more than both allow.
+    // The key may have another project by now: a grant never allows more than both.
     if (!key || (key.project !== undefined && project !== null && key.project !== project)) return undefined
     return { ...key, via, project: project ?? key.project, ...(looksOnly && { role: 'viewer' }) }
   }
@@ -240,7 +240,7 @@ export class Grants {
 
 const columnOf = ({ kind }: Giver) => (kind === 'user' ? 'person_id' : 'key_id')
 
-/** False: it was used before. */
+/** Marks a token as used. False when it was used before. */
 async function use(tx: Db, token: string, ...kinds: Kind[]): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('oauth_tokens')

@@ -1,4 +1,4 @@
-// The authorization server: programs that people let act for them.
+// The authorization server: lets programs act for people who allow it.
 import type { MountContext } from '../../../http/mount.ts'
 import { defineModule } from '../../module.ts'
 import { dashboard } from '../../service/dashboard/module.ts'
@@ -7,11 +7,12 @@ import { ORGANIZATION } from '../account/contract.ts'
 import { apiKeys } from '../api-keys/module.ts'
 import { keyOf } from '../keys.ts'
 import { findPerson } from '../members/person.ts'
-import { limitTries } from '../sign-in/handlers.ts'
+import { limitTries } from '../sign-in/sign-in.ts'
 import { oauth as contract } from './contract.ts'
 import { mountOAuthEndpoints, TRIES } from './endpoints.ts'
 import { Grants } from './grants.ts'
 import { oauthHandlers } from './handlers.ts'
+import { Consent } from './oauth.ts'
 import { endedGrants } from './purge.ts'
 import { makeOAuthServer } from './server.ts'
 
@@ -24,7 +25,7 @@ export const oauth = defineModule<Grants>({
     const grants = new Grants({ db, rights: house.of(apiKeys).rights, keyOf: (id) => keyOf(db, id), personOf: (id) => findPerson(db, id) })
     const server = makeOAuthServer(db, grants, ORGANIZATION)
     const countToken = limitTries(TRIES.token, 'requests')
-    house.mount(contract, oauthHandlers({ db, server, grants, countTry: countToken }))
+    house.mount(contract, oauthHandlers(new Consent({ db, server, grants, countTry: countToken })))
     house.serve((context) => {
       mountOAuthEndpoints(context, { db, server, grants, countToken, countRegistration: limitTries(TRIES.register, 'registrations') })
       servePage(context, house.of(dashboard))
@@ -33,7 +34,7 @@ export const oauth = defineModule<Grants>({
   },
 })
 
-/** The page on which a person allows a program access. It is the same for every request; its script asks the service for everything else. */
+/** The consent page. It is the same for every request; its script asks the service for everything else. */
 function servePage({ app, paths }: MountContext, pages: Pages): void {
   paths.set('/authorize', (paths.get('/authorize') ?? new Set()).add('GET'))
   app.get('/authorize', { config: { id: 'consentPage' } }, async (_request, reply) =>

@@ -1,25 +1,24 @@
-// The authorization server: what its clients get, judged by the MCP SDK's own client and by the requests of the official command line; and what it refuses.
+// The authorization server, tested by the MCP SDK's own client and by the requests of the official command line; and the requests that it refuses.
 import { auth, type OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { readFrames } from '../../../../test/support/apps.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { asPage, signedIn, type SignedIn } from '../../../../test/support/people.ts'
 import { within } from '../../../base/wait.ts'
 import { deploy } from '../../apps/invocations/deployed.suite.ts'
 import { DEFAULT_PROJECT } from '../projects/resolve.ts'
+import type { AllowedProgram } from './contract.ts'
 import { BACK, CLI, oauthFlow, type Tokens } from './flow.suite.ts'
 import { register as registerAt } from './register.suite.ts'
 
-/** A token is remembered for 2 s. */
+/** A token is cached for 2 s. */
 const ENDS_MS = 6_000
 
-let cloud: FastCloud
 let person: SignedIn
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
   person = await signedIn(cloud, { '': 'member' })
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const { pkce, requestFor, answer, tokenCall, exchange, refresh, codeFor, tokensFor, withToken } = oauthFlow(() => cloud)
 const withKey = async (key: string) => {
@@ -37,7 +36,7 @@ describe('the official command line', () => {
   test('logs in with what it sends, and gets what it reads', async () => {
     const state = Buffer.from(JSON.stringify({ csrf: 'abc' })).toString('base64')
     const { verifier, challenge } = pkce()
-    // As golang.org/x/oauth2 writes it.
+    // In the form of golang.org/x/oauth2.
     const page = `${cloud.url}/authorize?${new URLSearchParams({
       client_id: CLI,
       code_challenge: challenge,
@@ -77,7 +76,7 @@ describe('the official command line', () => {
       },
     ])
     expect(got.body.expires_in).toBeGreaterThan(3590)
-    // It refreshes with its scope and the organization.
+    // The command line refreshes with its scope and the organization.
     const again = await refresh(got.body.refresh_token, { scope: 'openid email', org_id: 'defaultorganization00000' })
     expect([again.status, again.body]).toEqual([200, expect.objectContaining({ org_id: 'defaultorganization00000', token_type: 'Bearer' })])
     expect(again.body.refresh_token).not.toBe(got.body.refresh_token)
@@ -367,4 +366,52 @@ test('a person who refuses sends the client away with an error, and there is no 
   const { to } = await answer(person, requestFor(pkce().challenge), { allow: false })
   expect([to!.searchParams.get('error'), to!.searchParams.get('state'), to!.searchParams.get('code')]).toEqual(['access_denied', 'st', null])
   expect(await cloud.query('select from oauth_grants')).toHaveLength(before.length)
+})
+
+describe('the programs that a person has allowed', () => {
+  let person: SignedIn
+  let other: SignedIn
+  beforeAll(async () => {
+    person = await signedIn(cloud, { '': 'member' })
+    other = await signedIn(cloud, { '': 'owner' })
+  })
+  const listed = async (by: Pick<SignedIn, 'fetch'>, query = ''): Promise<AllowedProgram[]> =>
+    (await (await by.fetch(`/oauth/grants${query}`)).json()) as AllowedProgram[]
+
+  test('who has allowed them sees them, newest first, and nobody else does', async () => {
+    await tokensFor(person, { project_id: DEFAULT_PROJECT })
+    await tokensFor(person, { looks_only: true })
+    // This client has not fetched its token.
+    await codeFor(person)
+    const before = { id: expect.any(String) as string, name: 'Kernel CLI', created_at: expect.any(String) as string, expires_at: expect.any(String) as string }
+    expect(await listed(person)).toEqual([
+      { ...before, project_id: null, looks_only: true },
+      { ...before, project_id: DEFAULT_PROJECT, looks_only: false },
+    ])
+    const first = await person.fetch('/oauth/grants?limit=1')
+    expect([first.headers.get('x-has-more'), first.headers.get('x-next-offset'), ((await first.json()) as object[]).length]).toEqual(['true', '1', 1])
+    expect(await listed(other)).toEqual([])
+    expect(await listed(cloud)).toEqual([])
+  })
+
+  test('who has allowed one ends it at once, with its tokens and the streams that are open', async () => {
+    const tokens = await tokensFor(person)
+    const deployment = await deploy(cloud)
+    const frames = readFrames(await withToken(tokens.access_token, `/deployments/${deployment}/events`))
+    const [{ id }] = (await listed(person)) as [AllowedProgram]
+    for (const stranger of [other, cloud]) expect((await stranger.fetch(`/oauth/grants/${id}`, { method: 'DELETE' })).status).toBe(404)
+    expect((await withToken(tokens.access_token, '/me')).status).toBe(200)
+    expect((await person.fetch(`/oauth/grants/${id}`, { method: 'DELETE' })).status).toBe(204)
+    expect((await withToken(tokens.access_token, '/me')).status).toBe(401)
+    expect((await refresh(tokens.refresh_token)).body.error).toBe('invalid_grant')
+    expect((await within('the stream to end', ENDS_MS, frames)).at(-1)?.data).toMatchObject({ event: 'error', error: { code: 'unauthorized' } })
+    expect((await person.fetch(`/oauth/grants/${id}`, { method: 'DELETE' })).status).toBe(404)
+  })
+
+  test('a program that was allowed access neither sees nor ends what was allowed', async () => {
+    const { access_token: token } = await tokensFor(person)
+    const [{ id }] = (await listed(person)) as [AllowedProgram]
+    expect((await withToken(token, '/oauth/grants')).status).toBe(403)
+    expect((await withToken(token, `/oauth/grants/${id}`, { method: 'DELETE' })).status).toBe(403)
+  })
 })

@@ -1,10 +1,10 @@
-// Removes what the authorization server needs no longer.
+// Removes data that the authorization server does not need any more.
 import { sql } from 'kysely'
 import { removeRows } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Purge } from '../../module.ts'
 
-/** A client that registers and whose person allows nothing within so long registers again. */
+/** A client without a grant is removed after this time, and can register again. */
 const UNUSED_DAYS = 30
 
 /** Grants that have expired, or whose key was deleted, with their tokens; tokens that have expired; clients without a grant. */

@@ -1,17 +1,13 @@
-// Clients that register themselves: what they may register, how many, and where codes may then be sent. Odd requests for tokens.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+// Clients that register: valid registrations, their number, and addresses to which codes may be sent. Odd requests for tokens.
+import { describe, expect, test } from 'vitest'
+import { fastCloud, startFastCloud } from '../../../../test/support/fast-cloud.ts'
 import { form } from '../../../../test/support/visitor.ts'
 import { mayRedirect, redirectProblem } from './redirects.ts'
 import { register } from './register.suite.ts'
 
 const BACK = 'http://localhost:54321/callback'
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 
 describe('registration', () => {
   test('gives an id, and no secret', async () => {
@@ -77,7 +73,7 @@ test.each([
   ['cursor://x/cb', 'cursor://x/cb', true],
   ['com.example.app:/cb', 'com.example.app:/cb', true],
   ['com.example.app:/cb', 'com.example.app:/cb2', false],
-  // Registered by an earlier version.
+  // An earlier version has registered it.
   ['search-ms://x', 'search-ms://x', false],
 ])('a client that has registered %s may be answered at %s: %s', (registered, uri, expected) => {
   expect(mayRedirect([registered], uri)).toBe(expected)
@@ -93,7 +89,7 @@ test.each([
   'blob:https://x/y',
   'myapp:cb',
   '//host',
-  // What operating systems and other programs open, and what nobody has named.
+  // Schemes of operating systems and other programs, and schemes that nobody has documented.
   'search-ms://query=x',
   'ms-msdt://id',
   'ms-office://x',
@@ -118,7 +114,7 @@ test.each([
   expect(redirectProblem(uri)).toEqual(expect.any(String))
 })
 
-// What programs register, by their makers' documentation or as their sources have it.
+// Addresses that programs register, from their documentation or source code.
 test.each([
   'https://claude.ai/api/mcp/auth_callback',
   'https://claude.com/api/mcp/auth_callback',

@@ -7,13 +7,13 @@ import type { AuthorizationRequest } from './contract.ts'
 import { ACCESS_SECONDS, CODE_SECONDS, newToken, REFRESH_SECONDS, type Grant, type Grants, type NewGrant } from './grants.ts'
 import { mayRedirect } from './redirects.ts'
 
-/** Limits to looking. It is in no metadata: clients ask for all that they find there, and would get less. */
+/** Limits a token to reading. It is not in the metadata: clients ask for all scopes that they find there, and would get less. */
 export const LOOK_SCOPE = 'cob:view'
-/** What clients ask for out of habit. It changes nothing, but a client that gets less than it has asked for may stop. */
+/** Scopes that clients usually request. They have no effect, but a client that gets fewer scopes than it requested may fail. */
 const HABITUAL = ['openid', 'email', 'profile', 'offline_access']
 const SCOPES = [LOOK_SCOPE, ...HABITUAL]
 
-/** Ours, in the shape that the library passes on. `by`: the code or refresh token of the request. */
+/** A grant in the form in which the library passes it on. `by`: the code or refresh token of the request. */
 type Held = Grant & { by: string; wanted?: undefined }
 type Asking = { wanted: Omit<NewGrant, 'clientId' | 'scope'> }
 
@@ -24,12 +24,18 @@ const clientOf = (client: Client): OAuth2Server.Client => ({
   client,
 })
 
+/** Checks that the requested token is for this service only (RFC 8707). @throws 400 */
+export function assertResource(resource: AuthorizationRequest['resource'], origin: string): void {
+  for (const one of [resource ?? []].flat())
+    if (!URL.canParse(one) || new URL(one).origin !== new URL(origin).origin) throw fault.field('resource', `must be an address of this service, ${origin}`)
+}
+
 export interface OAuthServer {
-  /** The client of a request, and whether the address that it names is its own. @throws 400 */
+  /** Checks the client of a request, and that the named address is its own. @throws 400 */
   assertClient(request: Pick<AuthorizationRequest, 'client_id' | 'redirect_uri'>): Promise<Client>
-  /** Where the web browser goes with a code, or with an error. */
+  /** The address for the web browser, with a code or with an error. */
   authorize(request: AuthorizationRequest, allow: boolean, wanted: Asking['wanted']): Promise<string>
-  /** The answer to a token request, as its RFC has it. */
+  /** The answer to a token request, in the form of its RFC. */
   token(headers: Record<string, string>, form: Record<string, string>): Promise<{ status: number; headers: Record<string, string>; body: object }>
 }
 
@@ -67,7 +73,7 @@ export function makeOAuthServer(db: Db, grants: Grants, organization: string): O
         user: { ...found.grant, by: code } satisfies Held,
       }
     },
-    // saveToken does it.
+    // saveToken revokes the code.
     revokeAuthorizationCode: async () => true,
     async getRefreshToken(refreshToken) {
       const found = await grants.find('refresh', refreshToken)
@@ -85,7 +91,7 @@ export function makeOAuthServer(db: Db, grants: Grants, organization: string): O
         refreshExpiresAt: token.refreshTokenExpiresAt!,
       })
       if (!isFirst) throw new OAuth2Server.InvalidGrantError('Invalid grant: it was used, or has ended')
-      // What is here besides is a part of the answer: not the code.
+      // Other fields become part of the answer, so the code must be left out.
       const { accessToken, accessTokenExpiresAt, refreshToken, refreshTokenExpiresAt, scope } = token
       return {
         accessToken,
@@ -95,7 +101,7 @@ export function makeOAuthServer(db: Db, grants: Grants, organization: string): O
         scope,
         client,
         user,
-        // What the official command line reads.
+        // The official command line reads this field.
         org_id: organization,
         access_scope: grant.project === null ? 'organization' : 'project',
         ...(grant.project !== null && { project_id: grant.project }),
@@ -110,7 +116,7 @@ export function makeOAuthServer(db: Db, grants: Grants, organization: string): O
     refreshTokenLifetime: REFRESH_SECONDS,
     allowEmptyState: true,
     allowExtendedTokenAttributes: true,
-    // All clients are public. What a client proves is the PKCE verifier, or the refresh token.
+    // All clients are public. They prove themselves by the PKCE verifier, or by the refresh token.
     requireClientAuthentication: { authorization_code: false, refresh_token: false },
   })
 
@@ -134,7 +140,7 @@ export function makeOAuthServer(db: Db, grants: Grants, organization: string): O
       })
       const user: Asking = { wanted }
       await server.authorize(asked, response, { authenticateHandler: { handle: () => user } }).catch((error: unknown) => {
-        // The client is told by the redirection.
+        // Errors of the protocol reach the client by the redirect.
         if (!(error instanceof OAuth2Server.OAuthError) || error instanceof OAuth2Server.ServerError || response.get('location') === undefined) throw error
       })
       return response.get('location') as string
@@ -143,7 +149,7 @@ export function makeOAuthServer(db: Db, grants: Grants, organization: string): O
       const response = new OAuth2Server.Response()
       await server.token(new OAuth2Server.Request({ method: 'POST', headers, query: {}, body: form }), response).catch(async (error: unknown) => {
         if (!(error instanceof OAuth2Server.OAuthError) || error instanceof OAuth2Server.ServerError) throw error
-        // A code is for one try: nobody guesses its verifier.
+        // Each attempt uses the code up, so that nobody can guess its verifier.
         if (form['code'] !== undefined) await grants.useUp(form['code'])
       })
       return { status: response.status ?? 200, headers: response.headers as Record<string, string>, body: response.body as object }

@@ -14,7 +14,7 @@ const Name = z
   .refine((name) => name.trim() !== '' && Array.from(name).length <= MAX_NAME, `must have 1 to ${MAX_NAME} characters, not only spaces`)
   .refine((name) => name === name.trim(), 'must not begin or end with a space')
   .refine((name) => !/[/%\p{Cc}]/u.test(name), 'must have no / and no %, and no control characters')
-  // No client can put these in a path: they mean the folder itself and the one above it, also percent-encoded.
+  // No client can use these in a path: they mean the folder itself and its parent, also percent-encoded.
   .refine((name) => name !== '.' && name !== '..', 'must not be "." or ".."')
   .refine((name) => !isId(name.toLowerCase()), 'must not look like an id (24 letters and digits)')
 
@@ -58,7 +58,7 @@ export type UpdateOrgLimits = z.output<typeof UpdateOrgLimits>
 export const OrgLimits = z.object({
   /** COB_MAX_BROWSERS. */
   max_concurrent_sessions: z.int(),
-  /** For every project that has no limit of its own. Null: none. */
+  /** For every project without its own limit. Null: none. */
   default_project_max_concurrent_sessions: z.int().nullable(),
   concurrent_sessions_used: z.int(),
   concurrent_sessions_available: z.int(),

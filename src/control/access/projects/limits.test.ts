@@ -1,14 +1,15 @@
-// Limits of projects: what can be set, and that exactly so many sessions and runs fit, however many callers and replicas there are.
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+// Limits of projects: valid values, and that exactly as many sessions and runs fit, however many callers and replicas there are.
+import { afterEach, describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
-import { endAll, share, startFastReplica, type FastReplica, type ReplicaCalls, type Shared } from '../../../../test/support/replicas.ts'
+import { fastCloud, startFastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { type ReplicaCalls } from '../../../../test/support/replicas.ts'
+import { twoReplicas, type FastReplica } from '../../../../test/support/two-replicas.ts'
 import { until } from '../../../base/wait.ts'
 import { calling, deploy } from '../../apps/invocations/deployed.suite.ts'
 import { makeCaps } from './limits.ts'
 import { DEFAULT_PROJECT } from './resolve.ts'
 
-/** A limit that another replica has set holds after two seconds. */
+/** A limit that another replica has set applies after two seconds. */
 const HOLDS_MS = 10_000
 const MAX_BROWSERS = 30
 const MANY = 200
@@ -41,17 +42,13 @@ test('that a project has no limit is asked for once in two seconds, however many
 })
 
 describe('one service', () => {
-  let cloud: FastCloud
-  beforeAll(async () => {
-    cloud = await startFastCloud({ COB_WARM_BROWSERS: '1', COB_MAX_BROWSERS: String(MAX_BROWSERS) })
-  })
+  const cloud = fastCloud({ COB_WARM_BROWSERS: '1', COB_MAX_BROWSERS: String(MAX_BROWSERS) })
   afterEach(async () => {
     await cloud.query('update projects set max_concurrent_sessions = null, max_concurrent_invocations = null')
     await limit(cloud, { max_concurrent_sessions: 0 })
     await cloud.send('PATCH', '/org/limits', { default_project_max_concurrent_sessions: 0 })
     await Promise.all((await running(cloud)).map((id) => remove(cloud, id)))
   })
-  afterAll(() => cloud[Symbol.asyncDispose]())
 
   const create = (project?: string) =>
     cloud.fetch('/browsers', { method: 'POST', body: '{}', headers: { 'content-type': 'application/json', ...(project && { 'x-kernel-project': project }) } })
@@ -126,10 +123,10 @@ describe('one service', () => {
     const answers = await Promise.all(Array.from({ length: MANY }, () => create()))
     const statuses = answers.map(({ status }) => status)
     expect([statuses.filter((status) => status === 200).length, statuses.filter((status) => status === 429).length]).toEqual([LIMIT, MANY - LIMIT])
-    // All by the limit of the project: callers that wait for its seats take none of the service.
+    // The project's limit refuses all of them: callers that wait for its seats take none of the service.
     for (const refused of answers.filter(({ status }) => status === 429)) expect((await json(refused)).message).toContain('this project')
     const [first] = await running(cloud)
-    // It waits for the seat of a session that is being ended.
+    // The create waits for the seat of a session that is ending.
     expect((await cloud.fetch(`/browsers/${first}`, { method: 'DELETE' })).status).toBe(204)
     const again = await Promise.all([create(), create(), create()])
     expect(again.map(({ status }) => status).toSorted()).toEqual([200, 429, 429])
@@ -168,24 +165,17 @@ describe('one service', () => {
 })
 
 describe('two replicas', { timeout: 60_000 }, () => {
-  let shared: Shared
-  let one: FastReplica
-  let two: FastReplica
-  beforeAll(async () => {
-    shared = await share({ COB_WARM_BROWSERS: '1', COB_WARM_BROWSERS_MAX: '1', COB_MAX_BROWSERS: String(MAX_BROWSERS), COB_MAX_INVOCATIONS: '6' })
-    one = await startFastReplica(shared, true)
-    two = await startFastReplica(shared, true)
-  }, 60_000)
-  afterAll(async () => {
-    await Promise.all([one.stop(), two.stop()])
-    await endAll(shared, true)
-    await shared[Symbol.asyncDispose]()
-  }, 60_000)
+  const { shared, one, two } = twoReplicas({
+    COB_WARM_BROWSERS: '1',
+    COB_WARM_BROWSERS_MAX: '1',
+    COB_MAX_BROWSERS: String(MAX_BROWSERS),
+    COB_MAX_INVOCATIONS: '6',
+  })
 
   const create = (replica: FastReplica) => replica.send('POST', '/browsers', {})
 
   test(`of ${MANY} creates at once, ${LIMIT} find room; after one has been deleted one more`, async () => {
-    // The other one still remembers that there is no limit.
+    // The other replica still has "no limit" in its cache.
     expect((await create(two)).status).toBe(200)
     await limit(one, { max_concurrent_sessions: 1 })
     await until('the limit to hold at the other replica', HOLDS_MS, async () => {
@@ -194,7 +184,7 @@ describe('two replicas', { timeout: 60_000 }, () => {
       return answer.status === 429
     })
     await Promise.all((await running(one)).map((id) => remove(one, id)))
-    // A raised limit holds at once.
+    // A raised limit applies at once.
     await limit(one, { max_concurrent_sessions: LIMIT })
     const answers = await Promise.all(Array.from({ length: MANY }, (_, at) => create(at % 2 === 0 ? one : two)))
     const statuses = answers.map(({ status }) => status)
@@ -210,7 +200,7 @@ describe('two replicas', { timeout: 60_000 }, () => {
     const as = (replica: FastReplica) => calling({ ...replica, query: shared.query })
     await deploy({ ...one, query: shared.query })
     await limit(one, { max_concurrent_invocations: 2 })
-    // That there was no limit is remembered for two seconds. Runs that got in meanwhile are ended.
+    // "No limit" is cached for two seconds. End the runs that started meanwhile.
     const end = async (id: string) => void (await as(one).patch(id, { status: 'failed' }))
     await until('the limit to hold at both', HOLDS_MS, async () => {
       const answers = await Promise.all([one, two].flatMap((replica) => [0, 1, 2].map(() => as(replica).post('hang', { async: true }))))
@@ -222,7 +212,7 @@ describe('two replicas', { timeout: 60_000 }, () => {
     const ids = await Promise.all(answers.filter(({ status }) => status === 202).map(async (answer) => (await json(answer)).id as string))
     const refused = answers.filter(({ status }) => status === 429)
     expect([ids.length, refused.length]).toEqual([2, 22])
-    // None by the limit of a replica: callers who wait for a seat of their project take none of the replica.
+    // No replica's own limit refuses any of them: callers who wait for a seat of their project take none of the replica.
     for (const answer of refused)
       expect([Number(answer.headers.get('retry-after')) > 0, (await json(answer)).message]).toEqual([
         true,

@@ -1,4 +1,4 @@
-// The rules of limits: what callers set, and which of them applies to a project.
+// The rules of limits: what callers set, and which limit applies to a project.
 import { fault } from '../../../http/fault.ts'
 import type { Principal } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
@@ -8,24 +8,24 @@ import type { OrgLimits, ProjectLimits, UpdateOrgLimits, UpdateProjectLimits } f
 import { assertOrganization, visible } from './projects.ts'
 import { effectiveLimits, orgLimits, updateLimits, updateOrgLimits, type ProjectRow } from './rows.ts'
 
-/** How long it is remembered that a project has no limit. A limit that another replica has set holds after so long, a change of one at once. */
+/** How long "no limit" of a project is cached. A first limit set by another replica applies after this time, a changed limit at once. */
 const REMEMBER_MS = 2_000
 const REMEMBER_PROJECTS = 1_000
 
 const KINDS = ['sessions', 'invocations'] as const
 type Kind = (typeof KINDS)[number]
 
-/** How many of a kind a project has now. */
+/** Number of present objects of a kind in a project. */
 export type CountIn = (db: Db, project: string) => Promise<number>
 
 /** The seats of projects that have a limit. */
 export interface Caps extends Record<Kind, ProjectSeats> {
-  /** Looks again: a limit has been changed here. */
+  /** Clears the cache, because this replica has changed a limit. */
   forget(): void
 }
 
 export function makeCaps(db: Db, count: Record<Kind, CountIn>): Caps {
-  /** Promises, so that many callers at once ask only once. */
+  /** The cache has promises, so that concurrent callers share one query. */
   const known = new Map<string, { limits: ReturnType<typeof effectiveLimits>; until: number }>()
 
   const limitsOf = (project: string): ReturnType<typeof effectiveLimits> => {
@@ -45,7 +45,7 @@ export function makeCaps(db: Db, count: Record<Kind, CountIn>): Caps {
       if (((await limitsOf(project))?.[kind] ?? null) === null) return undefined
       return {
         name: `${kind} of project ${project}`,
-        // Not what is remembered: a limit that was raised or removed just now must not refuse anybody.
+        // Read the limit again without the cache: a limit that was just raised or removed must not refuse anybody.
         async count(tx) {
           const of = (await effectiveLimits(tx, project))?.[kind] ?? Infinity
           return { of, free: of === Infinity ? of : of - (await count[kind](tx, project)) }
@@ -58,7 +58,7 @@ export function makeCaps(db: Db, count: Record<Kind, CountIn>): Caps {
 
 interface LimitsSettings {
   db: Db
-  /** Most sessions of this service, and how many there are. */
+  /** Most sessions of this service, and their present number. */
   maxSessions: number
   sessions: () => Promise<number>
   authConnections: () => Promise<number>
@@ -71,7 +71,7 @@ export interface Limits {
   ofProject(by: Principal, idOrName: string): Promise<ProjectLimits>
   /** @throws 404, 403 */
   updateProject(by: Principal, idOrName: string, changes: UpdateProjectLimits): Promise<ProjectLimits>
-  /** @throws 403: they tell what other projects use */
+  /** @throws 403 unless the caller may see what other projects use */
   ofAll(by: Principal): Promise<OrgLimits>
   /** @throws 400 for a default above the limit of the service; 403 */
   updateAll(by: Principal, changes: UpdateOrgLimits): Promise<OrgLimits>

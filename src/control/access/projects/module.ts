@@ -1,4 +1,4 @@
-// Projects: which one a call means, what they hold, and their limits.
+// Projects: the effective project of a call, the objects in a project, and its limits.
 import { defineModule } from '../../module.ts'
 import { apiKeys } from '../api-keys/module.ts'
 import { projects as contract } from './contract.ts'
@@ -9,7 +9,7 @@ import { projectResolver, type ResolveProject } from './resolve.ts'
 
 interface Projects {
   resolve: ResolveProject
-  /** The limits of projects, for those who give seats. */
+  /** The limits of projects, for groups that give seats. */
   caps: Caps
 }
 

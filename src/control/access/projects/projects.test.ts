@@ -1,18 +1,14 @@
-// Projects: made, found, renamed, archived and deleted, and who may do that.
+// Projects: created, found, renamed, archived and deleted, and which callers may do that.
 import { createHash } from 'node:crypto'
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, startFastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { newKey } from '../keys.ts'
 import { DEFAULT_PROJECT } from './resolve.ts'
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud()
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud()
 
 interface Project {
   id: string
@@ -120,7 +116,7 @@ test('a renamed project answers to its new name at once, and no longer to the ol
   expect(renamed).toMatchObject({ id: made.id, name: 'after', status: 'active', created_at: made.created_at })
   expect(renamed.updated_at > made.updated_at).toBe(true)
   expect([await named('before'), await named('after'), await named(made.id)]).toEqual([404, 200, 200])
-  // Nothing to change: nothing changes.
+  // Without a change in the body, nothing changes.
   expect(await (await ask('PATCH', '/org/projects/after')).json()).toEqual(renamed)
 })
 
@@ -152,10 +148,10 @@ describe('deleting a project', () => {
     expect((await ask('DELETE', '/org/projects/to%20delete')).status).toBe(204)
     expect(await refusal(await ask('GET', `/org/projects/${made.id}`))).toEqual([404, 'not_found', null])
     expect(await refusal(await within(made, 'GET', '/browsers'))).toEqual([404, 'project_not_found', null])
-    // Never a key for all projects: at first it names a project that is gone, later it is unknown.
+    // It never becomes a key for all projects: first its project is not found, later the key is unknown.
     expect([404, 401]).toContain((await ask('GET', '/browsers', undefined, key)).status)
     await expect.poll(async () => (await ask('GET', '/browsers', undefined, key)).status, { timeout: 10_000 }).toBe(401)
-    // What has ended in it is seen from no other.
+    // Its ended sessions are visible from no other project.
     expect((await ask('GET', `/browsers/${id}?include_deleted=true`)).status).toBe(404)
     expect((await ask('DELETE', `/org/projects/${made.id}`)).status).toBe(404)
     await make('to delete')
@@ -180,7 +176,7 @@ describe('deleting a project', () => {
     expect((await ask('DELETE', `/org/projects/${made.id}`)).status).toBe(204)
   })
 
-  /** Ended sessions and runs in a project, made directly. */
+  /** Inserts ended sessions and runs into a project directly. */
   async function ended(project: string, most: number): Promise<void> {
     await cloud.query(
       `insert into browsers (id, scope, state, project_id, created_at, deleted_at) select $1 || n, 'elsewhere', 'deleted', $1, now(), now() from generate_series(1, $2::int) n`,
@@ -211,7 +207,7 @@ describe('deleting a project', () => {
     const holder = new pg.Client({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' })
     await holder.connect()
     try {
-      // As one who makes an object in the project: the deletion waits for this transaction when it locks the project.
+      // A transaction that inserts an object into the project: when the deletion locks the project, it waits for this transaction.
       await holder.query('begin')
       await holder.query('select from projects where id = $1 for key share', [made.id])
       const deletion = ask('DELETE', `/org/projects/${made.id}`)
@@ -248,7 +244,7 @@ describe('deleting a project', () => {
     await client.connect()
     try {
       await client.query('set enable_seqscan = off')
-      // As a reference's own statement looks for them.
+      // The query that Postgres runs for a foreign key.
       const { rows } = await client.query<Record<string, string>>(`explain (costs off) select from ${table} where project_id = 'x'`)
       expect(rows.map((row) => Object.values(row)[0]).join('\n')).toMatch(/Index (Only )?Scan/)
     } finally {
@@ -276,7 +272,7 @@ describe('deleting a project', () => {
       isOver = true
       await Promise.all(makers)
       expect([...seen].filter((status) => status !== 204 && status !== 409)).toEqual([])
-      // No 500: what was made meanwhile was refused because there is no such project.
+      // No answer is 500: objects that were created meanwhile are refused because the project does not exist.
       expect([...outcomes].filter((status) => status !== 200 && status !== 404)).toEqual([])
       expect(await cloud.query('select id from browsers where project_id = $1 and deleted_at is null', [made.id])).toEqual([])
       expect(await cloud.query(`select id from browsers where project_id is null and created_at is not null and deleted_at is null`)).toEqual([])
@@ -292,7 +288,7 @@ test('a session or deployment in a project that was just deleted elsewhere is re
     ['/deployments', undefined],
   ] as const) {
     const made = await make()
-    // It is remembered for two seconds that there is such a project.
+    // The existence of a project is cached for two seconds.
     expect((await within(made, 'GET', '/browsers')).status).toBe(200)
     await cloud.query('delete from projects where id = $1', [made.id])
     const form = new FormData()
@@ -322,7 +318,7 @@ test('the default project stays: it is neither archived nor deleted, but may be 
 })
 
 describe('a key of a project', () => {
-  // What it may not do with its own: test/project-resolution.test.ts.
+  // Limits on its own project: test/project-resolution.test.ts.
   test('reads and renames its own project; others are not there', async () => {
     const [own, other] = [await make('own'), await make('of others')]
     const key = await keyOf(own.id)

@@ -3,8 +3,9 @@ import { newId } from '../../../base/ids.ts'
 import { fault } from '../../../http/fault.ts'
 import { isAccount, type ByAccount, type Page, type Principal } from '../../../http/route.ts'
 import { inBatches } from '../../../store/batches.ts'
-import { isDuplicate, type Db } from '../../../store/db.ts'
+import type { Db } from '../../../store/db.ts'
 import { pageOf, type Asked } from '../../../store/lists.ts'
+import { written } from '../../service/written.ts'
 import type { Project, UpdateProject } from './contract.ts'
 import type { Holding } from '../../module.ts'
 import { DEFAULT_PROJECT } from './resolve.ts'
@@ -23,8 +24,8 @@ import {
 } from './rows.ts'
 
 /**
- * Ended objects may be very many: they leave their project in batches. The last ones of each kind go in the statement that deletes it, so a refused deletion of a
- * small project changes nothing.
+ * A project may have very many ended objects: they leave it in batches. The last batch of each kind is removed by the statement that deletes the project, so a
+ * refused deletion of a small project changes nothing.
  */
 const LEAVE_AT_ONCE = 1_000
 const LEAVE_AT_LAST = 1_000
@@ -42,13 +43,15 @@ export interface Projects {
   list(by: Principal, filter: Asked): Promise<Page<Project>>
   /** @throws 404 */
   get(by: Principal, idOrName: string): Promise<Project>
-  /** @throws 404; 409 when the name is taken, and for archiving the default project, or one in which something runs; 403 */
+  /** @throws 404; 409 when the name is taken, and for archiving the default project, or one with running objects; 403 */
   update(by: Principal, idOrName: string, changes: UpdateProject): Promise<Project>
-  /** @throws 404; 409 when something lives in it, and for the default project; 403; the signal's reason, and the next call goes on where this one stopped */
+  /**
+   * @throws 404; 409 when the project has live objects, and for the default project; 403; the signal's reason. The next call continues where this one stopped
+   */
   delete(by: Principal, idOrName: string, signal: AbortSignal): Promise<void>
 }
 
-/** The key or person that calls: no token of a session comes here. */
+/** The key or person that calls. Tokens of sessions cannot reach this code. */
 function accountOf({ by }: Principal): ByAccount {
   if (!isAccount(by)) throw fault.forbidden('projects need an API key')
   return by
@@ -63,7 +66,7 @@ export function assertOrganization(by: Principal): void {
     )
 }
 
-/** The only projects that a caller may see; undefined: all. */
+/** The projects that a caller may see; undefined: all. */
 function seen(by: Principal): readonly string[] | undefined {
   const account = accountOf(by)
   if (account.project === undefined) return undefined
@@ -79,10 +82,7 @@ export async function visible(db: Db, by: Principal, idOrName: string): Promise<
 }
 
 export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Projects {
-  const named = async <T>(name: string | undefined, work: Promise<T>): Promise<T> =>
-    work.catch((error: unknown) => {
-      throw isDuplicate(error, 'projects_name') ? fault.conflict(`there is a project named "${name}" already`) : error
-    })
+  const named = <T>(name: string | undefined, work: Promise<T>): Promise<T> => written(work, { table: 'projects', one: 'a project' }, name)
 
   /** Callers who name no project use the default one. @throws 409 */
   async function assertNotDefault({ id }: ProjectRow, what: 'archived' | 'deleted'): Promise<void> {
@@ -91,7 +91,7 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
     throw fault.conflict(`the default project cannot be ${what}: it is used by callers who name none`)
   }
 
-  /** Nothing lives in it that keeps it from being deleted; for archiving, nothing runs. @throws 409 */
+  /** Checks that no object prevents the deletion; for archiving, that nothing runs. @throws 409 */
   async function assertNothing(tx: Db, { id }: ProjectRow, what: 'archived' | 'deleted'): Promise<void> {
     const left: string[] = []
     for (const holding of holdings) {
@@ -141,7 +141,7 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
           })
       signal.throwIfAborted()
       await db.transaction().execute(async (tx) => {
-        // From here on no object can be made in it: its row would name the project, and waits for this lock.
+        // After this lock no object can be created in the project: the insert needs the project's row, and waits for the lock.
         if (!(await lockProject(tx, found.id))) throw fault.notFound('project', idOrName)
         await assertNothing(tx, found, 'deleted')
         await removeProject(tx, found.id)

@@ -1,22 +1,20 @@
-// That nobody sees anything of another project. Which one is in effect for whom: test/project-resolution.test.ts.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// Nobody sees anything of another project. Which project is effective for whom: test/project-resolution.test.ts.
+import { beforeAll, describe, expect, test } from 'vitest'
 import { deployed, fakeApps, type Service } from '../../../../test/support/apps.ts'
 import { conforms } from '../../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { DEFAULT_PROJECT } from './resolve.ts'
 
-let cloud: FastCloud
 let session: Session
 const OTHER = { id: newId(), name: 'Team of two' }
 const ARCHIVED = { id: newId(), name: 'Past' }
+const cloud = fastCloud()
 beforeAll(async () => {
-  cloud = await startFastCloud()
   session = await cloud.create({ name: 'mine' })
   await cloud.query('insert into projects (id, name) values ($1, $2)', [OTHER.id, OTHER.name])
   await cloud.query(`insert into projects (id, name, status) values ($1, $2, 'archived')`, [ARCHIVED.id, ARCHIVED.name])
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const HEADERS = ['X-Kernel-Project', 'X-Kernel-Project-Id']
 const ask = (method: string, path: string, headers: Record<string, string>, body?: object) =>
@@ -71,10 +69,10 @@ describe.each(HEADERS)('%s', (header) => {
       ['GET', '/browsers/{id}/replays'],
     ] as const)
       expect([path, (await ask(method, path, { [header]: OTHER.id })).status]).toEqual([path, 404])
-    // By name, each project has its own.
+    // The same name means another session in each project.
     expect(((await (await ask('GET', '/browsers/mine', { [header]: OTHER.id })).json()) as Session).session_id).toBe(theirs.session_id)
     expect(((await (await ask('GET', '/browsers/mine', {})).json()) as Session).session_id).toBe(session.session_id)
-    // The token of a session opens it by its own name, although another has the same one elsewhere.
+    // The token of a session opens it by its name, although a session of another project has the same name.
     for (const one of [theirs, session]) {
       const jwt = new URL(one.cdp_ws_url).searchParams.get('jwt')
       const path = `${new URL(one.base_url).pathname.replace(one.session_id, 'MINE')}/computer/screenshot?jwt=${jwt}`

@@ -1,4 +1,4 @@
-// The projects' rows and those of limits: all queries on them.
+// All queries on the tables of projects and limits.
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
@@ -10,17 +10,17 @@ import type { UpdateOrgLimits, UpdateProject, UpdateProjectLimits } from './cont
 
 export type ProjectRow = Selectable<Tables['projects']>
 
-/** No name has the form of an id. */
+/** A text in the form of an id is compared with ids only. */
 const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : isCalled('name', idOrName))
 
 export const findProject = (db: Db, idOrName: string): Promise<ProjectRow | undefined> =>
   db.selectFrom('projects').selectAll().where(called(idOrName)).executeTakeFirst()
 
-/** The same, and nobody else changes or deletes it, or makes an object in it, until the transaction ends. */
+/** The same, with a lock: until the transaction ends, nobody else changes or deletes the project, or creates an object in it. */
 export const lockProject = (tx: Db, id: string): Promise<ProjectRow | undefined> =>
   tx.selectFrom('projects').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
 
-/** One page of projects, newest first, with one row more than `limit` when there are more. `only`: of those alone. */
+/** One page of projects, newest first, with one row more than `limit` when there are more. `only`: limits the list to these. */
 export const listProjects = (db: Db, only: readonly string[] | undefined, filter: Asked): Promise<ProjectRow[]> =>
   db
     .selectFrom('projects')
@@ -33,7 +33,7 @@ export const listProjects = (db: Db, only: readonly string[] | undefined, filter
 export const insertProject = (db: Db, id: string, name: string): Promise<ProjectRow> =>
   db.insertInto('projects').values({ id, name }).returningAll().executeTakeFirstOrThrow()
 
-/** Undefined when it is gone. */
+/** Undefined when it was deleted. */
 export const updateProject = (db: Db, id: string, { name, status }: UpdateProject): Promise<ProjectRow | undefined> =>
   db
     .updateTable('projects')
@@ -46,20 +46,23 @@ export const updateProject = (db: Db, id: string, { name, status }: UpdateProjec
 export const hasOtherActive = async (db: Db, id: string): Promise<boolean> =>
   (await db.selectFrom('projects').select('id').where('status', '=', 'active').where('id', '<>', id).limit(1).executeTakeFirst()) !== undefined
 
-/** The ids of some rows of a project, at most `limit`, and `except` others are left out. */
+/** The ids of at most `limit` rows of a project that are over, without the first `except` ones. */
 export async function someOver(db: Db, id: string, table: keyof Tables, isOver: RawBuilder<SqlBool>, except: number, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from ${sql.table(table)} where project_id = ${id} and ${isOver} offset ${except} limit ${limit}`.execute(db)
   return rows.map((row) => row.id)
 }
 
-/** How many rows keep a project from being deleted. */
+/** Number of rows that keep a project from being deleted. */
 export async function countHeld(db: Db, id: string, { table, isOver = sql`false`, keeps = sql`not (${isOver})` }: Holding): Promise<number> {
   const { rows } = await sql<{ held: string }>`select count(*) as held from ${sql.table(table)} where project_id = ${id} and ${keeps}`.execute(db)
   return Number(rows[0]!.held)
 }
 
-/** Takes objects out of their project, as its deletion does. Returns how many. Leaves out rows that somebody else changes just now: two deletions must not wait for each other. */
+/**
+ * Detaches objects from their project, as its deletion does. Returns their number. Skips rows that another statement has locked, so that two deletions cannot
+ * deadlock.
+ */
 export async function leaveProject(db: Db, id: string, table: keyof Tables, ids: string[]): Promise<number> {
   const { numAffectedRows } = await sql`
     update ${sql.table(table)} set project_id = null where id in (
@@ -67,13 +70,13 @@ export async function leaveProject(db: Db, id: string, table: keyof Tables, ids:
   return Number(numAffectedRows ?? 0)
 }
 
-/** Deletes a project, and with it its keys (by their reference to it). Ended objects of it belong to no project then: nobody sees them, until they are purged. */
+/** Deletes a project, and its keys by their foreign key. Its ended objects then belong to no project: nobody sees them until they are purged. */
 export const removeProject = async (tx: Db, id: string): Promise<void> => void (await tx.deleteFrom('projects').where('id', '=', id).execute())
 
-/** 0 becomes null. */
+/** Zero means no limit, which is stored as null. */
 const orNone = (limit: number): number | null => (limit === 0 ? null : limit)
 
-/** Undefined when the project is gone. */
+/** Undefined when the project was deleted. */
 export const updateLimits = (db: Db, id: string, changes: UpdateProjectLimits): Promise<ProjectRow | undefined> =>
   db
     .updateTable('projects')
@@ -95,7 +98,7 @@ export const updateOrgLimits = (db: Db, { default_project_max_concurrent_session
     .returningAll()
     .executeTakeFirstOrThrow()
 
-/** The limits that apply to a project besides those of the service; null: none. Undefined when it is gone. */
+/** The limits of a project in addition to those of the service; null: none. Undefined when the project was deleted. */
 export const effectiveLimits = (db: Db, id: string): Promise<{ sessions: number | null; invocations: number | null } | undefined> =>
   db
     .selectFrom('projects as p')

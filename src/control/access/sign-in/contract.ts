@@ -1,4 +1,4 @@
-// How people sign in, and what a caller is told about itself.
+// Calls by which people sign in, and the description of a caller.
 import { z } from 'zod'
 import { bytes, json, onlyHeaders, ROLES, route } from '../../../http/route.ts'
 
@@ -12,11 +12,12 @@ const Options = z.object({
   /** Identity providers, for `/sign-in/oidc/{id}`. */
   providers: z.array(z.object({ id: z.string(), name: z.string() })),
 })
+export type Options = z.output<typeof Options>
 
 const Me = z.object({
   principal: z.object({ type: z.enum(['api_key', 'user']), id: z.string(), name: z.string().nullable(), email: z.string().nullable() }),
   organization: z.object({ id: z.string() }),
-  /** In all projects; null: only in those of the list. */
+  /** In all projects; null: only in the projects of the list. */
   role: Role.nullable(),
   /** The active projects that the caller may name in X-Kernel-Project-Id, oldest first; at most 1000. */
   projects: z.array(z.object({ id: z.string(), name: z.string(), role: Role })),
@@ -54,7 +55,7 @@ export const signIn = {
     access: 'public',
     params: z.strictObject({ provider: z.string().min(1).max(64) }),
     query: z.strictObject({
-      /** A path of this service to come back to: below /dashboard, or /authorize. */
+      /** A path of this service to return to: below /dashboard, or /authorize. */
       return_to: z.string().max(2000).default('/dashboard'),
     }),
     reply: bytes('text/html; charset=utf-8', { others: { 303: { description: 'To the identity provider.', hasBody: false } } }),
@@ -68,7 +69,7 @@ export const signIn = {
     summary: 'Take a web browser back from an identity provider, and set the cookie',
     access: 'public',
     params: z.strictObject({ provider: z.string().min(1).max(64) }),
-    /** Providers add parameters of their own. */
+    /** Providers add their own parameters. */
     query: z.looseObject({}),
     reply: bytes('text/html; charset=utf-8', { others: { 303: { description: 'Signed in.', hasBody: false } } }),
     faults: ['not_found', 'too_many_requests', 'unavailable'],

@@ -11,6 +11,7 @@ import { signIn as contract } from './contract.ts'
 import { signInHandlers } from './handlers.ts'
 import { makeOidcClient } from './oidc.ts'
 import { endedWebSessions } from './purge.ts'
+import { SignIn } from './sign-in.ts'
 import { makeWebSessions, type WebSessions } from './web-sessions.ts'
 
 export const signIn = defineModule<WebSessions>({
@@ -35,7 +36,10 @@ export const signIn = defineModule<WebSessions>({
         }
       },
     }
-    house.mount(contract, signInHandlers({ sessions, checkKey, oidc: byProvider, describe: (by) => describe(db, by) }))
+    house.mount(
+      contract,
+      signInHandlers(new SignIn({ sessions, checkKey, oidc: byProvider }), (by) => describe(db, by)),
+    )
     return sessions
   },
 })

@@ -1,4 +1,4 @@
-// Signing in with an identity provider, which is oidc-provider from npm: who gets in with which role, and what an attacker tries.
+// Signing in with an identity provider (oidc-provider from npm): who is admitted with which role, and attacks.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { freePort } from '../../../../test/support/free-port.ts'
@@ -7,11 +7,11 @@ import { asPage } from '../../../../test/support/people.ts'
 import { actionOf, form, makeVisitor, type Visitor } from '../../../../test/support/visitor.ts'
 import type { Member } from '../members/contract.ts'
 import type { Me } from './contract.ts'
-import { ownPath } from './oidc-handlers.ts'
+import { ownPath } from './oidc-sign-in.ts'
 
 const START = '/sign-in/oidc/default?return_to=/dashboard/sessions'
 
-/** Goes through the forms of the provider; returns where the person is in the end. */
+/** Goes through the forms of the provider; returns the last page. */
 async function signIn(at: FastCloud, name: string, visitor: Visitor = makeVisitor(), start = START) {
   const isBack = ({ pathname }: URL) => pathname.startsWith('/dashboard')
   let step = await visitor.go(at.url + start, {}, isBack)
@@ -134,7 +134,7 @@ describe('an attacker', () => {
     expect(visitor.cookies.has('cob_session')).toBe(false)
     return text
   }
-  /** A sign-in up to the way back, which is not taken. */
+  /** A sign-in up to the return from the provider, which is not followed. */
   async function untilBack(name: string) {
     const visitor = makeVisitor()
     const isBack = ({ pathname }: URL) => pathname.endsWith('/callback')
@@ -152,7 +152,7 @@ describe('an attacker', () => {
     person('evil', { groups: ['devs'] })
     const { url } = await untilBack('evil')
     await refused(makeVisitor(), url, 400)
-    // Not even while the victim signs in.
+    // The attack fails also while the victim signs in.
     const victim = makeVisitor()
     await victim.go(cloud.url + START, {}, ({ port }) => port === new URL(idp.issuer).port)
     await refused(victim, url, 502)
@@ -162,7 +162,7 @@ describe('an attacker', () => {
     person('dave', { groups: ['devs'] })
     const one = await untilBack('dave')
     await refused(one.visitor, one.url.replace(/state=[^&]+/, 'state=other'), 502)
-    // The attempt is over with it.
+    // The attempt ends with it.
     await refused(one.visitor, one.url, 400)
     const two = await untilBack('dave')
     const kept = new Map(two.visitor.cookies)

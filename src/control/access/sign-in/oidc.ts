@@ -4,35 +4,35 @@ import type { OidcSettings } from '../../../base/oidc-settings.ts'
 
 /** Longest time for one request to the provider, in seconds. */
 const TIMEOUT_SECONDS = 10
-/** How long what the provider says of itself is used. Its keys are looked up more often, by the library. */
+/** How long the provider's metadata is cached. The library reads its keys more often. */
 const REMEMBER_MS = 600_000
 
-/** What has to be kept in the web browser that begins a sign-in, until it comes back. */
+/** The state that the web browser keeps during a sign-in. */
 export interface Pending {
   state: string
   nonce: string
   verifier: string
 }
 
-/** What the provider says of a person. */
+/** A person's identity as the provider gives it. */
 export interface Identity {
   issuer: string
   subject: string
   email: string | undefined
   isEmailVerified: boolean
   name: string | undefined
-  /** The values of the claim that says roles. */
+  /** The values of the claim with roles. */
   roles: string[]
 }
 
 export interface OidcClient {
-  /** Where to send the web browser. @throws when the provider does not answer */
+  /** The address to which the web browser is sent. @throws when the provider does not answer */
   begin(redirectUri: string): Promise<{ url: string; pending: Pending }>
-  /** Who came back to `url`. @throws {@link SignInRefused}, and what went wrong with the provider */
+  /** The identity of the person who came back to `url`. @throws {@link SignInRefused}, and errors of the provider */
   finish(url: URL, pending: Pending): Promise<Identity>
 }
 
-/** The provider or the person has refused: not an error of ours. The message is for the person. */
+/** The provider or the person has refused: this is not our error. The message is for the person. */
 export class SignInRefused extends Error {}
 
 export function makeOidcClient(settings: OidcSettings): OidcClient {
@@ -43,12 +43,13 @@ export function makeOidcClient(settings: OidcSettings): OidcClient {
     const { issuer, clientId, clientSecret } = settings
     const config = oidc.discovery(new URL(issuer), clientId, clientSecret, clientSecret === undefined ? oidc.None() : undefined, {
       timeout: TIMEOUT_SECONDS,
-      // The library does not check signatures of tokens that came from the provider itself. Who can answer in its place must not say who signs in.
+      // By default the library does not check signatures of tokens that came directly from the provider. Check them: a server that can answer in its place must
+      // not decide who signs in.
       execute: [oidc.enableNonRepudiationChecks, ...(issuer.startsWith('http:') ? [oidc.allowInsecureRequests] : [])],
     })
     const mine = { config, until: performance.now() + REMEMBER_MS }
     known = mine
-    // The next sign-in asks again.
+    // After a failure, the next sign-in tries again.
     config.catch(() => known === mine && (known = undefined))
     return config
   }
@@ -73,7 +74,7 @@ export function makeOidcClient(settings: OidcSettings): OidcClient {
         .authorizationCodeGrant(config, url, { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true })
         .catch((error: unknown) => {
           if (error instanceof oidc.AuthorizationResponseError) throw new SignInRefused(`The identity provider refused: ${error.error}.`, { cause: error })
-          // Its keys may have changed: the library looks them up again only after a while.
+          // The provider's keys may have changed: without this, the library would read them again only after a while.
           known = undefined
           throw error
         })
@@ -99,13 +100,13 @@ export function makeOidcClient(settings: OidcSettings): OidcClient {
   }
 }
 
-/** What may be logged of an error: those of the library also hold what the provider has sent, with tokens. */
+/** The part of an error that may be logged: the library's errors also contain the provider's answer, with tokens. */
 export function problemOf(error: unknown): { problem: string; code: string | undefined; because: string | undefined } {
   const { message, code, cause } = error as { message?: string; code?: string; cause?: unknown }
   return { problem: message ?? 'unknown', code, because: cause instanceof Error ? cause.message : undefined }
 }
 
-/** A claim by its name, or inside others: `realm_access.roles`. */
+/** A claim by its name, also nested: `realm_access.roles`. */
 export function claimOf(claims: Record<string, unknown>, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name]
   let value: unknown = claims

@@ -1,9 +1,9 @@
-// Signing in with a key: what the cookie may do, on which requests it counts, and when it ends.
+// Signing in with a key: the rights of the cookie, the requests on which it is valid, and its end.
 import { request } from 'node:http'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { freePort } from '../../../../test/support/free-port.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, startFastCloud } from '../../../../test/support/fast-cloud.ts'
 import { readFrames } from '../../../../test/support/apps.ts'
 import { within } from '../../../base/wait.ts'
 import { withoutOwnCookies } from '../../../http/cookies.ts'
@@ -11,14 +11,10 @@ import { deploy } from '../../apps/invocations/deployed.suite.ts'
 import { DEFAULT_PROJECT } from '../projects/resolve.ts'
 import { setSession } from './cookie.ts'
 
-/** A session is remembered for 2 s. */
+/** A session is cached for 2 s. */
 const ENDS_MS = 6_000
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 
 const signIn = (key: string, headers: Record<string, string> = {}, url = cloud.url) =>
   fetch(`${url}/sign-in/key`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify({ api_key: key }) })
@@ -30,7 +26,7 @@ async function cookieOf(key: string): Promise<string> {
 }
 
 const OURS = { 'x-cob-dashboard': '1' }
-/** A request as the dashboard makes it. */
+/** A request in the form of the dashboard's. */
 const asPage = (cookie: string, path: string, init: RequestInit = {}) =>
   fetch(cloud.url + path, { ...init, headers: { cookie, ...OURS, ...(init.headers as Record<string, string>) } })
 
@@ -135,7 +131,7 @@ describe('the cookie counts', () => {
       { origin: cloud.url },
       { referer: `${cloud.url}/dashboard/sessions?x=1` },
       { origin: cloud.url, referer: 'https://elsewhere.test/' },
-      // TLS ends at a proxy that keeps the name.
+      // A proxy that keeps the name terminates TLS.
       { host: 'cob.test', origin: 'https://cob.test' },
       { host: 'cob.test:2627', origin: 'http://cob.test:2627' },
     ]
@@ -164,7 +160,7 @@ describe('the cookie counts', () => {
         ['POST', '/sign-out', 403],
       ] as const)
         expect([headers, method, path, await ask(headers, method, path)]).toEqual([headers, method, path, status])
-    // It still counts.
+    // The cookie is still valid.
     expect(await ask({}, 'GET', '/me')).toBe(200)
     const signsIn = (headers: Record<string, string>) =>
       ask({ 'content-type': 'application/json', ...headers }, 'POST', '/sign-in/key', JSON.stringify({ api_key: cloud.key }))
@@ -184,7 +180,7 @@ describe('the cookie counts', () => {
   test('never for WebSockets, whatever page opens them', async () => {
     const cookie = await cookieOf(cloud.key)
     const { session_id: id } = await cloud.create()
-    for (const path of ['cdp', 'webdriver'])
+    for (const path of ['cdp', 'bidi'])
       for (const origin of [cloud.url, 'https://elsewhere.test']) {
         const socket = new WebSocket(`${cloud.url.replace('http', 'ws')}/browsers/${id}/${path}`, { headers: { cookie, origin, ...OURS } })
         const status = await new Promise((resolve) =>
@@ -227,7 +223,7 @@ describe('a sign-in ends', () => {
   test('by signing out, at once, and the cookie is cleared', async () => {
     const cookie = await cookieOf(cloud.key)
     expect((await asPage(cookie, '/me')).status).toBe(200)
-    // A page elsewhere cannot sign a person out.
+    // A page of another origin cannot sign a person out.
     expect((await fetch(`${cloud.url}/sign-out`, { method: 'POST', headers: { cookie } })).status).toBe(403)
     const out = await asPage(cookie, '/sign-out', { method: 'POST' })
     expect([out.status, out.headers.getSetCookie()[0]]).toEqual([204, 'cob_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict'])
@@ -256,7 +252,7 @@ test('one address may try only so many sign-ins within a minute', async () => {
   for (let tries = 0; tries < 60; tries++) expect((await signIn('cob_wrong', {}, other.url)).status).toBe(401)
   const refused = await signIn(other.key, {}, other.url)
   expect([refused.status, Number(refused.headers.get('retry-after'))]).toEqual([429, expect.any(Number)])
-  // Callers with a key are not concerned.
+  // Callers with a key are not affected.
   expect((await other.fetch('/browsers')).status).toBe(200)
 })
 

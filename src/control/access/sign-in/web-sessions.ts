@@ -1,4 +1,4 @@
-// Web sessions: what a cookie stands for. Their table holds only the SHA-256. A session ends with its key or person, when it expires, and by signing out.
+// Web sessions, each identified by a cookie. Their table has only the SHA-256. A session ends with its key or person, when it expires, and by signing out.
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { newId } from '../../../base/ids.ts'
@@ -9,27 +9,27 @@ import { hashOf } from '../keys.ts'
 import type { Person } from '../members/person.ts'
 import type { Rights } from '../rights.ts'
 
-/** Sessions of one key or person. The oldest end: whoever has the key cannot fill the table. */
+/** Most sessions of one key or person. The oldest are ended, so that the owner of a key cannot fill the table. */
 const MOST_SESSIONS = 100
 
-/** Who may have sessions: as {@link ByKey} or {@link Person}, but not an app's code. */
+/** The owner of a session: as {@link ByKey} or {@link Person}, but not an app's code. */
 export type Whose = { key: string } | { person: string }
 
 export interface WebSessionsSettings {
   db: Db
   rights: Rights
   hours: number
-  /** A key that may be used now, by its id. */
+  /** A valid key by its id. */
   keyOf: (id: string) => Promise<ByKey | undefined>
   personOf: (id: string) => Promise<Person | undefined>
 }
 
 export interface WebSessions {
-  /** Begins a session. */
+  /** Starts a session. */
   begin(whose: Whose): Promise<{ token: string; maxAgeSeconds: number }>
-  /** Whose session a cookie is. @throws 401 */
+  /** The owner of a cookie's session. @throws 401 */
   check(token: string): Promise<ByKey | Person>
-  /** Ends a session, at once. @returns whose it was */
+  /** Ends a session at once. @returns its owner */
   end(token: string): Promise<ByKey | Person | undefined>
 }
 

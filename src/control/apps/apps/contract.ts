@@ -1,4 +1,4 @@
-// The contract of the Apps group, and the events that followers of deployments and of runs have in common.
+// The contract of the Apps group, and events that followers of deployments and of runs share.
 import { z } from 'zod'
 import { page, pagingQuery, route } from '../../../http/route.ts'
 
@@ -32,6 +32,7 @@ export const App = z.object({
   /** Names only; values are never returned. */
   env_vars: z.record(z.string(), z.string()),
 })
+export type App = z.output<typeof App>
 
 export const apps = {
   listApps: route({

@@ -1,8 +1,9 @@
-// Follows a log of store/events.ts for callers: the present state, the lines so far, then new events as they come, and heartbeats.
+// Follows the log of a deployment or a run for callers: the present state, the lines so far, then new events as they come, and heartbeats.
 import { resultWithin } from '../../../base/wait.ts'
 import { EVENT_ID } from '../../../http/sse.ts'
 import type { Db } from '../../../store/db.ts'
-import { followEvents, lastEvent, readEvents, type AppEvent, type EventNotifier, type EventSource } from '../../../store/events.ts'
+import type { EventNotifier } from '../../../store/events.ts'
+import { followEvents, lastEvent, readEvents, type AppEvent, type EventSource } from './app-events.ts'
 
 /** Log commands that do not follow disconnect after 3 s without any event, this one included. This interval is well below that. */
 export const HEARTBEAT_MS = 15_000
@@ -11,9 +12,9 @@ export interface Followed<E extends object> {
   db: Db
   notifier: EventNotifier
   source: EventSource
-  /** Leaves out older lines; undefined sends all that are kept. New lines are always sent. */
+  /** Omits older lines; undefined sends all stored lines. New lines are always sent. */
   since: Date | undefined
-  /** The id that a reconnecting reader sends. The stream continues after that event, and repeats nothing. */
+  /** The id that a reconnecting reader sends. The stream continues after that event and repeats none. */
   lastEventId: string | string[] | undefined
   signal: AbortSignal
   /** The first state, which no event reports. */
@@ -30,8 +31,8 @@ const APPS_AT_ONCE = 10
 type Beat = { event: 'sse_heartbeat'; timestamp: string }
 
 /**
- * First the present state, with the apps (kind `app`) that were found before it; then the lines since; then every new event in order. When it has
- * ended already, the lines come first and the last state ends the stream. Resolves when its place is found: what happens after that is a new event.
+ * Sends the present state first, with the apps (kind `app`) that were found before it; then the lines since; then every new event in order. If the run or build
+ * has already ended, the lines come first, and the last state ends the stream. Resolves when the start position is known: every later event counts as new.
  */
 export async function follow<E extends object>(what: Followed<E>): Promise<AsyncGenerator<E | Beat>> {
   const { db, source, initial } = what
@@ -40,7 +41,7 @@ export async function follow<E extends object>(what: Followed<E>): Promise<Async
   return withHeartbeats(what, { head, present })
 }
 
-/** Where a follower begins: the last event so far, and the last state. */
+/** The start position of a follower: the last event so far, and the last state. */
 interface Place {
   head: number
   present: AppEvent
@@ -72,7 +73,7 @@ async function* tell<E extends object>({ db, notifier, source, since, lastEventI
   const resumed = typeof lastEventId === 'string' && /^\d{1,15}$/.test(lastEventId) ? Math.min(Number(lastEventId), head) : undefined
   if (resumed === undefined) {
     if (!isOver) {
-      // Without ids: a reader that reconnects before the first line starts from the beginning.
+      // These events have no ids: a reader that reconnects before the first line starts from the beginning.
       for await (const app of foundApps(db, source, head)) yield* shown(show(app))
       yield* shown(show(present))
     }
@@ -106,7 +107,7 @@ async function* shown<E extends object>(event: Promise<E | undefined> | E | unde
   if (value !== undefined) yield id === undefined || id === 0 ? value : Object.assign(value, { [EVENT_ID]: id })
 }
 
-/** Whether a state belongs to what is followed: a deployment's log also holds those of its runs. */
+/** Whether a state belongs to the followed object: a deployment's log also has the states of its runs. */
 const isOwn = (event: AppEvent, source: EventSource): boolean => 'invocation' in source || event.invocation_id === null
 
 const ofKind = (db: Db, source: EventSource, kind: string, head: number) =>

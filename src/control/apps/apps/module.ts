@@ -1,4 +1,4 @@
-// Apps: the versions that deployments made.
+// Apps: the versions that deployments release.
 import { defineModule } from '../../module.ts'
 import { apps as contract } from './contract.ts'
 import { appHandlers } from './handlers.ts'

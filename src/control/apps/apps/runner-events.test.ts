@@ -1,4 +1,4 @@
-// Events of a runner. Foreign code may send them, so none may break the store or pass a limit.
+// Events of a runner. Untrusted code may send them, so no event may break the store or exceed a limit.
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,7 +12,7 @@ import { paced, runnerEvents } from './runner-events.ts'
 
 const signal = new AbortController().signal
 
-/** A runner that answers every request in this way. */
+/** A runner that answers every request by `answer`. */
 async function runner(answer: (response: ServerResponse) => void): Promise<{ endpoint: Endpoint } & AsyncDisposable> {
   const server = createServer((request, response) => void request.resume().on('end', () => answer(response)))
   server.listen(0, '127.0.0.1')
@@ -91,7 +91,7 @@ describe('events that come very fast', () => {
     const read: RunnerEvent[][] = []
     for await (const events of paced(batches(2_000, 10))) read.push(events)
     expect(seqs(read)).toEqual(upTo(20_000))
-    // Forty at once, and then 4 MB in parts of half a megabyte.
+    // A burst of forty batches, and then 4 MB in batches of half a megabyte.
     expect(read.length).toBeLessThan(60)
   })
 

@@ -1,34 +1,34 @@
-// The events of a runner, as the service may store them. Foreign code runs beside a runner, so each is checked, and they come at a bounded rate.
+// The events of a runner in a form that the service can store. Untrusted code runs beside a runner, so each event is checked, and their rate is limited.
 import { Bucket, type Rate } from '../../../base/bucket.ts'
 import { within } from '../../../base/wait.ts'
 import { call, openLines } from '../../../http/client.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
 import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, runner, type RunnerEvent } from '../../../runner/contract.ts'
 
-/** A running runner begins to tell its events at once. This bounds a machine that is overloaded. */
+/** Timeout for the first answer of a running runner, which answers at once. It allows for an overloaded machine. */
 const BEGIN_MS = 30_000
 /** Limit on one event, in bytes: an output or a line as JSON text (six bytes for a control character), and its envelope. */
 const MAX_EVENT_BYTES = 6 * Math.max(MAX_OUTPUT_BYTES, MAX_LOG_LINE) + 64 * 1024
 
-/** Limit on the values of the events that come at once. An event has some ten, and one that tells of apps a few for each action. */
+/** Limit on the JSON values of the events that arrive at once. An event has some ten; an event about apps has a few for each action. */
 const MAX_VALUES = 300_000
 
-/** Event times further back are not accepted: no build or run takes that long. */
+/** Events with older times are refused: no build or run takes that long. */
 const MAX_AGE_MS = 24 * 3_600_000
 
 /**
- * How often a runner's events are handed on. Each batch is a transaction, and an app or a build may print without end. A run with a result and a few
- * lines never waits.
+ * How often a runner's events are passed on. Each batch is a transaction, and an app or a build may print without end. A run with a result and a few lines
+ * never waits.
  */
 const BATCHES: Rate = { perSecond: 10, atOnce: 40 }
-/** Batches that come faster are joined, up to this size in characters. An app that prints even more has to wait. */
+/** Batches that come faster are joined, up to this size in characters. An app that prints more has to wait. */
 const MAX_JOINED = 512 * 1024
-/** What an event costs besides its text. */
+/** The cost of an event in addition to its text. */
 const EVENT_COST = 100
 
 /**
- * Events after `after`, in batches as they come, until the runner's last. A gap in the sequence, an event of the wrong shape, or a connection
- * that ends before the last event ends it with an error.
+ * Events after `after`, in batches as they come, until the runner's last one. It ends with an error for a gap in the sequence, an event of the wrong shape, or
+ * a connection that ends before the last event.
  */
 export async function* runnerEvents(endpoint: Endpoint, after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]> {
   const late = new AbortController()
@@ -49,14 +49,14 @@ export async function* runnerEvents(endpoint: Endpoint, after: number, signal: A
   throw new Error('the runner ended before its last event')
 }
 
-/** Lets the runner drop events that have been stored. If this is lost, it keeps them and sends them again. */
+/** Allows the runner to drop stored events. If this acknowledgement is lost, the runner keeps them and sends them again. */
 export const acknowledge = (endpoint: Endpoint, seq: number, signal: AbortSignal): Promise<void> =>
   call(endpoint, runner.acknowledge, { body: { seq } }, { signal: inTime(runner.acknowledge, signal) }).catch(() => {})
 
-/** As long as a call may take by its route. The runner itself ends none: it may be overloaded. */
+/** Limits a call by the deadline of its route. The runner itself ends no call: it may be overloaded. */
 export const inTime = ({ deadlineMs }: { deadlineMs: number }, signal: AbortSignal): AbortSignal => AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)])
 
-/** A runner's event in a form that the store can hold: valid times, lines within their limit, no U+0000. */
+/** A runner's event in a form that the store accepts: valid times, lines within their limit, no U+0000. */
 function storable(event: RunnerEvent): RunnerEvent {
   const now = Date.now()
   const at = Date.parse(event.at)
@@ -78,7 +78,7 @@ function storable(event: RunnerEvent): RunnerEvent {
 const cut = (line: string): string =>
   Buffer.byteLength(line) <= MAX_LOG_LINE ? line : new TextDecoder().decode(Buffer.from(line).subarray(0, MAX_LOG_LINE), { stream: true })
 
-/** Hands on a runner's events a few times a second at most, in larger batches if they come faster. When `said` fails, this fails after its last event. */
+/** Passes a runner's events on a few times a second at most, in larger batches if they come faster. If `said` fails, this fails after its last event. */
 export async function* paced(said: AsyncGenerator<RunnerEvent[]>): AsyncGenerator<RunnerEvent[]> {
   const pace = new Bucket(BATCHES)
   const ask = (): Promise<Answer> =>
@@ -100,7 +100,7 @@ export async function* paced(said: AsyncGenerator<RunnerEvent[]>): AsyncGenerato
     }
   } finally {
     const ended = said.return(undefined)
-    // An open question ends first: with its answer, or by its signal. A reader that leaves does not wait for that.
+    // A pending read ends first: by its answer, or by its signal. A reader that leaves does not wait for it.
     if (next) ended.catch(() => {})
     else await ended
   }
@@ -108,7 +108,7 @@ export async function* paced(said: AsyncGenerator<RunnerEvent[]>): AsyncGenerato
 
 type Answer = { result: IteratorResult<RunnerEvent[]> } | { error: unknown }
 
-/** Adds what comes within `ms` to `events`. `next` of its result is the first answer that is not added. An end is not waited for. */
+/** Adds events that arrive within `ms` to `events`. `next` of the result is the first answer that is not added. Stops at the end of the stream. */
 async function join(events: RunnerEvent[], ask: () => Promise<Answer>, ms: number): Promise<{ next: Promise<Answer> }> {
   const { promise: due, resolve } = Promise.withResolvers<undefined>()
   const timer = setTimeout(() => resolve(undefined), ms)

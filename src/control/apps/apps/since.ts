@@ -1,8 +1,8 @@
-// `since` of log readers: how long ago, or when (base/times.ts).
+// `since` of log readers: an age or a time (base/times.ts).
 import { TIME_FORM, timeOf } from '../../../base/times.ts'
 import { fault } from '../../../http/fault.ts'
 
-/** The furthest that a reader can look back. An earlier time is raised to this: nothing older is promised to be kept. */
+/** The furthest that a reader can look back. An earlier time is raised to this: older lines may be removed. */
 export const MAX_LOOKBACK_MS = 167 * 3_600_000
 
 /**
@@ -14,7 +14,7 @@ export function parseSince(text: string | undefined, now: Date = new Date()): Da
   return at && new Date(Math.max(now.getTime() - MAX_LOOKBACK_MS, at.getTime()))
 }
 
-/** The same without that limit, for lists: rows are kept for longer than lines are promised. @throws 400 naming `since` */
+/** The same without that limit, for lists: rows are stored for longer than lines. @throws 400 naming `since` */
 export function parseBeginning(text: string | undefined, now: Date = new Date()): Date | undefined {
   if (text === undefined || text === '') return undefined
   const at = timeOf(text, now.getTime())

@@ -1,4 +1,4 @@
-// Why builds fail: in words for the author of the app.
+// The reasons why builds fail, as texts for the author of the app.
 import { within } from '../../../base/wait.ts'
 import type { AppSandbox } from '../../../instances/driver.ts'
 import type { Source } from '../../../runner/contract.ts'
@@ -8,10 +8,10 @@ import { cloneUrl } from './source.ts'
 /** Time between the end of a connection and the notice that its sandbox has ended. */
 const EXIT_NEWS_MS = 3_000
 
-/** Why a build failed, for its caller. */
+/** The reason why a build failed, for its caller. */
 export class BuildFailed extends Error {}
 
-/** What a build is made of. @throws BuildFailed */
+/** The source of a build. @throws BuildFailed */
 export function sourceOf(row: DeploymentRow, gitBase: string, { token }: Secrets): Source {
   const entrypoint = row.entrypoint_rel_path ?? ''
   if (row.source_type !== 'github') return { type: 'archive', entrypoint }
@@ -20,7 +20,7 @@ export function sourceOf(row: DeploymentRow, gitBase: string, { token }: Secrets
   return { type: 'git', url, ref: row.source_ref ?? '', entrypoint, ...(row.source_path && { path: row.source_path }), ...(token && { token }) }
 }
 
-/** Why the sandbox has ended, if it has. */
+/** The reason why the sandbox has ended, if it has. */
 export const endOf = (instance: AppSandbox): Promise<BuildFailed | undefined> =>
   within('the end of a sandbox', EXIT_NEWS_MS, instance.exited).then(
     ({ reason }) => new BuildFailed(`the build ended unexpectedly (${reason})`),

@@ -1,4 +1,4 @@
-// Builds below HTTP: with restarts, crashes, slow or hostile builds, and a database in trouble.
+// Builds without HTTP: restarts, crashes, slow or hostile builds, and a failing database.
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'

@@ -1,4 +1,4 @@
-// Builds deployments, one at a time, in a sandbox each. The runner's events are stored and then acknowledged; its code becomes an object.
+// Builds deployments, one at a time, each in a sandbox. Stores the runner's events and then acknowledges them; the code becomes an object.
 import type { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import { Notifier } from '../../../base/notifier.ts'
@@ -8,7 +8,8 @@ import { call, CallFailed } from '../../../http/client.ts'
 import { letGo, type AppSandbox } from '../../../instances/driver.ts'
 import { runner, type AppsFound, type RunnerEvent } from '../../../runner/contract.ts'
 import type { Db } from '../../../store/db.ts'
-import { appendEvents, LINE_BYTES, lockEvents } from '../../../store/events.ts'
+import { lockEvents } from '../../../store/events.ts'
+import { appendEvents, LINE_BYTES } from '../apps/app-events.ts'
 import { TooLarge, type Objects } from '../../../store/objects.ts'
 import { acknowledge, paced, runnerEvents } from '../apps/runner-events.ts'
 import { BuildFailed, endOf } from './build-failed.ts'
@@ -19,12 +20,12 @@ import { release } from './release.ts'
 import type { DeploymentRow } from './rows.ts'
 import { BuildSandboxes, type BuildSandboxesSettings } from './sandboxes.ts'
 
-/** A runner ends its build after 15 minutes by itself. This is the limit when it does not. */
+/** A runner itself ends its build after 15 minutes. This limit applies if it fails to. */
 const BUILD_MS = 16 * 60_000
 const MAX_ATTEMPTS = 2
-/** Most archives of one build that may break off on their way from the object store. */
+/** How many times the archive of one build may break off during its transfer from the object store. */
 const MAX_BREAKS = 10
-/** Limit on the kept output of a build, which may print for ever. */
+/** Limit on the stored output of a build, which may print for ever. */
 const MAX_BUILD_LOG_BYTES = 32 * 1024 * 1024
 /** The queue is checked this often even when nothing notifies it. */
 const LOOK_AGAIN_MS = 5_000
@@ -35,7 +36,7 @@ const MAX_UNREADABLE = 5
 
 export interface BuilderSettings extends BuildSandboxesSettings {
   objects: Objects
-  /** Tells the replica whose duty builds are that there is one. */
+  /** Tells the replica with the duty for builds that there is one. */
   tellBuilder?: () => void
   /** Limit on the packed code of a deployment, in bytes. */
   maxCodeBytes: number
@@ -77,13 +78,13 @@ export class Builder {
     this.#running ??= this.#run()
   }
 
-  /** Notes that there is something to build, here or elsewhere. */
+  /** Looks for a build to start, here or at the replica with that duty. */
   wake(): void {
     if (!this.#settings.leases.holds('builds')) this.#settings.tellBuilder?.()
     else this.notify()
   }
 
-  /** Looks into the queue, if builds are this replica's duty. */
+  /** Checks the queue, if this replica has the duty for builds. */
   notify(): void {
     this.#notifier.notify()
   }
@@ -99,7 +100,7 @@ export class Builder {
     if (adopted) await letGo(adopted, this.#settings.log)
   }
 
-  /** Whether a build that this replica leaves goes on: another one follows it then. */
+  /** Whether a build that this replica leaves continues, because another replica follows it then. */
   get #handsOver(): boolean {
     return this.#stop.signal.aborted && this.#settings.leases.handsOver
   }
@@ -160,7 +161,7 @@ export class Builder {
     let outcome: Outcome
     try {
       await using opened = new AsyncDisposableStack()
-      // Before the build counts as begun: while the object store is away, builds wait for it and use up no attempts.
+      // Before the build counts as started: while the object store is away, builds wait for it and use no attempts.
       const archive = this.#continues(row) ? undefined : await this.#openArchive(row, signal)
       opened.defer(() => void archive?.destroy())
       const begun = await this.#begin(row)
@@ -181,23 +182,26 @@ export class Builder {
     return isLeft() && outcome && 'failed' in outcome ? undefined : outcome
   }
 
-  /** Returns whether the build that begins now belongs to another replica by then: this one stops, or was cut off for a time. */
+  /** Returns a function that tells whether another replica has the build by then: this replica stops, or was cut off for a time. */
   #leaving(): () => boolean {
     const { leases } = this.#settings
     const { epoch } = leases
     return () => this.#handsOver || !leases.isAlive || leases.epoch !== epoch
   }
 
-  /** Whether a build goes on in the sandbox that it has. One without events may not have received its whole archive, unless this replica has sent it. */
+  /** Whether a build continues in its sandbox. A sandbox without events may not have received its whole archive, unless this replica has sent it. */
   #continues(row: DeploymentRow): boolean {
     const adopted = this.#sandboxes.adopted(row)
     return adopted !== undefined && (row.archive === null || row.runner_seq > 0 || adopted.id === this.#complete)
   }
 
-  /** Records that a build begins, or begins again. Returns its sandbox: the adopted one of a build that continues, or the id of a new one. Undefined: there is nothing to build. */
+  /**
+   * Records that a build starts, for the first time or again. Returns its sandbox: the adopted one of a build that continues, or the id of a new one.
+   * Undefined: there is nothing to build.
+   */
   async #begin(row: DeploymentRow): Promise<{ adopted: AppSandbox } | { adopted?: never; sandbox: string } | undefined> {
     const { db, log } = this.#settings
-    // Another replica may be starting one for the last attempt, and removes it by its id when that fails.
+    // Each attempt gets a new id: another replica may still be starting a sandbox for the last attempt, and removes it by its id when that fails.
     const sandbox = newId()
     const begins = { runner_seq: 0, sandbox_id: sandbox }
     if (row.state === 'queued') return (await moveDeployment(db, row.id, 'in_progress', null, { ...begins, attempts: 1 })) && { sandbox }
@@ -217,7 +221,7 @@ export class Builder {
         .where('id', '=', row.id)
         .where('state', '=', 'in_progress')
         .where('deletion', '=', 'kept')
-        // Another replica may have begun it again since the row was read.
+        // Another replica may have restarted the build since the row was read.
         .where('sandbox_id', 'is not distinct from', row.sandbox_id)
         .executeTakeFirstOrThrow()
       if (numUpdatedRows === 0n) return undefined
@@ -242,7 +246,7 @@ export class Builder {
       if (archive.errored) {
         const breaks = this.#queue.broke(id)
         if (breaks >= MAX_BREAKS) throw new BuildFailed(`its archive could not be read to its end, ${breaks} times`)
-        // Its runner takes one archive only, so the build begins again. It was the store's fault, so this is no attempt.
+        // The runner accepts only one archive, so the build starts again. The object store failed, not the build, so this does not count as an attempt.
         const columns = { attempts: sql<number>`greatest(attempts - 1, 0)` }
         await this.#settings.db.updateTable('deployments').set(columns).where('id', '=', id).where('state', '=', 'in_progress').execute()
         throw new ArchiveAway('the archive of a build broke off; it will be tried again, other builds go on', { cause: archive.errored })
@@ -259,7 +263,7 @@ export class Builder {
     for (let unreadable = 0; ;) {
       try {
         for await (const events of paced(runnerEvents(instance.runner, seq, signal))) {
-          if (isLeft()) return undefined // what is acknowledged here would be missing where it goes on
+          if (isLeft()) return undefined // an acknowledged event would be missing at the replica that continues
           const kept = await keep(events).catch((err: unknown) => {
             signal.throwIfAborted()
             if (err instanceof BuildFailed || err instanceof UnreadableCode || err instanceof NotKept) throw err
@@ -286,8 +290,8 @@ export class Builder {
   }
 
   /**
-   * Stores the code of a build that has succeeded, and then makes it the code for new runs. Killed between the two, the next start does both again, and
-   * the first object is swept.
+   * Stores the code of a successful build, and then makes it the code for new runs. If the service is killed between the two, the next start does both again,
+   * and the first object is swept.
    */
   async #release(id: string, apps: AppsFound, instance: AppSandbox, signal: AbortSignal): Promise<Outcome> {
     const { db, log, objects } = this.#settings
@@ -313,13 +317,13 @@ export class Builder {
     }
   }
 
-  /** Stores a runner's events and the position in its sequence, in one transaction, while the row names its sandbox. The last event gives the result. */
+  /** Stores a runner's events and the position in its sequence, in one transaction, while the row names its sandbox. The last event has the result. */
   #keeper(id: string, sandbox: string, loaded: (apps: AppsFound) => Promise<Outcome>): (events: RunnerEvent[]) => Promise<Outcome | 'goes on'> {
     const { db } = this.#settings
     let left = MAX_BUILD_LOG_BYTES
     const lineOf = (event: RunnerEvent) => {
       if (event.type !== 'log' || left < 0) return []
-      // An empty line takes room as well.
+      // An empty line takes space, too.
       left -= LINE_BYTES + event.line.length
       const line = left < 0 ? 'Further output of the build is not kept.' : event.line
       return [{ kind: 'log' as const, line, at: event.at }]

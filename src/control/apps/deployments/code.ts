@@ -1,4 +1,4 @@
-// The code of deployments as objects: stored from the runner that has packed it, and handed to the sandboxes of runs.
+// The code of deployments as objects: fetched from the runner that has packed it, and sent to the sandboxes of runs.
 import type { Readable } from 'node:stream'
 import { newId } from '../../../base/ids.ts'
 import { Unavailable } from '../../../base/unavailable.ts'
@@ -11,18 +11,18 @@ import { codeKey } from './rows.ts'
 /** Limit on the transfer of packed code from its runner. Packed code has at most the size of a sandbox's disk; some hundred MB take seconds. */
 const STORE_MS = 10 * 60_000
 
-/** The code as an object. */
+/** The stored code. */
 export interface StoredCode {
   key: string
   bytes: number
 }
 
-/** What comes from the runner cannot be read. Every other error of {@link storeCode} is the object store's. */
+/** The runner's data cannot be read. Every other error of {@link storeCode} comes from the object store. */
 export class UnreadableCode extends Error {}
 
 /**
- * Stores the code that a runner has packed, under a fresh key. The row that names it comes after that; an object that no row names is swept.
- * @throws UnreadableCode, TooLarge, what the store throws, or the signal's reason
+ * Stores the code that a runner has packed, under a new key. The row that names it is written after that; an object that no row names is swept.
+ * @throws UnreadableCode, TooLarge, errors of the store, or the signal's reason
  */
 export async function storeCode(objects: Objects, deployment: string, { runner: at }: AppSandbox, maxBytes: number, signal: AbortSignal): Promise<StoredCode> {
   const limited = AbortSignal.any([signal, AbortSignal.timeout(STORE_MS)])
@@ -49,7 +49,7 @@ export async function storeCode(objects: Objects, deployment: string, { runner: 
   }
 }
 
-/** The code of a row, for the driver. */
+/** The code of a row in the driver's form. */
 export function codeOf(objects: Objects, { key, bytes }: StoredCode): AppCode {
   return {
     key,

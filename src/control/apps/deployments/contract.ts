@@ -63,7 +63,7 @@ const FORM = {
   },
 } as const
 
-/** A large archive over a slow line takes long. The server itself ends requests after an hour. */
+/** A large archive over a slow connection takes long. The server itself ends requests after an hour. */
 const UPLOAD_MS = 3_600_000
 
 const params = z.strictObject({ id: z.string().min(1) })
@@ -130,7 +130,7 @@ export const deployments = {
     summary: 'Stream the state of a deployment and the output of its build and runs',
     params,
     query: z.strictObject({
-      /** How long ago (5m, 1h30m) or when; absent or empty asks for all kept lines. */
+      /** An age (5m, 1h30m) or a time; absent or empty asks for all stored lines. */
       since: z.string().max(100).optional(),
     }),
     reply: events(DeploymentEvent),

@@ -1,4 +1,4 @@
-// Builds of replicas that were cut off for a time: they go on, and nobody ends what another one has begun.
+// Builds of replicas that were cut off for a time: the builds continue, and no replica ends the build that another one has started.
 import { existsSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { deployParts, fakeApps, type Deploy } from '../../../../test/support/apps.ts'
@@ -9,7 +9,7 @@ import type { Leases } from '../../../store/leases.ts'
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
 import { host, lines, NOTICE_MS, reaches, restarted, row } from './lab.suite.ts'
 
-/** A replica that can be cut off. It has every duty, unless it is. */
+/** A replica that can be cut off. Otherwise it has every duty. */
 function replica(): { leases: Leases; cutOff(): void; back(hasDuties?: boolean): void } {
   const state = { isAlive: true, epoch: 1, hasDuties: true }
   const leases = Object.defineProperties(
@@ -27,7 +27,7 @@ const create = async (deployments: ReturnType<typeof restarted>, what: Deploy) =
 const sandboxOf = async (id: string) => (await row(id)).sandbox_id!
 const isThere = (sandbox: string) => existsSync(host.paths.appSandbox(sandbox))
 
-/** Has printed nothing for a while when its replica is there again. */
+/** A build that prints nothing for a while, so that it is silent when its replica is back. */
 const quiet = (logs: string[]) => ({ env: { FAKE_LOGS: JSON.stringify(logs), FAKE_WAIT: '1000', ...fakeApps({ quiet: ['x'] }) } })
 
 test.each([{ logs: ['one', 'two'] }, { logs: [] }])(

@@ -10,7 +10,8 @@ import type { FormPart, Page } from '../../../http/route.ts'
 import { CodeUnavailable, type AppCode, type AppSandboxes } from '../../../instances/driver.ts'
 import { isProjectGone, type Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
-import type { AppEvent, EventNotifier } from '../../../store/events.ts'
+import type { EventNotifier } from '../../../store/events.ts'
+import type { AppEvent } from '../apps/app-events.ts'
 import { pageOf } from '../../../store/lists.ts'
 import type { Objects } from '../../../store/objects.ts'
 import { Region } from '../apps/contract.ts'
@@ -37,14 +38,14 @@ export interface DeploymentsSettings {
   objects: Objects
   sealer: Sealer
   sandboxes: AppSandboxes
-  /** This machine: it builds and runs its deployments. */
+  /** The scope that builds and runs its deployments. */
   scope: string
   leases: Leases
-  /** Tells the replica whose duty builds are that there is one, or that one (its deployment) has to end. */
+  /** Tells the replica with the duty for builds that there is one, or that the build of this deployment must end. */
   tellBuilder?: (toEnd?: string) => void
-  /** Our port on loopback, known once we listen. */
+  /** The address of our port on loopback, known once we listen. */
   apiUrl: () => string
-  /** Why code of apps cannot reach the API; undefined when it can. */
+  /** The reason why code of apps cannot reach the API; undefined when it can. */
   unreachable?: () => string | undefined
   gitBase: string
   memoryMb: number
@@ -101,7 +102,7 @@ export class Deployments implements AsyncDisposable {
     const id = newId()
     const key = archiveKey(id)
     await using opened = new AsyncDisposableStack()
-    // If this fails, the sweep of objects removes it later. Its error must not hide why the deployment was refused.
+    // If this fails, the sweep of objects removes the archive later. The error must not hide the reason of the refusal.
     opened.defer(() => objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the archive of a refused deployment could not be removed yet')))
     const form = await readDeploymentForm(parts, { objects, key, gitBase, maxArchiveBytes }, signal)
     signal.throwIfAborted()
@@ -110,7 +111,7 @@ export class Deployments implements AsyncDisposable {
     })
     opened.move()
     this.#builder.wake()
-    // As it was made: by now its build may have begun.
+    // The row as it was inserted: by now its build may have started.
     return record(row)
   }
 
@@ -159,11 +160,11 @@ export class Deployments implements AsyncDisposable {
   async delete(project: string, id: string): Promise<void> {
     const { db, log, scope } = this.#settings
     await this.#find(project, id)
-    // The deletion is recorded first and in its own transaction. From here on the deployment is not listed, no build of it is released, and
-    // after a crash the deletion is finished.
+    // Record the deletion first, in its own transaction. After that, the deployment is not listed, no build of it is released, and after a crash the deletion
+    // is completed.
     if ((await moveDeletion(db, id, 'deleting', null, { deleted_at: sql`now()` })) === undefined) throw fault.notFound('deployment', id)
-    // From here on the caller's wish is fulfilled. What does not work now, as while the bucket is away, is repeated every minute.
-    // Another machine finds the record at its next check.
+    // The deletion is final now. Steps that fail, for example while the bucket is away, are retried every minute. Another machine finds the record at its next
+    // check.
     const finish = async () => {
       if ((await findDeployment(db, id))?.scope === scope) await this.#endings.finishDeletion(id)
     }
@@ -190,7 +191,7 @@ export class Deployments implements AsyncDisposable {
     })
   }
 
-  /** The variables of a deployment's code: the caller's own, and over them those of the service. */
+  /** The variables for a deployment's code: the caller's own. Variables of the service override them. */
   async environment(deploymentId: string): Promise<Record<string, string>> {
     return this.#environment(await this.#row(deploymentId))
   }
@@ -202,18 +203,18 @@ export class Deployments implements AsyncDisposable {
     return codeOf(this.#settings.objects, { key, bytes: bytes ?? 0 })
   }
 
-  /** Stops a superseded deployment when nothing runs on it any more. Call it at the end of every run; repeated calls are harmless. */
+  /** Stops a superseded deployment when nothing runs on it any more. Call it after every run; repeated calls are harmless. */
   retire(deploymentId: string): Promise<void> {
     return this.#endings.retire(deploymentId)
   }
 
-  /** Looks after what another replica tells of: something to build, or a build (its deployment) that has to end. */
+  /** Handles a notice of another replica: something to build, or the deployment whose build must end. */
   onNotice(toEnd: string | undefined): void {
     if (toEnd === undefined) this.#builder.notify()
     else void this.#builder.end(toEnd).catch((err: unknown) => this.#settings.log.warn({ err, deployment: toEnd }, 'a build could not be ended yet'))
   }
 
-  /** Begins to build, and to finish interrupted work. */
+  /** Starts to build, and to finish interrupted work. */
   start(): void {
     this.#builder.start()
     this.#background ??= this.#lookAfter(this.#stop.signal).catch(() => {}) // ends only by its signal
@@ -254,7 +255,7 @@ export class Deployments implements AsyncDisposable {
     if (event.kind === 'app') return { event: 'app_version_summary', ...(event.data as object), timestamp } as DeploymentEvent
     if (event.kind === 'deletion') return undefined
     const row = await findDeployment(this.#settings.db, event.deployment_id)
-    // The row as it was then: it may have changed since.
+    // The answer shows the deployment with the state of the event: the row may have changed since.
     return (
       row && {
         event: 'deployment_state',

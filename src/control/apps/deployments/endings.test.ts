@@ -4,28 +4,25 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { deployParts, fakeApps, hasCode as codeIsThere, HOST, inShort, type Deploy } from '../../../../test/support/apps.ts'
+import { deployParts, fakeApps, hasCode as codeIsThere, inShort, type Deploy } from '../../../../test/support/apps.ts'
 import { newId } from '../../../base/ids.ts'
 import { silentLog } from '../../../base/log.ts'
 import { Unavailable } from '../../../base/unavailable.ts'
 import { sleep, until } from '../../../base/wait.ts'
 import { EVENT_ID } from '../../../http/sse.ts'
 import type { Db } from '../../../store/db.ts'
-import { appendEvents } from '../../../store/events.ts'
+import { appendEvents } from '../apps/app-events.ts'
 import type { Objects } from '../../../store/objects.ts'
 import type { DeploymentEvent } from './contract.ts'
 import { sweepObjects } from '../../service/system/objects.ts'
-import { purgeAll } from '../../service/system/purge.ts'
 import type { Deployments } from './deployments.ts'
 import { cleaned, host, NOTICE_MS, reaches, restarted, row } from './lab.suite.ts'
 import { moveDeployment } from './lifecycle.ts'
-import { endedDeployments, oldLines } from './purge.ts'
 import { archiveObjects } from './rows.ts'
 
 const signal = new AbortController().signal
 const env = fakeApps({ app: ['go'] })
 
-const find = (id: string) => host.db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirst()
 const hasCode = (id: string) => codeIsThere(host.paths, id)
 const hasKey = async (id: string) =>
   (await host.db.selectFrom('api_keys').select('id').where('deployment_id', '=', id).where('deleted_at', 'is', null).execute()).length > 0
@@ -174,30 +171,6 @@ test('a deletion that is recorded is answered as done while the bucket is away, 
   restarted()
   await cleaned(id)
   expect(hasCode(id)).toBe(false)
-})
-
-test('deleted deployments are kept for a week, and log lines for 168 hours', async () => {
-  const before = restarted()
-  const [gone, recent, alive] = [await deployed(before), await deployed(before), await deployed(before)]
-  await before.delete(DEFAULT_PROJECT, gone)
-  await before.delete(DEFAULT_PROJECT, recent)
-  await startRun(gone)
-  await before[Symbol.asyncDispose]()
-  await sql`update deployments set deleted_at = now() - interval '7 days 1 minute' where id = ${gone}`.execute(host.db)
-  await appendEvents(host.db, alive, null, [
-    { kind: 'log', line: 'old', at: new Date(Date.now() - 169 * 3_600_000).toISOString() },
-    { kind: 'log', line: 'kept', at: new Date(Date.now() - 167 * 3_600_000).toISOString() },
-  ])
-  await purgeAll([oldLines(host.db, HOST), endedDeployments(host.db, HOST, 30)], silentLog, signal)
-  expect(await find(gone)).toBeUndefined()
-  const left = await host.db.selectFrom('app_events').select(['deployment_id', 'line']).where('kind', '=', 'log').execute()
-  expect(
-    left
-      .filter(({ deployment_id }) => deployment_id === alive)
-      .map(({ line }) => line)
-      .toSorted(),
-  ).toEqual(['installing', 'kept'])
-  expect(await find(recent)).toMatchObject({ state: 'stopped' })
 })
 
 describe('a quiet event stream', () => {

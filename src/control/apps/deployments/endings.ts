@@ -1,4 +1,4 @@
-// How deployments end: superseded, deleted, failed, lost; and the cleanup of what is left, at once and later.
+// The ends of deployments: superseded, deleted, failed, lost. And the cleanup after them, at once and later.
 import { sql, type SqlBool } from 'kysely'
 import type { Log } from '../../../base/log.ts'
 import type { AppSandboxes } from '../../../instances/driver.ts'
@@ -40,7 +40,7 @@ export function makeEndings({ db, rights, objects, sandboxes, scope, log, endBui
     const row = await findDeployment(db, id)
     if (!row || row.scope !== scope || !deploymentLifecycle.isTerminal(row.state)) return
     await releaseDeploymentKey(db, rights, id)
-    // Nothing runs any more, but a warm sandbox may wait for the next run.
+    // Nothing runs any more, but a warm sandbox may still wait for the next run.
     if (row.state === 'stopped') await endRuns(id, DELETED)
     if (row.code_key !== null) await sandboxes.forget(row.code_key)
     for (const key of [row.archive, row.code_key]) if (key !== null) await objects.delete(key)
@@ -68,7 +68,7 @@ export function makeEndings({ db, rights, objects, sandboxes, scope, log, endBui
     if (isStopped) await clean(id)
   }
 
-  /** Carries out a recorded deletion (`deleting`): ends all that exists of the deployment. Repeated calls are harmless. */
+  /** Carries out a recorded deletion (`deleting`): ends everything that belongs to the deployment. Repeated calls are harmless. */
   async function finishDeletion(id: string): Promise<void> {
     await db.deleteFrom('app_versions').where('deployment_id', '=', id).execute()
     if ((await moveDeployment(db, id, 'failed', DELETED)) === undefined) {
@@ -77,11 +77,11 @@ export function makeEndings({ db, rights, objects, sandboxes, scope, log, endBui
     }
     await endBuild(id)
     await clean(id)
-    // Secrets go last. While they are there, the next round of tidy() goes on.
+    // Secrets are removed last. While they exist, the next round of tidy() continues.
     if ((await findDeployment(db, id))?.secrets === null) await moveDeletion(db, id, 'deleted', null)
   }
 
-  /** Finishes what a crash or an unavailable database has interrupted. */
+  /** Finishes work that a crash or an unavailable database has interrupted. */
   async function tidy(): Promise<void> {
     const mine = db.selectFrom('deployments as d').select('d.id').where('d.scope', '=', scope)
     const each = async (what: string, rows: { id: string }[], work: (id: string) => Promise<void>) => {

@@ -1,22 +1,19 @@
 // Following a deployment: first its present state, then its events, in order, each once.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { deploy, deployed, fakeApps, inShort, reaches, readFrames, type Frame } from '../../../../test/support/apps.ts'
 import { conforms } from '../../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { silentLog } from '../../../base/log.ts'
-import { listenForEvents, readEvents } from '../../../store/events.ts'
+import { listenForEvents } from '../../../store/events.ts'
+import { readEvents } from '../apps/app-events.ts'
 import { follow } from '../apps/follow.ts'
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 
 const open = (id: string, query = '', headers: Record<string, string> = {}) => cloud.fetch(`/deployments/${id}/events${query}`, { headers })
 const logs = (...lines: string[]) => ({ FAKE_LOGS: JSON.stringify(lines) })
-/** The events up to the `count`th. */
+/** The first `count` events. */
 const first = (response: Response, count: number): Promise<Frame[]> => {
   let left = count
   return readFrames(response, () => --left === 0)
@@ -79,13 +76,6 @@ describe('a follower of a deployment', () => {
     }
     expect(late.map(inShort)).toHaveLength(3)
     expect((await readFrames(await open(id, '?since=2999-01-01'))).map(inShort)).toEqual(['state: failed'])
-  })
-
-  test('gets thousands of lines in order', async () => {
-    const lines = Array.from({ length: 3_000 }, (_, at) => `line ${at}`)
-    // As many as a variable holds.
-    const { id } = await deploy(cloud, { env: { ...logs(...lines), FAKE_FAIL: 'enough' }, version: newId() })
-    expect((await readFrames(await open(id))).filter(({ data }) => data.event === 'log').map(({ data }) => data.message)).toEqual(lines)
   })
 })
 

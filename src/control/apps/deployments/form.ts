@@ -51,7 +51,7 @@ export async function readDeploymentForm(parts: AsyncIterable<FormPart>, setting
       if (hasFile) complain(name, 'is given twice')
       else if (!('content' in part)) complain(name, 'must be a file: a part with a filename')
       hasFile = true
-      // Once the form is refused, nothing more of it is stored.
+      // After an error in the form, no more of it is stored.
       if ('content' in part && problems.length > 0) part.content.resume()
       else if ('content' in part)
         archive = { key: settings.key, ...(await storeUpload(settings.objects, settings.key, part.content, settings.maxArchiveBytes, signal)) }
@@ -66,7 +66,7 @@ export async function readDeploymentForm(parts: AsyncIterable<FormPart>, setting
     else if (sourceField !== undefined) {
       if (!put((fields ??= emptyFields()), sourceField, part.value)) complain(`source.${sourceField.join('.')}`, 'is given twice')
     } else if (texts.has(name)) complain(name, 'is given twice')
-    // A form has no null: clients send nothing for fields that they do not set.
+    // A form has no null: clients send an empty text for a field that they do not set.
     else if (part.value !== '') texts.set(name, part.value)
   }
   if (archive?.bytes === 0) complain('file', 'is empty')

@@ -14,8 +14,8 @@ export const deploymentLifecycle = lifecycle({
 
 export type DeploymentState = (typeof deploymentLifecycle.states)[number]
 
-/** The log of an app's deployment. `kind`: what of it has moved. */
-const logOf = (kind: RawBuilder<string>): MoveLog => ({ table: 'app_events', columns: { deployment_id: sql`t.id`, kind }, deployment: sql`t.id` })
+/** The event log of a deployment. `kind`: which of its lifecycles has moved. */
+const logOf = (kind: RawBuilder<string>): MoveLog => ({ table: 'app_events', columns: { deployment_id: sql`t.id`, kind }, topic: sql`t.id` })
 const move = mover({ table: 'deployments', lifecycle: deploymentLifecycle, log: logOf(sql`'state'`) })
 
 /** Moves a deployment if its lifecycle allows it; undefined when another caller was first. Callers see the reason. */
@@ -29,10 +29,10 @@ export function moveDeployment(db: Db, id: string, to: DeploymentState, reason: 
   })
 }
 
-/** Whether a deployment is wanted: a fact beside its state, because what is deleted must first be brought to an end. */
+/** Whether a deployment is being deleted. This is separate from its state, because a deleted deployment must first come to an end. */
 export const deletionLifecycle = lifecycle({
   kept: ['deleting'],
-  deleting: ['deleted'], // not found any more; its build, runs and code are being removed
+  deleting: ['deleted'], // not found by callers any more; its build, runs and code are being removed
   deleted: [], // only its record and its log are left
 })
 

@@ -1,4 +1,4 @@
-// Deployments: uploaded code of apps, built, kept, and ended.
+// Deployments: uploaded code of apps. This group builds, stores and ends them.
 import { sql } from 'kysely'
 import { makeSealer } from '../../../base/sealed.ts'
 import { sealedColumn } from '../../../store/sealed-columns.ts'
@@ -12,7 +12,7 @@ import { deploymentHandlers } from './handlers.ts'
 import { endedDeployments, oldLines } from './purge.ts'
 import { archiveObjects, codeObjects } from './rows.ts'
 
-/** What the runs of a deployment do with it. */
+/** What deployments need from their runs. */
 export const running = question<{
   /** Ends every run of a deployment, and resolves when none runs any more. */
   end(deployment: string, reason: string): Promise<void>
@@ -35,9 +35,9 @@ export const deployments = defineModule<Deployments>({
     const { scope, keys, driver, notifier, config, disk, serving } = house
     const runs = house.ask(running)
     const { tell } = house.of(watched)
-    /** Who looks when there is a build: the replica whose duty builds are. */
+    /** The notice to the replica with the duty for builds: there is a build. */
     const builds = `builds of ${scope}`
-    /** The same for a build that has to end; its deployment follows. */
+    /** The same for a build that must end; the deployment's id follows. */
     const endBuild = 'end the build '
     const deployments = new Deployments({
       ...house,

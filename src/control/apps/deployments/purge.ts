@@ -2,7 +2,7 @@
 import { sql, type SqlBool } from 'kysely'
 import { inBatches } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
-import { EVENTS_AT_ONCE, removeEvents } from '../../../store/events.ts'
+import { EVENTS_AT_ONCE, removeEvents } from '../apps/app-events.ts'
 import type { Purge } from '../../module.ts'
 import { deploymentLifecycle } from './lifecycle.ts'
 
@@ -13,7 +13,7 @@ const KEEP_LOGS = sql`interval '168 hours'`
 
 const TERMINAL = deploymentLifecycle.states.filter((state) => deploymentLifecycle.isTerminal(state))
 
-/** Lines of logs that no reader can ask for any more. */
+/** Lines of logs that readers cannot ask for any more. */
 export const oldLines = (db: Db, scope: string): Purge => ({
   what: 'lines of logs',
   async run(signal) {
@@ -30,10 +30,7 @@ export const oldLines = (db: Db, scope: string): Purge => ({
   },
 })
 
-/**
- * Deployments of this scope that were deleted a week ago, or ended more than `days` ago and have no runs any more. Only those of which nothing is left
- * to clean up.
- */
+/** Deployments of this scope that were deleted a week ago, or ended more than `days` ago and have no runs any more. Only after their cleanup is complete. */
 export const endedDeployments = (db: Db, scope: string, days: number): Purge => ({
   what: 'deployments',
   async run(signal) {

@@ -1,19 +1,19 @@
-// Which deployment is built next, and its archive. A build whose archive cannot be read now comes after all others.
+// The queue of builds: the next deployment, and its archive. A build whose archive cannot be read now goes to the end.
 import type { Readable } from 'node:stream'
 import type { Db } from '../../../store/db.ts'
 import type { Objects } from '../../../store/objects.ts'
 import { nextToBuild, type DeploymentRow } from './rows.ts'
 
-/** How long a build whose archive could not be read waits at least. */
+/** Shortest delay of a build whose archive could not be read. */
 export const RETRY_MS = 1_000
 
-/** The object store does not give the archive of a build now. */
+/** The object store cannot deliver the archive of a build now. */
 export class ArchiveAway extends Error {}
 
 export class BuildQueue {
   readonly #db: Db
   readonly #scope: string
-  /** Builds whose archives could not be read: when they may be tried again, and how often an archive broke off. */
+  /** Builds whose archives could not be read: time of the next attempt, and how often an archive broke off. */
   readonly #postponed = new Map<string, { at: number; breaks: number }>()
 
   constructor(db: Db, scope: string) {
@@ -36,14 +36,14 @@ export class BuildQueue {
     this.#postponed.set(id, { at: Date.now() + RETRY_MS, breaks: this.#postponed.get(id)?.breaks ?? 0 })
   }
 
-  /** Counts that the archive of a build broke off; returns how often it has. */
+  /** Counts a break of a build's archive. Returns the number of breaks. */
   broke(id: string): number {
     const breaks = (this.#postponed.get(id)?.breaks ?? 0) + 1
     this.#postponed.set(id, { at: 0, breaks })
     return breaks
   }
 
-  /** It has ended. */
+  /** Forgets a build that has ended. */
   forget(id: string): void {
     this.#postponed.delete(id)
   }

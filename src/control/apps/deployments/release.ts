@@ -4,7 +4,8 @@ import { newId } from '../../../base/ids.ts'
 import { badText } from '../../../http/body.ts'
 import type { AppsFound } from '../../../runner/contract.ts'
 import type { Db } from '../../../store/db.ts'
-import { appendEvents, lockEvents } from '../../../store/events.ts'
+import { lockEvents } from '../../../store/events.ts'
+import { appendEvents } from '../apps/app-events.ts'
 import type { StoredCode } from './code.ts'
 import { moveDeployment } from './lifecycle.ts'
 import { findDeployment, withoutValues } from './rows.ts'
@@ -13,7 +14,7 @@ import { findDeployment, withoutValues } from './rows.ts'
 const FREE_VERSION = 'latest'
 const MAX_APPS = 100
 const MAX_ACTIONS = 1_000
-/** All actions of all apps together: each is in an event that every follower reads. */
+/** Most actions of all apps together: all are in events that every follower reads. */
 const MAX_ALL_ACTIONS = 10_000
 const MAX_NAME = 255
 
@@ -30,7 +31,7 @@ export async function release(db: Db, id: string, found: AppsFound, code: Stored
   const made = await db.selectFrom('deployments').select(['app_version', 'project_id']).where('id', '=', id).executeTakeFirstOrThrow()
   const version = made.app_version ?? FREE_VERSION
 
-  // A start of a run locks its version's row. So it either comes before, and retire() sees the run, or it finds the new deployment.
+  // A new run locks its version's row. So either the run is inserted before, and retire() sees it, or it uses the new deployment.
   const taken = await db
     .selectFrom('app_versions')
     .select(['id', 'app_name', 'deployment_id'])
@@ -86,7 +87,7 @@ export async function release(db: Db, id: string, found: AppsFound, code: Stored
   return { ok: true, superseded: [...new Set(taken.map(({ deployment_id }) => deployment_id))] }
 }
 
-/** What is wrong with the apps of a build. The code is foreign, so names may be anything. */
+/** The problem of the apps of a build. The code is untrusted, so names may be anything. */
 function problemOf(apps: AppsFound): string | undefined {
   if (apps.length === 0) return 'the code makes no app'
   if (apps.every(({ actions }) => actions.length === 0)) return `app ${shown(apps[0]!.name)} has no actions`

@@ -1,4 +1,4 @@
-// The deployments' rows: their columns, what callers see of them, and the queries.
+// The deployments' rows: their columns, the answers made of them, and the queries.
 import { sql, type NotNull, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../../store/db.ts'
 import { newest, type Paging } from '../../../store/lists.ts'
@@ -20,7 +20,7 @@ export interface Secrets {
   token?: string
 }
 
-/** What callers see. Of variables only the names: no answer contains their values. */
+/** The answer for a deployment. Of its variables only the names: no answer contains their values. */
 export function record(row: DeploymentRow): Deployment {
   const optional = {
     entrypoint_rel_path: row.entrypoint_rel_path,
@@ -82,7 +82,7 @@ export async function nextToBuild(db: Db, scope: string, except: string[]): Prom
     .executeTakeFirst()) as unknown as DeploymentRow | undefined
 }
 
-/** Deployments of this scope that are being built and not being deleted. Each names its sandbox before that is there. */
+/** Deployments of this scope with a build in progress that are not being deleted. A row names its sandbox before the sandbox exists. */
 export const buildsInProgress = (db: Db, scope: string): Promise<{ id: string; sandbox_id: string }[]> =>
   db
     .selectFrom('deployments')
@@ -94,7 +94,7 @@ export const buildsInProgress = (db: Db, scope: string): Promise<{ id: string; s
     .$narrowType<{ sandbox_id: NotNull }>()
     .execute()
 
-/** What these deployments name as their sandboxes now. */
+/** The sandboxes that the rows of these deployments name now. */
 export const sandboxesNamed = (db: Db, ids: string[]): Promise<(Pick<DeploymentRow, 'id' | 'sandbox_id'> & { state: string })[]> =>
   db.selectFrom('deployments').select(['id', 'sandbox_id', 'state']).where('id', 'in', ids).execute()
 
@@ -108,10 +108,10 @@ const CODE = 'code'
 /** The key of a deployment's code. It holds the deployment's id, by which the sweep finds the row. */
 export const codeKey = (id: string, fresh: string): string => `${CODE}/${id}.${fresh}`
 
-/** The code of deployments, for the removal of what no row names. */
+/** The code of deployments; the sweep removes objects that no row names. */
 export const codeObjects = (db: Db, scope: string): ObjectOwner => namedBy(db, scope, CODE, 'code_key')
 
-/** The archives of deployments, for the removal of those that no row names. */
+/** The archives of deployments; the sweep removes objects that no row names. */
 export const archiveObjects = (db: Db, scope: string): ObjectOwner => namedBy(db, scope, ARCHIVES, 'archive')
 
 /** The objects that one column of deployments names. */

@@ -1,4 +1,4 @@
-// The sandboxes of builds as this replica has them: started, adopted when builds have become its duty, and left when a build may go on elsewhere.
+// The sandboxes of builds at this replica: started, adopted when it gets the duty for builds, and left when a build may continue elsewhere.
 import type { Log } from '../../../base/log.ts'
 import { letGo, type AppSandbox, type AppSandboxes } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
@@ -22,11 +22,11 @@ export interface BuildSandboxesSettings {
 
 export class BuildSandboxes {
   readonly #settings: BuildSandboxesSettings
-  /** Of builds in progress that nobody follows yet, by their deployments. */
+  /** Adopted sandboxes of builds in progress that this replica does not follow yet, by deployment. */
   readonly #adopted = new Map<string, AppSandbox>()
-  /** In which epoch of the leases they were adopted; undefined while builds are not this replica's duty. */
+  /** The epoch of the leases in which they were adopted; undefined while this replica does not have the duty. */
   #adoptedIn: number | undefined
-  /** Those whose builds may go on at another replica, by their ids, with their deployments. */
+  /** Sandboxes whose builds may continue at another replica, by id, with their deployments. */
   readonly #left = new Map<string, { deployment: string; instance: AppSandbox }>()
 
   constructor(settings: BuildSandboxesSettings) {
@@ -34,8 +34,8 @@ export class BuildSandboxes {
   }
 
   /**
-   * Whether builds are this replica's duty. When they have become so, or when it was cut off meanwhile, it looks for the sandboxes of builds in progress: another
-   * replica may have begun or followed them, and this one has left those that it had.
+   * Whether this replica has the duty for builds. When it gets the duty, or was cut off meanwhile, it adopts the sandboxes of builds in progress: another
+   * replica may have started or followed them, and this one has left its own.
    */
   async areOurs(): Promise<boolean> {
     const { db, leases, sandboxes, scope } = this.#settings
@@ -67,7 +67,7 @@ export class BuildSandboxes {
     return undefined
   }
 
-  /** The adopted sandbox of a deployment's build. It is its caller's from then on. */
+  /** Takes the adopted sandbox of a deployment's build. After that, the caller owns it. */
   take(deployment: string): AppSandbox | undefined {
     const adopted = this.#adopted.get(deployment)
     this.#adopted.delete(deployment)
@@ -87,15 +87,15 @@ export class BuildSandboxes {
     }
   }
 
-  /** Stops watching a sandbox without ending it: its build may go on at another replica, or here once more. */
+  /** Stops watching a sandbox without ending it: its build may continue at another replica, or here again. */
   leave(deployment: string, instance: AppSandbox): void {
     instance.unwatch()
     this.#left.set(instance.id, { deployment, instance })
   }
 
   /**
-   * Ends the sandboxes that this replica has left and that no row names any more: the build was begun again in another one, by a replica that does not know of this
-   * one. Nobody else ends them while this replica lives.
+   * Ends sandboxes that this replica has left and that no row names any more. Their builds were started again in other sandboxes by a replica that does not
+   * know these. Nobody else ends them while this replica lives.
    */
   async #endForgotten(): Promise<void> {
     if (this.#left.size === 0) return
@@ -118,7 +118,7 @@ export class BuildSandboxes {
     }
   }
 
-  /** Ends those that were adopted and are not followed yet. */
+  /** Ends the adopted sandboxes that are not followed yet. */
   async stop(): Promise<void> {
     await Promise.all([...this.#adopted.values()].map((instance) => letGo(instance, this.#settings.log)))
   }

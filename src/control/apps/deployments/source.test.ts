@@ -1,16 +1,12 @@
-// Deployments from repositories: which sources a caller may name, and what is recorded of them.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// Deployments from repositories: valid and refused sources, and what is recorded of them.
+import { describe, expect, test } from 'vitest'
 import { reaches, type Deployed } from '../../../../test/support/apps.ts'
 import { conforms } from '../../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { cloneUrl } from './source.ts'
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0', COB_GIT_BASE: 'http://127.0.0.1:8080' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0', COB_GIT_BASE: 'http://127.0.0.1:8080' })
 
 async function post(parts: Record<string, string>): Promise<{ status: number; body: { message: string } }> {
   const form = new FormData()

@@ -6,7 +6,7 @@ const MAX_REF = 255
 const MAX_TOKEN = 1_024
 const PUBLIC_GITHUB = 'https://github.com'
 
-/** What is wrong with a path inside an archive or a repository. */
+/** The problem of a path inside an archive or a repository. */
 export function pathProblem(path: string): string | undefined {
   if (path === '') return 'must not be empty'
   if (path.length > MAX_PATH) return `must have at most ${MAX_PATH} characters`
@@ -17,7 +17,6 @@ export function pathProblem(path: string): string | undefined {
   return undefined
 }
 
-/** The entrypoint file. */
 export const entrypointProblem = (path: string): string | undefined => pathProblem(path) ?? (/(^|\/)\.?$/.test(path) ? 'must name a file' : undefined)
 
 /** The clone URL: a repository that callers name on github.com is cloned from `gitBase`. Undefined when it is not a GitHub repository. */
@@ -27,7 +26,7 @@ export function cloneUrl(url: string, gitBase: string): string | undefined {
   return name === undefined ? undefined : `${gitBase}/${name}`
 }
 
-/** What is wrong with a branch, tag or commit (git-check-ref-format(1)). It must not look like an option of git either. */
+/** The problem of a branch, tag or commit (git-check-ref-format(1)). It must not look like an option of git either. */
 function refProblem(ref: string): string | undefined {
   if (ref === '' || ref.length > MAX_REF) return `must have 1 to ${MAX_REF} characters`
   if (ref.startsWith('-')) return 'must not begin with "-"'
@@ -46,7 +45,7 @@ const checked = (problem: (text: string) => string | undefined) =>
     if (message !== undefined) context.addIssue({ code: 'custom', message })
   })
 
-/** The part `source`. */
+/** The `source` part of the form. */
 export const gitSource = (gitBase: string) =>
   z.strictObject({
     type: z.literal('github'),

@@ -1,10 +1,10 @@
-// The variables that a caller gives its code: allowed names, values and numbers.
+// The environment variables that a caller gives its code: valid names, values and numbers.
 import { z } from 'zod'
 import { badText } from '../../../http/body.ts'
 
 const MAX_VARIABLES = 500
 const MAX_NAME = 256
-/** Linux takes 128 KiB for one variable, name included. */
+/** Linux allows 128 KiB for one variable, including its name. */
 const MAX_VALUE_BYTES = 64 * 1024
 /** All names and values together: the environment of a program must fit on its stack. */
 const MAX_TOTAL_BYTES = 512 * 1024
@@ -47,7 +47,7 @@ export class Variables {
   }
 }
 
-/** Undefined when it is not JSON. (The parser's own message would show the value.) */
+/** Undefined when it is not JSON. (The parser's own error would show the value.) */
 export function parse(json: string): unknown {
   try {
     return JSON.parse(json) as unknown

@@ -1,4 +1,4 @@
-// Takes over the runs of services that have ended, and removes the sandboxes that they have left.
+// Takes over the runs of services that have ended, and removes the sandboxes that they left.
 import { sql } from 'kysely'
 import type { Log } from '../../../base/log.ts'
 import { letGo, type AppSandbox, type Driver, type Found } from '../../../instances/driver.ts'
@@ -11,18 +11,18 @@ interface AdoptionSettings {
   scope: string
   driver: Driver
   leases: Leases
-  /** Runs that are being taken over. No sweep takes them for lost meanwhile. */
+  /** Runs that are being taken over. The sweep must not treat them as lost meanwhile. */
   taking: Set<string>
   /** Whether this process follows a run. */
   isKnown: (id: string) => boolean
-  /** Continues a run in its sandbox, or begins one that has none yet. */
+  /** Continues a run in its sandbox, or starts one that has none yet. */
   add: (row: InvocationRow, instance: AppSandbox | undefined) => void
-  /** Ends a run that cannot go on. */
+  /** Ends a run that cannot continue. */
   lost: (id: string) => Promise<unknown>
   log: Log
 }
 
-/** Continues the runs of services that have ended (alone: of all earlier ones), begins those that had waited, and ends the rest. */
+/** Continues the runs of services that have ended (a service alone: of all earlier ones), starts those that were queued, and ends the rest. */
 export async function takeOver({ db, scope, driver, leases, taking, isKnown, add, lost, log }: AdoptionSettings): Promise<void> {
   const rows = await takeOverRuns(db, scope, leases)
   for (const { id } of rows) taking.add(id)
@@ -47,7 +47,7 @@ export async function takeOver({ db, scope, driver, leases, taking, isKnown, add
   await Promise.all(rows.map((row) => take(row).catch(failed(row))))
 }
 
-/** Removes those of the sandboxes `found` that are not in use and that no living replica has started. */
+/** Removes those sandboxes in `found` that are not in use and that no living replica has started. */
 export async function removeUnused(
   found: readonly Found[],
   isUsed: (sandbox: string) => boolean,

@@ -1,16 +1,17 @@
 // The contract of the Invocations group. An invocation is one run of an action of an app.
 import { z } from 'zod'
 import { bytes, events, json, none, page, pagingQuery, route } from '../../../http/route.ts'
+import { MAX_OUTPUT_BYTES } from '../../../runner/contract.ts'
 import { ErrorEvent, Heartbeat, LogEvent } from '../apps/contract.ts'
 import { Browser } from '../../sessions/browsers/contract.ts'
 
 const group = 'Invocations'
 
 /** The largest payload and the largest output, in bytes of JSON text. */
-export const MAX_PAYLOAD_BYTES = 4_718_592
+export const MAX_PAYLOAD_BYTES = MAX_OUTPUT_BYTES
 /** The same inside a JSON body: half of a payload may be quotation marks, each with a backslash before it, or characters as `\uXXXX`. */
 const MAX_BODY_BYTES = 3 * MAX_PAYLOAD_BYTES + 64 * 1024
-/** A run that a caller waits for is ended after {@link SYNC_LIMIT_SECONDS} and then answered. This applies when even that fails. */
+/** A synchronous run is ended after {@link SYNC_LIMIT_SECONDS} and then answered. This limit applies when even that fails. */
 const SYNC_DEADLINE_MS = 130_000
 export const SYNC_LIMIT_SECONDS = 100
 const ASYNC_TIMEOUT_SECONDS = 900
@@ -36,13 +37,13 @@ export const CreateInvocation = z
   .transform(({ async: isAsync, async_timeout_seconds, payload, ...names }) => ({
     ...names,
     isAsync,
-    /** Undefined for a run that a caller waits for: {@link SYNC_LIMIT_SECONDS} applies. */
+    /** Undefined for a synchronous run: {@link SYNC_LIMIT_SECONDS} applies. */
     timeoutSeconds: isAsync ? (async_timeout_seconds ?? ASYNC_TIMEOUT_SECONDS) : undefined,
     payload: payload || null,
   }))
 export type CreateInvocation = z.output<typeof CreateInvocation>
 
-/** The answer to a caller that starts a run. For a run that is waited for, it says how the run ended. */
+/** The answer to a caller that starts a run. For a synchronous run it has the result. */
 export const Started = z.object({
   id: z.string(),
   action_name: z.string(),
@@ -99,7 +100,7 @@ export const invocations = {
       version: z.string().max(255).optional(),
       deployment_id: z.string().max(255).optional(),
       status: Status.optional(),
-      /** Started at this time or later: RFC 3339, or how long ago (`5m`). */
+      /** Started at this time or later: RFC 3339, or an age (`5m`). */
       since: z.string().max(255).optional(),
       /** A prefix of an id, or part of the name of an app or action. */
       query: z.string().max(255).optional(),

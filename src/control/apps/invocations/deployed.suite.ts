@@ -18,7 +18,7 @@ export interface RunRecord {
   [field: string]: unknown
 }
 
-/** What of a service these need. */
+/** The parts of a service that these functions need. */
 type Callable = Pick<FastCloud, 'fetch' | 'send' | 'query'>
 
 /** Deploys an app with the fake actions (instances/fake/apps.ts). Resolves with the deployment's id when it runs. */
@@ -40,7 +40,7 @@ export async function deploy(cloud: Callable, { app = 'app', version = 'latest' 
   return id
 }
 
-/** What a caller can do with the runs of a service. */
+/** The calls about runs of a service. */
 export function calling(cloud: Callable) {
   const post = (action: string, body: object = {}, headers: Record<string, string> = {}) =>
     cloud.fetch('/invocations', {

@@ -1,8 +1,8 @@
-// Following and listing runs over real HTTP, and many of them at once.
+// Following and listing runs over real HTTP, also many at once.
 import { readdirSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { until } from '../../../base/wait.ts'
 import { calling, deploy, NOTICE_MS, type RunRecord } from './deployed.suite.ts'
@@ -10,15 +10,13 @@ import { MAX_EACH } from './warm.ts'
 
 const AT_ONCE = 100
 
-let cloud: FastCloud
 let deployment: string
 let callers: ReturnType<typeof calling>
+const cloud = fastCloud({ COB_MAX_INVOCATIONS: '200', COB_WARM_BROWSERS: '0' })
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_MAX_INVOCATIONS: '200', COB_WARM_BROWSERS: '0' })
   callers = calling(cloud)
   deployment = await deploy(cloud)
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 interface Received {
   id: number | undefined
@@ -106,14 +104,6 @@ describe('a follower of a run', () => {
     expect((await callers.becomes(id, 'succeeded', 'failed')).status).toBe('succeeded')
   })
 
-  test('learns of an end by a caller like of any other end', async () => {
-    const id = await callers.begin('hang')
-    await callers.becomes(id, 'running')
-    const following = follow(id)
-    await callers.patch(id, { status: 'failed', output: '"stop"' })
-    expect((await following).at(-1)!.invocation).toMatchObject({ status: 'failed', output: '"stop"', status_reason: 'it was stopped by a caller' })
-  })
-
   test('gets 404 for an unknown run, and 400 for an invalid time', async () => {
     const { id } = await callers.run('echo')
     const status = async (path: string) => (await cloud.fetch(path)).status
@@ -130,7 +120,7 @@ describe('a list of runs', () => {
     made = []
     for (let n = 0; n < 6; n++)
       made.push((await callers.run(n % 3 === 0 ? 'fail' : 'echo', { app_name: 'Listed', version: VERSIONS[n % 2], payload: String(n) })).id)
-    // As if there was a minute between one and the next.
+    // Set the start times a minute apart.
     for (const [n, id] of made.entries()) await cloud.query(`update invocations set started_at = now() - $2 * interval '1 minute' where id = $1`, [id, 6 - n])
   })
   const list = async (query: Record<string, string>) => {
@@ -156,7 +146,7 @@ describe('a list of runs', () => {
     expect((await list({ since: '210s' })).ids).toEqual(those(5, 4, 3))
     expect((await list({ since: new Date(Date.now() - 90_000).toISOString() })).ids).toEqual(those(5))
     expect((await list({ query: 'lISTE' })).ids).toHaveLength(6)
-    // Further back than lines of a run are promised.
+    // Older than the time for which lines of a run are promised.
     await cloud.query(`update invocations set started_at = started_at - interval '10 days' where id = $1`, [made[0]])
     expect((await list({ since: `${11 * 24}h` })).ids).toHaveLength(6)
     expect((await list({ since: `${9 * 24}h` })).ids).toHaveLength(5)

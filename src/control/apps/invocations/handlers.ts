@@ -42,7 +42,7 @@ export const invocationHandlers = (invocations: Invocations, browsers: MadeBrows
   deleteInvocationBrowsers: async ({ principal, params }) => browsers.endOfInvocation((await invocations.find(known(principal).project, params.id)).id),
 })
 
-/** Whose repeated requests are compared: those of one key in one project. Invocations are made by keys and people. */
+/** The caller whose repeated requests are compared: one key in one project. Keys and people make invocations. */
 function whose({ by, project }: Principal): string {
   if (!isAccount(by)) throw fault.unauthorized('an API key is required')
   return `${by.id} in ${project}`

@@ -1,4 +1,4 @@
-// Reads a runner's events until its last, or until its sandbox has ended and no more can come.
+// Reads a runner's events until the last one, or until its sandbox has ended and no more can come.
 import { sleep } from '../../../base/wait.ts'
 import type { AppSandbox } from '../../../instances/driver.ts'
 import type { RunnerEvent } from '../../../runner/contract.ts'
@@ -9,8 +9,8 @@ import { BrokenOff } from './open-run.ts'
 const LAST_WORDS_MS = 2_000
 
 /**
- * Events after `after`, in batches as they come. They are fetched at once, before the caller reads them: otherwise the events of an app that dies
- * would be lost with it. Ends with an error that says why when the sandbox ends before the last event.
+ * Events after `after`, in batches as they come. Fetching starts at once, before the caller reads: otherwise the events of an app that crashes would be lost
+ * with it. If the sandbox ends before the last event, this fails with the reason.
  */
 export function hear(instance: AppSandbox, after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]> {
   const gone = new AbortController()
@@ -38,7 +38,7 @@ async function* tell(
     for (let next = await first; !next.done; next = await said.next()) yield next.value
   } catch (error) {
     if (signal.aborted) throw error
-    // The connection breaks a moment before the sandbox is known to have ended. The end of the sandbox says more about the cause.
+    // The connection breaks a moment before the end of the sandbox is known. The end of the sandbox tells more about the cause.
     await Promise.race([instance.exited, sleep(LAST_WORDS_MS, signal)])
     throw new BrokenOff(why === undefined ? 'the connection to its sandbox broke' : `its sandbox ended: ${why}`, { cause: error })
   } finally {

@@ -1,25 +1,25 @@
-// The rules of runs over real HTTP: start, wait, retry, look up, end, and what is refused. apps.md 6 of the contract.
+// The rules of runs over real HTTP: start, wait, retry, find, end, refused values, and the browsers of a run.
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
 import { readdirSync } from 'node:fs'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { until } from '../../../base/wait.ts'
+import { adoptAll } from '../../../instances/driver.ts'
+import { fakeApps } from '../../../instances/fake/apps.ts'
 import { calling, deploy, NOTICE_MS, type RunRecord } from './deployed.suite.ts'
 
 const MAX_RUNS = 6
 const RETRY = { 'x-stainless-retry-count': '1' }
 
-let cloud: FastCloud
 let deployment: string
 let callers: ReturnType<typeof calling>
+const cloud = fastCloud({ COB_MAX_INVOCATIONS: String(MAX_RUNS), COB_WARM_BROWSERS: '0' })
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_MAX_INVOCATIONS: String(MAX_RUNS), COB_WARM_BROWSERS: '0' })
   callers = calling(cloud)
   deployment = await deploy(cloud)
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 afterEach(async () => {
   const live = await cloud.query<{ id: string }>('select id from invocations where finished_at is null')
   for (const { id } of live) await callers.patch(id, { status: 'failed' })
@@ -96,22 +96,6 @@ describe('a synchronous run', () => {
     })
     left.abort()
     expect(await callers.becomes(row!.id, 'succeeded', 'failed')).toMatchObject({ status: 'succeeded', output: '"done"' })
-  })
-
-  test('whose sandbox ends unexpectedly fails with a reason, and its earlier output is kept', async () => {
-    const { id, ...answer } = await callers.run('crash')
-    expect(answer).toMatchObject({ status: 'failed', status_reason: 'its sandbox ended: crashed' })
-    expect(await callers.received(id)).toEqual(['running', 'about to crash', 'failed'])
-  })
-
-  test('leaves no sandbox behind, however it ends', async () => {
-    await Promise.all([callers.run('echo'), callers.run('fail', { payload: '"x"' }), callers.run('crash'), callers.run('logs', { payload: '100' })])
-    await until('the sandboxes to be gone', NOTICE_MS, async () => (await busy()).length === 0)
-  })
-
-  test('has all its lines, in order, before its end', async () => {
-    const { id } = await callers.run('logs', { payload: '2000' })
-    expect(await callers.received(id)).toEqual(['running', ...Array.from({ length: 2000 }, (_, index) => `line ${index + 1}`), 'succeeded'])
   })
 })
 
@@ -242,7 +226,7 @@ describe('a request that its client retries', () => {
     expect((await callers.post('slow', body)).status).toBe(429)
     left.abort()
     await expect(first).rejects.toThrow()
-    // The service learns a moment later that the caller has left. Until then the retry counts as that of the refused request.
+    // The service notices a moment later that the caller has disconnected. Until then the retry is taken for one of the refused request.
     const retried = await until('the answer to the retry', NOTICE_MS, async () => {
       const answer = await callers.post('slow', body, RETRY)
       return answer.status !== 429 && answer
@@ -350,19 +334,95 @@ describe('a run that a caller ends', () => {
   })
 })
 
-test('a run that continues while its app is deployed again ends on the old code, which is then stopped', async () => {
-  const old = await deploy(cloud, { app: 'renewed' })
-  const id = await callers.begin('slow', { app_name: 'renewed', payload: '5000' })
-  await callers.becomes(id, 'running')
-  const fresh = await deploy(cloud, { app: 'renewed' })
-  const { id: next } = await callers.run('echo', { app_name: 'renewed' })
-  const of = async (run: string) =>
-    (await cloud.query<{ deployment_id: string }>('select deployment_id from invocations where id = $1', [run]))[0]!.deployment_id
-  expect([await of(id), await of(next)]).toEqual([old, fresh])
-  expect(await callers.becomes(id, 'succeeded', 'failed')).toMatchObject({ status: 'succeeded' })
-  await until('the old deployment to stop', NOTICE_MS, async () => {
-    const { status } = (await (await cloud.fetch(`/deployments/${old}`)).json()) as { status: string }
-    return status === 'stopped'
+describe('the browsers of a run', () => {
+  const listed = async (id: string) => {
+    const body = (await (await cloud.fetch(`/invocations/${id}/browsers`)).json()) as { browsers: Session[] }
+    conforms('InvocationListBrowsersResponse', body)
+    return body.browsers
+  }
+  const remove = (id: string) => cloud.fetch(`/invocations/${id}/browsers`, { method: 'DELETE' })
+
+  test('are full records of those created with its id, as long as they live', async () => {
+    const id = await callers.begin('hang')
+    const [one, two] = [await cloud.create({ invocation_id: id, name: 'of-a-run' }), await cloud.create({ invocation_id: id })]
+    await cloud.create()
+    const found = await listed(id)
+    expect(found.map(({ session_id }) => session_id)).toEqual([two.session_id, one.session_id])
+    const { usage: _, cdp_ws_url: __, webdriver_ws_url: ___, ...record } = found[1]!
+    const { usage: ____, cdp_ws_url: _____, webdriver_ws_url: ______, ...made } = one
+    expect(record).toEqual(made)
+    await cloud.fetch(`/browsers/${one.session_id}`, { method: 'DELETE' })
+    expect((await listed(id)).map(({ session_id }) => session_id)).toEqual([two.session_id])
+  })
+
+  test('are deleted with 204, also if there are none; the run continues', async () => {
+    const id = await callers.begin('hang')
+    await cloud.create({ invocation_id: id })
+    expect([(await remove(id)).status, (await remove(id)).status, await listed(id)]).toEqual([204, 204, []])
+    expect((await callers.get(id)).finished_at).toBe(null)
+    const { id: over } = await callers.run('echo')
+    expect((await remove(over)).status).toBe(204)
+  })
+
+  test.each([
+    ['it is stopped', async (id: string) => void (await callers.patch(id, { status: 'failed' }))],
+    ['it is told to have succeeded', async (id: string) => void (await callers.patch(id, { status: 'succeeded' }))],
+    [
+      'its time is over',
+      async (id: string) => {
+        await cloud.query(`update invocations set started_at = started_at - interval '901 seconds' where id = $1`, [id])
+        expect(await callers.becomes(id, 'failed')).toMatchObject({ status_reason: 'timed out after 900 s', output: '{"error":"timed out after 900 s"}' })
+      },
+    ],
+    [
+      'its sandbox ends',
+      async (id: string) => {
+        const [row] = await cloud.query<{ runner_id: string }>('select runner_id from invocations where id = $1', [id])
+        await (await adoptAll(fakeApps(cloud.paths))).find((sandbox) => sandbox.id === row!.runner_id)![Symbol.asyncDispose]()
+        expect(await callers.becomes(id, 'failed')).toMatchObject({ status_reason: expect.stringContaining('its sandbox ended') as string })
+      },
+    ],
+  ])('end with it if %s; other browsers stay', async (_, end) => {
+    const id = await callers.begin('hang')
+    await callers.becomes(id, 'running')
+    const [mine, other] = [await cloud.create({ invocation_id: id }), await cloud.create({})]
+    await end(id)
+    await until('the browser to end', NOTICE_MS, async () => (await cloud.fetch(`/browsers/${mine.session_id}`)).status === 404)
+    expect([(await cloud.fetch(`/browsers/${other.session_id}`)).status, await listed(id)]).toEqual([200, []])
+  })
+
+  test('that could not be ended with it are ended later', async () => {
+    const id = await callers.begin('hang')
+    const { session_id } = await cloud.create({ invocation_id: id })
+    // The state that a service leaves when it is killed between the two steps.
+    await cloud.query(`update invocations set state = 'failed', finished_at = now() where id = $1`, [id])
+    await until('the browser to end', NOTICE_MS, async () => (await cloud.fetch(`/browsers/${session_id}`)).status === 404)
+    await until('the sandbox to end', NOTICE_MS, async () => (await busy()).length === 0)
+  })
+
+  test('cannot be created for an ended or unknown run: the answer is 400 naming invocation_id, and nothing is left', async () => {
+    // Ignore browsers of earlier tests, which may still be ending, and new warm ones.
+    const live = () => cloud.query('select id from browsers where created_at is not null and deleted_at is null order by id')
+    const before = await live()
+    const { id } = await callers.run('echo')
+    for (const wrong of [id, newId(), 'nothing'])
+      expect(await refused(cloud.send('POST', '/browsers', { invocation_id: wrong }))).toMatchObject({
+        status: 400,
+        message: expect.stringMatching(/^invocation_id: /) as string,
+      })
+    expect(await live()).toEqual(before)
+  })
+
+  test('that are being created while it ends do not outlive it', async () => {
+    for (let round = 0; round < 5; round++) {
+      const id = await callers.begin('hang')
+      const making = Array.from({ length: 4 }, () => cloud.send('POST', '/browsers', { invocation_id: id }))
+      await callers.patch(id, { status: 'failed' })
+      const statuses = (await Promise.all(making)).map(({ status }) => status)
+      expect(statuses.every((status) => status === 200 || status === 400)).toBe(true)
+      const left = await cloud.query(`select id from browsers where invocation_id = $1 and state in ('starting', 'running')`, [id])
+      expect(left).toEqual([])
+    }
   })
 })
 

@@ -8,7 +8,8 @@ import type { Page } from '../../../http/route.ts'
 import { isProjectGone, type Db } from '../../../store/db.ts'
 import { pageOf } from '../../../store/lists.ts'
 import { NoSeat } from '../../../store/seats.ts'
-import type { AppEvent, EventNotifier } from '../../../store/events.ts'
+import type { EventNotifier } from '../../../store/events.ts'
+import type { AppEvent } from '../apps/app-events.ts'
 import { follow } from '../apps/follow.ts'
 import { parseSince } from '../apps/since.ts'
 import { MAX_PAYLOAD_BYTES, SYNC_LIMIT_SECONDS, type CreateInvocation, type Invocation, type Started } from './contract.ts'
@@ -30,9 +31,9 @@ import type { Runs } from './runs.ts'
 
 /** Retry-After when the limit of runs is reached: a run may end at any moment. */
 const FULL_RETRY_SECONDS = 1
-/** A shorter prefix of an id is more likely a mistake than a name. */
+/** Shortest prefix of an id: a shorter text is more likely a mistake. */
 const MIN_PREFIX = 4
-/** How long a caller that stops a run waits until its sandbox and browsers are gone. */
+/** How long a caller that ends a run waits until its sandbox and browsers are removed. */
 const REMOVED_MS = 20_000
 
 interface InvocationsSettings {
@@ -62,7 +63,7 @@ export class Invocations {
   readonly #settings: InvocationsSettings
   readonly #syncLimitSeconds: number
   readonly #refusals = new Refusals()
-  /** Runs whose result callers wait for, and how many do. */
+  /** Runs whose result callers wait for, and the number of these callers. */
   readonly #awaited = new Map<string, number>()
 
   constructor(settings: InvocationsSettings) {
@@ -70,7 +71,7 @@ export class Invocations {
     this.#syncLimitSeconds = settings.syncLimitSeconds ?? SYNC_LIMIT_SECONDS
   }
 
-  /** Starts a run. For a run that is waited for, resolves with its end. @throws 400, 404, 413, 429 */
+  /** Starts a run. For a synchronous run, resolves with its end. @throws 400, 404, 413, 429 */
   async create(wanted: CreateInvocation, asking: Asking): Promise<Started> {
     checkPayload(wanted.payload)
     const hash = requestHash(wanted)
@@ -79,7 +80,7 @@ export class Invocations {
     const run = repeated ? { id: repeated.id, ended: this.#settings.runs.ended(repeated, signal) } : await this.#start(wanted, hash, asking)
     const { action_name } = wanted
     if (wanted.isAsync) return { id: run.id, action_name, status: 'queued' }
-    // A caller that leaves ends its wait, not the run: clients that time out retry and want its result.
+    // If the caller disconnects, its wait ends but not the run: clients that time out retry and want its result.
     const { state, output, reason } = await this.#resultOf(run.id, run.ended, signal)
     return { id: run.id, action_name, status: state, ...(output !== null && { output }), ...(reason !== null && { status_reason: reason }) }
   }
@@ -136,12 +137,12 @@ export class Invocations {
     })
   }
 
-  /** The run that a retried request has started; undefined when it has started none. */
+  /** The run that the first attempt of a retried request has started; undefined when there is none. */
   async #startedBy(caller: string, hash: Buffer): Promise<InvocationRow | undefined> {
     const { db } = this.#settings
     const equal = await findRepeated(db, caller, hash, REPEAT_SECONDS)
-    // The client of a run that nobody waits for has given up its first request. It must not be taken for one whose equal request was refused: the
-    // action would run twice.
+    // An unfinished run without a waiting caller belongs to a client that gave up its first request, so the retry gets it. Do not take the retry for that of an
+    // equal refused request: the action would run twice.
     const left = equal.find(({ id, finished_at }) => finished_at === null && !this.#awaited.has(id))
     if (!left && this.#refusals.take(caller, hash)) return undefined
     const found = left ?? equal[0]
@@ -179,7 +180,7 @@ export class Invocations {
     }
   }
 
-  /** Begins a run if there is a seat and its app exists. @throws NoSeat */
+  /** Starts a run if there is a seat and its app exists. @throws NoSeat */
   async #begin(made: NewInvocation): Promise<{ id: string; ended: Promise<Outcome> } | undefined> {
     const { scope, runs } = this.#settings
     const { made: row, leave } = await runs.seats.take(made.project, (tx) => insertQueued(tx, scope, runs.replica, made))
@@ -190,7 +191,7 @@ export class Invocations {
     }
   }
 
-  /** @throws 404 naming which of app, version and action is missing; returns when all exist (by now). */
+  /** @throws 404 naming which of app, version and action is missing. Returns when all exist by now. */
   async #missing({ project, app_name, version, action_name }: NewInvocation): Promise<undefined> {
     const versions = await versionsOf(this.#settings.db, project, app_name)
     if (versions.length === 0) throw fault.notFound('app', app_name)
@@ -201,7 +202,7 @@ export class Invocations {
   }
 }
 
-/** A run as callers see it. */
+/** The answer for a run. */
 export function present(row: InvocationRow): Invocation {
   return {
     id: row.id,
@@ -217,11 +218,11 @@ export function present(row: InvocationRow): Invocation {
   }
 }
 
-/** The row as it was in an earlier state. A row that is read late may have ended since. */
+/** The row in an earlier state. If the row is read late, the run may have ended meanwhile. */
 const asOf = (row: InvocationRow, state: InvocationState): InvocationRow =>
   row.state === state ? row : { ...row, state, finished_at: null, output: null, status_reason: null }
 
-/** It is parsed to check it. */
+/** Limit on the JSON values of a payload, which is parsed to check it. */
 const MAX_PAYLOAD_VALUES = 1_000_000
 
 function checkPayload(payload: string | null): void {

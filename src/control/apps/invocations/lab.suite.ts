@@ -1,4 +1,4 @@
-// For tests: runs over a real database and fake sandboxes, without a service around them. Rows are written as deployments leave them.
+// For tests: runs over a real database and fake sandboxes, without a service. Rows are inserted as deployments leave them.
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
 import { adoptAll } from '../../../instances/driver.ts'
 import { readdirSync, rmSync } from 'node:fs'
@@ -31,7 +31,7 @@ export interface Lab extends AsyncDisposable {
   received: { retired: string[]; endedBrowsersOf: string[] }
   runs(settings?: Partial<RunsSettings>): Runs
   deployment(host?: string): Promise<string>
-  /** A queued run of the app of {@link deployment}, to be followed by `follower`; unless given, by a service that has ended. */
+  /** A queued run of the app of {@link deployment}. `follower` is the replica in its row; by default a service that has ended. */
   queued(wanted: { deployment: string; action: string; payload?: string; timeoutSeconds?: number }, follower?: Pick<Runs, 'replica'>): Promise<InvocationRow>
   /** A run as a killed service leaves it. */
   left(wanted: { deployment: string; action: string; payload?: string; state: InvocationState; runner?: string; secondsAgo?: number }): Promise<InvocationRow>
@@ -40,7 +40,7 @@ export interface Lab extends AsyncDisposable {
   /** The lines and states of a run, in order. */
   log(id: string): Promise<(string | null)[]>
   sandboxes(): string[]
-  /** Ends what a test has started. */
+  /** Ends everything that a test has started. */
   clear(): Promise<void>
 }
 

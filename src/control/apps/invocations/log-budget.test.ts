@@ -1,4 +1,4 @@
-// How much of a run's output is kept: by the numbers, and in the database.
+// How much of a run's output is stored: computed, and in the database.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { RunnerEvent } from '../../../runner/contract.ts'
 import { startLab, type Lab } from './lab.suite.ts'

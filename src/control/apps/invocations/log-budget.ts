@@ -1,27 +1,27 @@
-// Limits the kept output of one run: a total number of bytes, and a rate. Each gap is reported in one line.
-import { LINE_BYTES, type NewEvent } from '../../../store/events.ts'
+// Limits the stored output of one run: a total number of bytes, and a rate. Each gap is reported in one line.
+import { LINE_BYTES, type NewEvent } from '../apps/app-events.ts'
 
 const MIB = 1024 * 1024
-/** The burst that is kept at once, and then the rate per second. */
+/** The burst that is stored at once, and the rate per second after it. */
 const BURST_BYTES = 16 * MIB
 const BYTES_PER_SECOND = MIB
-/** A gap lasts until there is room for this much. So at most one line per second reports a gap. */
+/** A gap lasts until there is room for this many bytes. So at most one line per second reports a gap. */
 const RESUME_BYTES = MIB
 
-// Not base/bucket.ts: that takes at once, and here nothing counts before it is written.
+// Not base/bucket.ts: a bucket counts at once, but here lines count only when they are written.
 type State = { left: number; tokens: number; at: number; gap: 'none' | 'fast' | 'full' }
 
 export class LogBudget {
   readonly #maxBytes: number
   #state: State
 
-  /** `used` is what an earlier service has already kept of the run. */
+  /** `used` is the output of the run that an earlier service has stored. */
   constructor(maxBytes: number, used: number, now: number) {
     this.#maxBytes = maxBytes
     this.#state = { left: maxBytes - used, tokens: BURST_BYTES, at: now, gap: 'none' }
   }
 
-  /** Which of these lines are kept. Nothing counts before `commit` is called, because a batch whose write failed comes again. */
+  /** Decides which of these lines are stored. Nothing counts before `commit` is called, because a batch whose write failed comes again. */
   take(lines: readonly NewEvent[], now: number): { kept: NewEvent[]; commit: () => void } {
     const next = { ...this.#state, at: now }
     next.tokens = Math.min(BURST_BYTES, this.#state.tokens + (Math.max(0, now - this.#state.at) / 1000) * BYTES_PER_SECOND)

@@ -43,7 +43,7 @@ export const invocations = defineModule({
     house.fill(running, { end: (id, reason) => runs.endAll(id, reason), begun: (id) => runs.prepare(id) })
     house.use({ [Symbol.dispose]: notifier.on('look', (text) => runs.onNotice(text)) })
     house.mount(contract, invocationHandlers(invocations, rules))
-    // Also when the start fails after it has taken over runs.
+    // This also runs when the start fails after it has taken over runs.
     house.use({ [Symbol.asyncDispose]: () => runs.stop() })
     house.fill(phases.settle, () => runs.adopt())
     house.fill(phases.stop, () => runs.stop())

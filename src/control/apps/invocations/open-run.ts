@@ -1,19 +1,19 @@
-// One run that has not ended, as this process holds it.
+// The state of an unfinished run in this process.
 import type { AppSandbox } from '../../../instances/driver.ts'
 import type { LogBudget } from './log-budget.ts'
 import type { InvocationRow, Outcome } from './rows.ts'
 
-/** Why a run's work stopped: it has ended, by itself or otherwise. */
+/** The reason when a run's work stops because the run has ended, by itself or otherwise. */
 export class RunEnded extends Error {}
 
-/** Why a run could not continue, for its caller. The cause is for the log. */
+/** The reason why a run could not continue, for its caller. The cause is for the log. */
 export class BrokenOff extends Error {}
 
 export class Run {
   readonly id: string
   readonly deployment: string
   readonly timeoutSeconds: number
-  /** When its time limit ends, on this process's clock. */
+  /** The end of its time limit, on this process's clock. */
   readonly due: number
   /** The input for its runner. */
   readonly job: { invocation: string; app: string; action: string; payload: string | null; timeoutSeconds: number }
@@ -44,8 +44,8 @@ export class Run {
   }
 
   /**
-   * Makes a sandbox this run's own, in place of an earlier one; it is removed with the run. @throws RunEnded when the run has ended; the sandbox
-   * is then removed
+   * Gives this run a sandbox and removes an earlier one. The sandbox is removed with the run. @throws RunEnded when the run has ended; the sandbox is then
+   * removed
    */
   async hold(instance: AppSandbox): Promise<void> {
     const before = this.#instance
@@ -62,7 +62,10 @@ export class Run {
     this.#ended.resolve(outcome)
   }
 
-  /** Another replica follows it from now on. Waiters here get its end from there (`elsewhere`); its sandbox stays, unless nobody else can find it. */
+  /**
+   * Leaves the run to another replica, which follows it now. Waiters here get its end from `elsewhere`. The sandbox stays if the row names it; otherwise nobody
+   * else could find it, and it is removed.
+   */
   leave(elsewhere: Promise<Outcome>): void {
     if (this.isRecorded) {
       this.#instance?.unwatch()

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { inBatches } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
-import { EVENTS_AT_ONCE, removeEvents } from '../../../store/events.ts'
+import { EVENTS_AT_ONCE, removeEvents } from '../apps/app-events.ts'
 import type { Purge } from '../../module.ts'
 import { END_STATES } from './lifecycle.ts'
 
@@ -21,7 +21,7 @@ export const endedRuns = (db: Db, scope: string, days: number): Purge => ({
         group by deployment_id`.execute(db)
       let removed = 0
       for (const { deployment_id, ids } of rows) {
-        // A run may have many lines. They go first, in batches of their own; then its row is cheap to remove.
+        // A run may have many lines. Remove them first, in separate batches; then its row is cheap to remove.
         await inBatches(EVENTS_AT_ONCE, signal, (most) => removeEvents(db, deployment_id, sql`invocation_id = any(${ids})`, most))
         if (signal.aborted) break
         await db.deleteFrom('invocations').where('id', 'in', ids).execute()

@@ -1,17 +1,17 @@
-// Recognizes requests that a client retries by itself. The SDK times out after 60 s and retries up to twice, without an id that links the
-// requests. A retry must not run the action again.
+// Recognizes requests that a client retries automatically. The SDK times out after 60 s and retries up to twice, without an id that links the requests. A retry
+// must not run the action again.
 import { createHash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { CreateInvocation } from './contract.ts'
 
-/** For this long after its end, a run is the answer to a retry of its request. */
+/** For this time after its end, a run is the answer to a retry of its request. */
 export const REPEAT_SECONDS = 60
 /** A client that got a Retry-After retries within seconds. */
 const REFUSED_MS = 60_000
-/** Per caller, and callers. The oldest are forgotten first. */
+/** Limits on remembered requests of one caller, and on callers. The oldest are forgotten first. */
 const REMEMBER_REFUSED = 1_000
 
-/** The key of a request: everything that was asked for. Requests with the same key are the same. */
+/** The key of a request: a hash of all its fields. Requests with the same key are the same. */
 export const requestHash = (wanted: CreateInvocation): Buffer =>
   createHash('sha256')
     .update(JSON.stringify([wanted.app_name, wanted.version, wanted.action_name, wanted.payload, wanted.isAsync, wanted.timeoutSeconds]))
@@ -21,8 +21,8 @@ export const requestHash = (wanted: CreateInvocation): Buffer =>
 export const isRepeated = (headers: IncomingHttpHeaders): boolean => Number(headers['x-stainless-retry-count'] ?? 0) >= 1
 
 /**
- * Requests that were refused because of the limit of runs. Their retries look like any other retry, but no run exists for them: an equal request
- * of the same caller that has just ended is not their answer.
+ * Requests that were refused by the limit of runs. Their retries look like any other retry, but no run exists for them: an equal run of the same caller that
+ * has just ended is not their answer.
  */
 export class Refusals {
   readonly #callers = new Map<string, Map<string, number>>()

@@ -1,4 +1,4 @@
-// The runs' rows: all queries on them.
+// All queries on the table of runs.
 import { sql, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
@@ -9,12 +9,12 @@ import { invocationLifecycle, type EndState, type InvocationState } from './life
 
 export type InvocationRow = Omit<Selectable<Tables['invocations']>, 'state'> & { state: InvocationState }
 
-/** How a run ended. */
+/** The result of a run. */
 export interface Outcome {
   state: EndState
   /** JSON text; null for none. */
   output: string | null
-  /** Why it failed. */
+  /** The reason why it failed. */
   reason: string | null
 }
 
@@ -32,8 +32,8 @@ export interface NewInvocation {
 }
 
 /**
- * Inserts a run of the deployment that its app's version points at. A deployment that takes over the version locks its row meanwhile, so it sees
- * every run of the previous deployment. Undefined when the app, version or action does not exist, or is on another scope.
+ * Inserts a run of the deployment that its app's version points at. It locks the version's row: a deployment that takes over the version locks the same row, so
+ * it sees every run of the previous deployment. Undefined when the app, version or action does not exist, or is on another scope.
  */
 export async function insertQueued(db: Db, scope: string, replica: string, made: NewInvocation): Promise<InvocationRow | undefined> {
   const { rows } = await sql<InvocationRow>`
@@ -52,10 +52,10 @@ export async function insertQueued(db: Db, scope: string, replica: string, made:
 export const versionsOf = (db: Db, project: string, app: string): Promise<{ version: string; actions: { name: string }[] }[]> =>
   db.selectFrom('app_versions').select(['version', 'actions']).where('project_id', '=', project).where('app_name', '=', app).execute()
 
-/** Most equal runs that are looked at. No service has more seats. */
+/** Most equal runs that are read. No service has more seats. */
 const MAX_REPEATED = 1_000
 
-/** Runs of the same caller and request that were waited for, and have not ended or ended less than `seconds` ago; the newest first. */
+/** Synchronous runs of the same caller and request that have not ended, or ended less than `seconds` ago; the newest first. */
 export async function findRepeated(db: Db, caller: string, requestHash: Buffer, seconds: number): Promise<Pick<InvocationRow, 'id' | 'finished_at'>[]> {
   return db
     .selectFrom('invocations')
@@ -73,7 +73,7 @@ export async function findInvocation(db: Db, id: string): Promise<InvocationRow 
   return (await db.selectFrom('invocations').selectAll().where('id', '=', id).executeTakeFirst()) as InvocationRow | undefined
 }
 
-/** The deployment of a run, and the replica that follows it, or followed it last; without payload and output, which may be large. */
+/** The deployment of a run, and the replica that follows it, or followed it last. Without payload and output, which may be large. */
 export const placeOf = (db: Db, id: string): Promise<{ deployment_id: string; replica: string | null } | undefined> =>
   db.selectFrom('invocations').select(['deployment_id', 'replica']).where('id', '=', id).executeTakeFirst()
 
@@ -86,7 +86,7 @@ export async function findByPrefix(db: Db, project: string, prefix: string): Pro
   return rows
 }
 
-/** How a run ended, by its row; undefined while it runs. A missing row was deleted with its deployment. */
+/** The result of a run, by its row; undefined while it runs. A missing row was deleted with its deployment. */
 export function outcomeOf(row: InvocationRow | undefined): Outcome | undefined {
   if (!row) return { state: 'failed', output: null, reason: 'its deployment was deleted' }
   return invocationLifecycle.isTerminal(row.state) ? { state: row.state as EndState, output: row.output, reason: row.status_reason } : undefined
@@ -133,7 +133,7 @@ export async function listInvocations(db: Db, project: string, filter: ListFilte
 
 const OVERDUE = sql<boolean>`i.started_at + i.timeout_seconds * interval '1 second' < now()`
 
-/** Makes this replica the one that follows the unfinished runs of dead replicas, and returns these, and whether their time limit has passed. */
+/** Makes this replica the follower of the unfinished runs of dead replicas. Returns these, and whether their time limit has passed. */
 export async function takeOverRuns(db: Db, scope: string, { replica, isDead }: Leases): Promise<(InvocationRow & { overdue: boolean })[]> {
   const { rows } = await sql<InvocationRow & { overdue: boolean }>`
     update invocations i set replica = ${replica} from deployments d
@@ -166,7 +166,7 @@ export async function sandboxesOfRuns(db: Db, scope: string): Promise<Set<string
   return new Set(rows.map(({ runner_id }) => runner_id!))
 }
 
-/** How far a run's events are stored, and who follows it. */
+/** The position up to which a run's events are stored, and the replica that follows it. */
 export const positionOf = (db: Db, id: string): Promise<Pick<InvocationRow, 'runner_id' | 'runner_seq' | 'replica' | 'finished_at'> | undefined> =>
   db.selectFrom('invocations').select(['runner_id', 'runner_seq', 'replica', 'finished_at']).where('id', '=', id).executeTakeFirst()
 
@@ -188,7 +188,7 @@ export async function unfinishedOf(db: Db, deployment: string): Promise<string[]
   return rows.map(({ id }) => id)
 }
 
-/** Those of `deployments` that a version of an app points at. New runs use these. */
+/** Those of `deployments` that a version of an app points at. New runs use only these. */
 export async function pointedAt(db: Db, deployments: readonly string[]): Promise<Set<string>> {
   if (deployments.length === 0) return new Set()
   const rows = await db

@@ -1,22 +1,22 @@
-// Stores a runner's events: lines and the position after them, and the end of the run with its last lines, in one transaction.
+// Stores a runner's events in one transaction: lines, the position after them, and the end of the run if it is among them.
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import { MAX_OUTPUT_BYTES, type RunnerEvent } from '../../../runner/contract.ts'
 import type { Db } from '../../../store/db.ts'
-import { appendEvents, logBytesOf, type NewEvent } from '../../../store/events.ts'
+import { appendEvents, logBytesOf, type NewEvent } from '../apps/app-events.ts'
 import { moveInvocation } from './lifecycle.ts'
 import { LogBudget } from './log-budget.ts'
 import { positionOf, type Outcome } from './rows.ts'
 import type { Run } from './open-run.ts'
 
-/** The row is not in the state that this writer left: another caller has ended the run, another replica follows it, or a write that seemed to fail was done. */
+/** The row is not as this writer left it: another caller has ended the run, another replica follows it, or a write that seemed to fail was committed. */
 export class Overtaken extends Error {}
 
-/** Only while this replica follows the run: one that was cut off for a time does not know that another one does now. */
+/** Condition: this replica still follows the run. A replica that was cut off does not know that another one has taken over. */
 export const followedBy = (replica: string): RawBuilder<SqlBool> => sql<SqlBool>`replica = ${replica}`
 
 /**
- * Stores a batch of storable events (runner-events.ts) for `replica`, which follows the run. Resolves with how the run ended when the batch has its end. Lines are
- * stored before the end, and none after it. When the row has moved, or has another follower, everything is rolled back. @throws Overtaken
+ * Stores a batch of storable events (runner-events.ts) for `replica`, which follows the run. Resolves with the result if the batch has the end of the run.
+ * Lines are stored before the end, and none after it. If the row has moved, or has another follower, everything is rolled back. @throws Overtaken
  */
 export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[], limits: LogLimits, replica: string): Promise<Outcome | undefined> {
   const now = Date.now()
@@ -35,7 +35,7 @@ export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[]
   const written = await db.transaction().execute(async (trx) => {
     // Takes the log's lock, which every writer takes before it updates the row.
     if (kept.length > 0) await appendEvents(trx, run.deployment, run.id, kept, limits.deploymentBytes)
-    // Also before the end: another follower may have stored a part of this batch.
+    // Update the position also before the end: another follower may have stored a part of this batch.
     const { numUpdatedRows } = await trx
       .updateTable('invocations')
       .set({ runner_seq: last.seq })
@@ -52,8 +52,8 @@ export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[]
 }
 
 /**
- * The same, but only what has not been stored: by an earlier follower, or by a write that seemed to fail. When the run belongs to another replica now, it is let
- * go. @throws Overtaken
+ * The same, but skips events that an earlier follower, or a write that seemed to fail, has already stored. If another replica follows the run now, calls
+ * `letGo`. @throws Overtaken
  */
 export async function writeRest(
   db: Db,
@@ -79,7 +79,7 @@ export async function writeRest(
   }
 }
 
-/** Limits on the kept output of runs, in bytes. */
+/** Limits on the stored output of runs, in bytes. */
 export interface LogLimits {
   /** Of one run. */
   runBytes: number
@@ -95,7 +95,7 @@ export const endColumns = ({ output, reason }: Outcome, seq?: number): Record<st
   ...(seq !== undefined && { runner_seq: seq }),
 })
 
-/** A failure in the service's words. Clients print the output of a failed run, not its reason. */
+/** A failure with a text of the service. Clients print the output of a failed run, not its reason. */
 export const failure = (reason: string): Outcome => ({ state: 'failed', output: JSON.stringify({ error: reason }), reason })
 
 function outcomeOf(event: RunnerEvent): Outcome | undefined {

@@ -1,7 +1,6 @@
-// Runs without a service around them: adoption after a crash, time limits, and the death of each part.
+// Runs without a service: adoption after a crash, time limits, and crashes of each part.
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { newId } from '../../../base/ids.ts'
 import { sleep, until } from '../../../base/wait.ts'
 import type { AppSandboxes, AppSandbox } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
@@ -26,7 +25,7 @@ afterEach(() => lab.clear())
 const ends = (id: string) => until(`run ${id} to end`, NOTICE_MS, async () => (await lab.row(id)).finished_at !== null && lab.row(id))
 const runs = (id: string) => until(`run ${id} to run`, NOTICE_MS, async () => (await lab.row(id)).state === 'running' && lab.row(id))
 const reserved = (count: number) => until(`${count} in reserve`, NOTICE_MS, () => lab.sandboxes().length === count)
-/** Gives a sandbox its run, as the earlier service has done. */
+/** Sends a sandbox its run, as the earlier service did. */
 const give = (instance: AppSandbox, row: { id: string; app_name: string; action_name: string; payload: string | null }) =>
   call(
     instance.runner,
@@ -34,10 +33,10 @@ const give = (instance: AppSandbox, row: { id: string; app_name: string; action_
     { body: { invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload, timeoutSeconds: 60 } },
     { signal },
   )
-/** The driver with other sandboxes. */
+/** The driver with some methods of its sandboxes replaced. */
 const withApps = (apps: Partial<AppSandboxes>) => ({ ...lab.driver, apps: { ...lab.driver.apps, ...apps } })
 
-/** The database with other methods, for as long as `other` returns some. */
+/** The database with replaced methods, as long as `other` returns one. */
 const instead = (other: (name: string) => (() => unknown) | undefined): Db =>
   new Proxy(lab.db, {
     get(target, name) {
@@ -54,7 +53,7 @@ describe('after a crash of the service', () => {
     const sandbox = await lab.sandbox(deployment)
     const row = await lab.left({ deployment, action: 'logs', payload: '50', state: 'running', runner: sandbox.id })
     await give(sandbox, row)
-    // The earlier service had stored the first twenty.
+    // The earlier service had stored the first twenty lines.
     const lines = Array.from({ length: 50 }, (_, index) => `line ${index + 1}`)
     await lab.db
       .insertInto('app_events')
@@ -167,7 +166,7 @@ describe('a run that this process does not hold', () => {
     const deployment = await lab.deployment()
     const host = lab.runs()
     const { id } = await lab.queued({ deployment, action: 'hang' })
-    // Its service inserted it, and did not get the answer.
+    // Its service inserted the row, but did not get the answer.
     await lab.db.updateTable('invocations').set({ replica: host.replica }).where('id', '=', id).execute()
     await host.sweep()
     expect((await lab.row(id)).state).toBe('queued')
@@ -322,8 +321,4 @@ test('a run whose result cannot be stored waits for the database and loses nothi
   const row = await lab.queued({ deployment, action: 'logs', payload: '3' }, host)
   expect((await host.begin(row).ended).state).toBe('succeeded')
   expect([failures, await lab.log(row.id)]).toEqual([3, ['running', 'line 1', 'line 2', 'line 3', 'succeeded']])
-})
-
-test('ending runs with unknown ids does nothing', async () => {
-  expect(await lab.runs().end(newId(), { state: 'failed', output: null, reason: null })).toBe(false)
 })

@@ -1,4 +1,4 @@
-// The runs that this replica follows: each in a sandbox of its own, followed to its end, taken over from a replica that has ended. Knows nothing of requests.
+// The runs that this replica follows, each in its own sandbox until the end, including runs taken over from a replica that has ended. Does not handle requests.
 import { setImmediate as turnOfLoop, setInterval } from 'node:timers/promises'
 import type { RawBuilder, SqlBool } from 'kysely'
 import { newId } from '../../../base/ids.ts'
@@ -8,7 +8,8 @@ import { fault } from '../../../http/fault.ts'
 import type { AppCode, AppSandbox, Driver } from '../../../instances/driver.ts'
 import type { RunnerEvent } from '../../../runner/contract.ts'
 import type { Db } from '../../../store/db.ts'
-import { followEvents, type EventNotifier } from '../../../store/events.ts'
+import type { EventNotifier } from '../../../store/events.ts'
+import { followEvents } from '../apps/app-events.ts'
 import { alone, type Leases } from '../../../store/leases.ts'
 import { acknowledge, paced } from '../apps/runner-events.ts'
 import { removeUnused, takeOver } from './adoption.ts'
@@ -20,11 +21,11 @@ import { RunSandboxes } from './sandboxes.ts'
 import { RunSeats, type RunSeatsSettings } from './seats.ts'
 import type { WarmRunners } from './warm.ts'
 
-/** How often it looks for runs whose end was missed, and for unfinished ends. */
+/** Interval of looking for runs whose end was missed, and for unfinished ends. */
 const SWEEP_MS = 5_000
-/** How often it looks for runs of dead replicas. */
+/** Interval of looking for runs of dead replicas. */
 const TAKE_OVER_MS = 1_000
-/** Retries of a statement that failed while the database was in trouble: first wait, doubled up to the last. */
+/** Retries of a statement that failed because of the database: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 200
 const RETRY_LAST_MS = 5_000
 
@@ -36,9 +37,9 @@ export interface RunsSettings extends Pick<RunSeatsSettings, 'projectSeats'> {
   notifier: EventNotifier
   driver: Driver
   scope: string
-  /** Who shares this scope. Nobody, unless given. */
+  /** The replicas that share this scope. None unless given. */
   leases?: Leases
-  /** Where the API answers. Sandboxes are started once that is known. */
+  /** The address of the API. Sandboxes are started once it is known. */
   apiUrl: Promise<string>
   maxInvocations: number
   appMemoryMb: number
@@ -95,17 +96,17 @@ export class Runs {
     return this.#stop.signal.aborted
   }
 
-  /** The replica that new rows name. */
+  /** The id of the replica for new rows. */
   get replica(): string {
     return this.#leases.replica
   }
 
-  /** Begins a run whose row has been inserted. */
+  /** Starts a run whose row has been inserted. */
   begin(row: InvocationRow): Run {
     return this.#add(row, undefined)
   }
 
-  /** How a run ends, in this process or not. */
+  /** The result of a run, also when another process follows it. */
   async ended(row: InvocationRow, signal: AbortSignal): Promise<Outcome> {
     const run = this.#runs.get(row.id)
     if (run) return run.ended
@@ -119,7 +120,7 @@ export class Runs {
     return outcomeOf(await findInvocation(db, id)) ?? failure('it could not be followed to its end')
   }
 
-  /** Ends a run from outside, while `only` holds; false when it had ended. Resolves when its sandbox and browsers are gone. */
+  /** Ends a run from outside, while the condition `only` holds; false when it had already ended. Resolves when its sandbox and browsers are removed. */
   async end(id: string, outcome: Outcome, only?: RawBuilder<SqlBool>): Promise<boolean> {
     const { db } = this.#settings
     const moved = await moveInvocation(db, id, outcome.state, outcome.reason, endColumns(outcome), only)
@@ -129,7 +130,7 @@ export class Runs {
     else if (moved) {
       const place = await placeOf(db, id)
       this.#cleanUp(id, place?.deployment_id)
-      // Its sandbox is with the replica that follows it.
+      // The replica that follows the run has its sandbox.
       if (place?.replica && place.replica !== this.#leases.replica) await this.#leases.tell('look', place.replica)
     }
     await this.#ending.get(id)
@@ -145,28 +146,23 @@ export class Runs {
   /** Keeps a warm sandbox for a deployment that may soon get runs. */
   prepare(deployment: string): void {
     this.#warm.fill(deployment)
-    // The deployments that it replaces no longer need one.
+    // Replaced deployments need no warm sandboxes any more.
     void this.#warm.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'checking the warm sandboxes failed'))
   }
 
-  /** The number of warm sandboxes. */
-  get inReserve(): number {
-    return this.#warm.count
-  }
-
   /**
-   * After a start: continues the runs of services that have ended, begins those that had waited, and ends the rest. Removes sandboxes that belong to no
-   * run, no build and no living replica.
+   * After a start: continues the runs of services that have ended, starts queued ones, and ends the rest. Removes sandboxes that belong to no run, no build and
+   * no living replica.
    */
   async adopt(): Promise<void> {
     await this.#takeOver()
     await this.#removeUnused()
   }
 
-  /** Removes the sandboxes that services had in reserve when they were killed, and those of runs that have ended. */
+  /** Removes the warm sandboxes of killed services, and those of runs that have ended. */
   async #removeUnused(): Promise<void> {
     const { db, scope, driver } = this.#settings
-    // In this order: a row names its sandbox after that is there.
+    // Read the sandboxes before the rows: a sandbox exists before a row names it.
     const found = await driver.apps.found()
     const used = await sandboxesOfRuns(db, scope)
     const building = await this.#settings.building()
@@ -191,14 +187,14 @@ export class Runs {
     })
   }
 
-  /** Looks after what another replica tells of. */
+  /** Handles a notice of another replica. */
   onNotice(text: string): void {
     if (text === this.#leases.replica) void this.#drop().catch((err: unknown) => this.#settings.log.warn({ err }, 'looking for ended runs failed'))
   }
 
   /**
-   * Ends every run, even when the database is not available: the next start then finds them lost. Runs that are handed over go on: other replicas take them over, or
-   * the next start does.
+   * Ends every run, even when the database is not available: the next start then finds them lost. Runs that are handed over continue: other replicas or the
+   * next start take them over.
    */
   async stop(): Promise<void> {
     this.#stop.abort(new Error(STOPPED))
@@ -233,7 +229,7 @@ export class Runs {
   async #go(run: Run, seq: number, adopted: AppSandbox | undefined): Promise<void> {
     const begins = async (sandbox: string) => {
       const { db } = this.#settings
-      // Before the row says so: if this replica leaves the run meanwhile, another one may have found the sandbox in it.
+      // Set this before the row names the sandbox: if this replica leaves the run meanwhile, another one may already have found the sandbox in the row.
       run.isRecorded = true
       await this.#whileInTrouble(run, async () => {
         if (await moveInvocation(db, run.id, 'running', null, { runner_id: sandbox }, followedBy(this.replica))) return
@@ -249,7 +245,7 @@ export class Runs {
     for await (const events of paced(said)) {
       const outcome = await this.#whileInTrouble(run, () => this.#write(run, events))
       if (outcome) return this.#close(run, outcome)
-      // A sandbox that has ended in the meantime may have sent more before. Its events say so.
+      // An error here is ignored: a sandbox that has ended meanwhile may have sent more events before. The loop continues: its events tell how the run ended.
       await acknowledge(instance.runner, events.at(-1)!.seq, run.signal)
     }
     throw new BrokenOff('it ended without a result')
@@ -260,7 +256,7 @@ export class Runs {
     return writeRest(db, run, events, logLimits, this.#leases.replica, () => this.#letGoOf(run))
   }
 
-  /** Does a step that the run cannot continue without. Retries while the database is away. */
+  /** Runs a step that the run needs in order to continue. Retries while the database is away. */
   async #whileInTrouble<T>(run: Run, work: () => Promise<T>): Promise<T> {
     for (let waitMs = RETRY_FIRST_MS; ; waitMs = Math.min(RETRY_LAST_MS, waitMs * 2)) {
       try {
@@ -287,12 +283,12 @@ export class Runs {
 
   // ---- its end ----
 
-  /** Ends a run that this replica cannot continue. One that another replica follows by now goes on there. */
+  /** Ends a run that this replica cannot continue. If another replica follows it by now, it continues there. */
   #endOwn(id: string, outcome: Outcome): Promise<boolean> {
     return this.end(id, outcome, followedBy(this.#leases.replica))
   }
 
-  /** Handles a run as its row says: it has ended, or is left to the replica that has taken it over, and nothing of it is ended. */
+  /** Handles a run by its row: it has ended, or another replica has taken it over. Then it is only left, and not ended. */
   async #overtaken(run: Run): Promise<void> {
     const row = await findInvocation(this.#settings.db, run.id)
     const outcome = outcomeOf(row)
@@ -302,7 +298,7 @@ export class Runs {
     this.#letGoOf(run)
   }
 
-  /** The run has ended in the table. Waiters are told, and its resources are removed. Repeated calls are harmless. */
+  /** The run has ended in the table. Answers waiters and removes its resources. Repeated calls are harmless. */
   #close(run: Run, outcome: Outcome): void {
     if (!this.#runs.delete(run.id)) return
     clearTimeout(this.#timers.get(run.id))
@@ -327,7 +323,7 @@ export class Runs {
 
   async #remove(id: string, deployment: string | undefined, run: Run | undefined): Promise<void> {
     const { endBrowsers, log } = this.#settings
-    // Those who wait for the run get their answers first.
+    // Waiters get their answers first.
     await turnOfLoop()
     const removed = run?.release().catch((err: unknown) => log.error({ err, invocation: id }, 'the sandbox of a run could not be removed'))
     // The sweep retries.
@@ -353,7 +349,7 @@ export class Runs {
       await look().catch((err: unknown) => this.#stop.signal.aborted || this.#settings.log.error({ err }, 'looking for overdue runs failed'))
   }
 
-  /** Handles those as ended, or as taken over, whose rows say so. Returns what this replica follows. */
+  /** Handles runs whose rows say that they have ended, or were taken over. Returns the rows that this replica follows. */
   async #drop(): Promise<Awaited<ReturnType<typeof followedRuns>>> {
     const { db, scope } = this.#settings
     const held = [...this.#runs.values()]
@@ -363,7 +359,7 @@ export class Runs {
     return rows
   }
 
-  /** Follows a run whose takeover broke off, if its sandbox is alive. */
+  /** Follows a run whose takeover was interrupted, if its sandbox is alive. */
   async #find(id: string): Promise<boolean> {
     const { db, driver } = this.#settings
     const row = await findInvocation(db, id)
@@ -372,7 +368,7 @@ export class Runs {
     return instance !== undefined
   }
 
-  /** Ends runs whose time limit has passed, that this process does not know, or that another caller has ended. Finishes unfinished ends. */
+  /** Ends runs whose time limit has passed, that this process does not know, or that another caller has ended. Retries unfinished ends. */
   async sweep(): Promise<void> {
     const { endBrowsersLeft } = this.#settings
     if (!this.#leases.isAlive) return
@@ -380,7 +376,7 @@ export class Runs {
     for (const { id, timeout_seconds, overdue } of rows)
       if (overdue) await this.end(id, timedOut(timeout_seconds))
       else if (!this.#runs.has(id) && !this.#taking.has(id) && this.#unheld.has(id) && !(await this.#find(id))) await this.#endOwn(id, failure(RESTARTED))
-    // A row that is seen once may have just been inserted. When it is seen twice, this process missed its end or its begin.
+    // A row that is seen once may just have been inserted. If it is seen twice, this process missed its end or its start.
     this.#unheld = new Set(rows.map(({ id }) => id).filter((id) => !this.#runs.has(id)))
     if (this.#leases.holds('runs')) await endBrowsersLeft()
     for (const deployment of this.#toRetire) await this.#retire(deployment)

@@ -1,4 +1,4 @@
-// Gives runs their sandboxes: a warm one of their deployment, a new one, or the one that they had with an earlier service.
+// Gives runs their sandboxes: a warm one of their deployment, a new one, or the one from an earlier service.
 import { availableParallelism } from 'node:os'
 import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
@@ -20,7 +20,7 @@ const LISTEN_MS = 60_000
 interface RunSandboxesSettings {
   db: Db
   driver: Driver
-  /** Where the API answers. Sandboxes are started once that is known. */
+  /** The address of the API. Sandboxes are started once it is known. */
   apiUrl: Promise<string>
   maxInvocations: number
   appMemoryMb: number
@@ -56,7 +56,7 @@ export class RunSandboxes {
     })
   }
 
-  /** Follows a sandbox to which an earlier service has given the run, or was about to. */
+  /** Follows a sandbox to which an earlier service has sent the run, or was about to. */
   async resume(run: Run, seq: number, instance: AppSandbox): Promise<Underway> {
     await run.hold(instance)
     const said = hear(instance, seq, run.signal)
@@ -66,7 +66,7 @@ export class RunSandboxes {
     return { instance, said }
   }
 
-  /** A sandbox that has accepted the run: a warm one, or a new one. `begins` records which one it is, before it gets the run. */
+  /** A sandbox that has accepted the run: a warm one, or a new one. `begins` records its id before it gets the run. */
   async obtain(run: Run, begins: (sandbox: string) => Promise<void>): Promise<Underway> {
     const { db } = this.#settings
     const hand = async (instance: AppSandbox, said: Underway['said']): Promise<Underway> => {
@@ -84,13 +84,13 @@ export class RunSandboxes {
     const reserve = await this.warm.take(run.deployment)
     if (reserve) await run.hold(reserve)
     const first = reserve ?? (await own())
-    // It is asked for its events while the row is written. Nothing comes before it has the run.
+    // Start to read its events while the row is written. No event comes before it has the run.
     const said = hear(first, 0, run.signal)
     await begins(first.id)
     try {
       return await hand(first, said)
     } catch (cause) {
-      // A warm sandbox that has just died never got the run. Any other may have begun it.
+      // A warm sandbox that has just ended never got the run. Any other sandbox may have started it.
       if (!reserve || !(cause instanceof CallFailed && cause.isUnreceived)) throw new BrokenOff('its sandbox did not take the run', { cause })
       const instance = await own()
       await db.updateTable('invocations').set({ runner_id: instance.id }).where('id', '=', run.id).where('state', '=', 'running').execute()
@@ -112,6 +112,6 @@ export class RunSandboxes {
   }
 }
 
-/** Gives a runner its run. It takes only one. */
+/** Sends a runner its run. It accepts only one. */
 const give = (instance: AppSandbox, { job, signal }: Run): Promise<void> =>
   call(instance.runner, runner.run, { body: job }, { signal: inTime(runner.run, signal) })

@@ -1,4 +1,4 @@
-// Room for runs: counted in this process, and in the database as well when other replicas take the same seats.
+// Seats for runs: counted in this process, and also in the database when replicas share the seats.
 import { Seats } from '../../../base/seats.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
@@ -10,7 +10,7 @@ export interface RunSeatsSettings {
   scope: string
   leases: Leases
   maxInvocations: number
-  /** Of projects that have a limit of their own. None has one, unless given. */
+  /** The limits of projects. No project has one unless given. */
   projectSeats?: ProjectSeats
   /** How many runs this process follows. */
   running: () => number
@@ -26,19 +26,19 @@ export class RunSeats {
     const { db, scope, leases, maxInvocations: of, running } = settings
     this.#own = new Seats(running)
     const ofScope = { name: `runs of ${scope}`, count: async (tx: Db) => ({ of, free: of - (await countUnfinished(tx, { scope })) }) }
-    // Where our own count is as good as the rows, the database counts for projects only.
+    // When this process counts as exactly as the rows do, the database counts only the projects.
     this.#counted = new SharedSeats(db, leases.remembered(this.#own) ? undefined : ofScope)
   }
 
-  /** A seat for a run that is about to be made; undefined when the limit is reached. */
+  /** Reserves a seat for a new run; undefined when the limit is reached. */
   reserve(): (() => void) | undefined {
     return this.#own.reserve(this.#settings.maxInvocations)
   }
 
-  /** Does `insert` when a seat of this service, of the scope and of the project is free. Call `leave` after the run has begun. @throws NoSeat */
+  /** Runs `insert` when a seat of this service, of the scope and of the project is free. Call `leave` after the run has started. @throws NoSeat */
   async take<T>(project: string, insert: (db: Db) => Promise<T>): Promise<{ made: T; leave: () => void }> {
     const ofProject = await this.#settings.projectSeats?.(project)
-    // Callers whose project has a limit may find it reached when it is their turn. Until then they take no seat from callers of other projects.
+    // A caller of a limited project reserves later: the limit may be reached at its turn. Until then it takes no seat from callers of other projects.
     let leave = ofProject ? undefined : this.#mustReserve()
     const work = (db: Db): Promise<T> => {
       leave ??= this.#mustReserve()

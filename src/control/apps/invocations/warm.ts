@@ -1,4 +1,4 @@
-// Warm sandboxes: of each deployment in use as many as its demand asks for, its app loaded, waiting for a run. In memory only: after a crash of the
+// Warm sandboxes with a loaded app that wait for a run: for each deployment in use as many as its demand needs. They are in memory only: after a crash of the
 // service they belong to no run and are ended.
 import type { Log } from '../../../base/log.ts'
 import { within } from '../../../base/wait.ts'
@@ -6,38 +6,38 @@ import { call } from '../../../http/client.ts'
 import { letGo, type AppSandbox } from '../../../instances/driver.ts'
 import { runner } from '../../../runner/contract.ts'
 
-/** How long one is kept after the last use of its deployment. */
+/** How long they are kept after the last use of their deployment. */
 export const KEEP_MS = 10 * 60_000
-/** Most warm sandboxes at the same time. Each takes about 60 MB. The least recently used deployment gives up its own first. */
+/** Most warm sandboxes at the same time. Each takes about 60 MB. The least recently used deployment loses its own first. */
 export const MAX_WARM = 8
-/** Most of one deployment. A caller that never pauses uses them up faster than any number of processors makes them. */
+/** Most for one deployment. A caller that never pauses uses them up faster than any number of processors starts new ones. */
 export const MAX_EACH = 4
 /** The demand of a deployment is the number of its runs that begin within this time. A sandbox starts in less on a machine that is not busy. */
 const DEMAND_MS = 1_000
-/** After so long without the highest demand seen, one fewer is kept. */
+/** After this time without reaching the highest demand again, one fewer is kept. */
 const QUIET_MS = 60_000
-/** A start takes 0.3 s of CPU time. It waits so long after a run has begun: short runs have ended by then, and others may follow at once. */
+/** Delay of a refill after a run has started. A start takes 0.3 s of CPU time: short runs have ended by then, and others may follow at once. */
 const REFILL_AFTER_MS = 50
-/** Loading timeout: an app that takes longer to load does not profit from a warm sandbox. */
+/** Timeout for loading: an app that takes longer does not profit from a warm sandbox. */
 const READY_MS = 60_000
-/** Retries after one that did not come up: first wait, doubled up to the last. */
+/** Retries after a failed start: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 60_000
 
 interface WarmSettings {
-  /** Starts a sandbox for a run of a deployment, after the starts that callers wait for. Calls `onBegin` when it begins. */
+  /** Starts a sandbox for a run of a deployment, after the starts that callers wait for. Calls `onBegin` when the start begins. */
   start: (deployment: string, signal: AbortSignal, onBegin: () => void) => Promise<AppSandbox>
   /** Those of `deployments` that new runs use. */
   inUse: (deployments: readonly string[]) => Promise<Set<string>>
-  /** Most runs at the same time: more sandboxes than that are never taken together. */
+  /** Most runs at the same time: no more sandboxes are ever taken together. */
   maxRuns: number
   log: Log
-  /** {@link QUIET_MS}, unless given. */
+  /** Replaces {@link QUIET_MS}. */
   quietMs?: number
 }
 
 interface Starting {
-  /** Its start has begun: a run that needs a sandbox gets this one sooner than a new one. */
+  /** Whether its start has begun: a run that needs a sandbox gets this one sooner than a new one. */
   isUnderWay: boolean
   isTaken: boolean
   instance: Promise<AppSandbox | undefined>
@@ -47,12 +47,12 @@ interface Starting {
 interface Place {
   deployment: string
   usedAt: number
-  /** How many are kept, and when the demand was last so high. */
+  /** How many are kept, and when the demand was last as high. */
   wanted: number
   peakAt: number
-  /** When runs of the last {@link DEMAND_MS} asked for a sandbox. */
+  /** Times within the last {@link DEMAND_MS} at which runs asked for a sandbox. */
   asked: number[]
-  /** Aborts when the entry is given up. */
+  /** Aborts when the entry is removed. */
   stop: AbortController
   waiting: AppSandbox[]
   starting: Set<Starting>
@@ -74,12 +74,12 @@ export class WarmRunners {
     this.#settings = settings
   }
 
-  /** Sandboxes that wait or are being started. */
+  /** Number of sandboxes that wait or are being started. */
   get count(): number {
     return [...this.#places.values()].reduce((sum, place) => sum + held(place), 0)
   }
 
-  /** Takes a warm sandbox of a deployment, or one that is being started for it; undefined when there is none. The caller owns it then. */
+  /** Takes a warm sandbox of a deployment, or one that is being started for it; undefined when there is none. After that, the caller owns it. */
   async take(deployment: string): Promise<AppSandbox | undefined> {
     const place = this.#places.get(deployment)
     if (!place) return undefined
@@ -93,7 +93,7 @@ export class WarmRunners {
     return starting.instance
   }
 
-  /** Keeps warm sandboxes for a deployment that is in use now, and starts those that are missing. */
+  /** Keeps warm sandboxes for a deployment that is in use now, and starts missing ones. */
   fill(deployment: string): void {
     const place = this.#placeOf(deployment)
     if (!place) return
@@ -101,7 +101,7 @@ export class WarmRunners {
     this.#fill(place)
   }
 
-  /** The same soon, for a run that has just begun. When nothing is left and more runs are likely to come, at once. */
+  /** The same after a delay, for a run that has just started. Without a delay if none is left and more runs are likely. */
   refill(deployment: string): void {
     const place = this.#placeOf(deployment)
     if (!place) return
@@ -122,7 +122,7 @@ export class WarmRunners {
     await this.#follow(Promise.all(all.map(async (one) => this.#end(await one))))
   }
 
-  /** Ends warm sandboxes that have not been used for long, are more than the demand asks for, or will not be used again, and retries failed starts. */
+  /** Ends warm sandboxes that were not used for long, exceed the demand, or cannot be used again. Retries failed starts. */
   async sweep(): Promise<void> {
     const places = [...this.#places.values()]
     const inUse = await this.#settings.inUse(places.map(({ deployment }) => deployment))
@@ -141,7 +141,7 @@ export class WarmRunners {
     await Promise.all(this.#work)
   }
 
-  /** The entry of a deployment, made when it has none; undefined while the service stops. */
+  /** The entry of a deployment, created if needed; undefined while the service stops. */
   #placeOf(deployment: string): Place | undefined {
     if (this.#isStopping) return undefined
     const known = this.#places.get(deployment)
@@ -179,14 +179,14 @@ export class WarmRunners {
     place.peakAt = now
   }
 
-  /** Keeps one fewer. */
+  /** Lowers the wanted number by one. */
   #lower(place: Place): void {
     place.wanted--
     place.peakAt = performance.now()
     this.#trim(place)
   }
 
-  /** Ends those that wait beyond the wanted number; one that is still starting is looked at again. */
+  /** Ends waiting sandboxes above the wanted number. One that is still starting is checked later. */
   #trim(place: Place): void {
     while (held(place) > place.wanted && place.waiting.length > 0) this.#endOne(place)
   }
@@ -205,7 +205,7 @@ export class WarmRunners {
     }
   }
 
-  /** A deployment without a sandbox gets the place of one that another deployment has besides its first. */
+  /** Frees a place for a deployment without a sandbox, by ending one of a deployment that has several. */
   #makeRoom(place: Place): boolean {
     if (held(place) > 0) return false
     const spare = [...this.#places.values()].filter((other) => other.waiting.length > 0 && held(other) > 1)
@@ -231,7 +231,7 @@ export class WarmRunners {
   async #start(place: Place, starting: Starting): Promise<AppSandbox | undefined> {
     const { deployment } = place
     try {
-      // When another deployment has taken over during a run, the old one is not used again.
+      // If another deployment has replaced this one during a run, it is not used again.
       if (!(await this.#settings.inUse([deployment])).has(deployment)) {
         if (this.#places.get(deployment) === place) void this.drop(deployment)
         return undefined
@@ -264,7 +264,7 @@ export class WarmRunners {
   #failed(place: Place, fields: object, message: string): void {
     const now = performance.now()
     this.#settings.log.warn({ deployment: place.deployment, retryMs: place.retryMs, ...fields }, message)
-    // Several that fail together are one failure.
+    // Several failures at the same time count as one.
     if (place.retryAt > now) return
     place.retryAt = now + place.retryMs
     place.retryMs = Math.min(RETRY_LAST_MS, place.retryMs * 2)

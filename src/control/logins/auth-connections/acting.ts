@@ -1,13 +1,14 @@
-// While a person may act in the browser of a login: in the step AWAITING_EXTERNAL_ACTION. In the others the login acts, and stored values may be in fields.
+// Tells when a person may act in the browser of a login: in the step AWAITING_EXTERNAL_ACTION only. In other steps the login itself acts, and fields may
+// contain stored values.
 import type { Log } from '../../../base/log.ts'
 import type { FlowRow } from './flow-rows.ts'
 import type { Flows } from './flows.ts'
 
 export const mayAct = (flow: Pick<FlowRow, 'state' | 'step'> | undefined): boolean => flow?.state === 'IN_PROGRESS' && flow.step === 'AWAITING_EXTERNAL_ACTION'
 
-/** Aborts when the step of a flow is over, at any replica; undefined: it is not in it. `signal` ends the watching. */
+/** A signal that aborts when this step of a flow ends, at any replica; undefined when the flow is not in it. `signal` ends the watching. */
 export async function whileActing(id: string, flows: Pick<Flows, 'get' | 'next'>, log: Log, signal: AbortSignal): Promise<AbortSignal | undefined> {
-  // Subscribed before it is read: an end in between is not missed.
+  // Subscribe before reading, so that an end in between is not missed.
   const first = flows.next(id, signal)
   first.promise.catch(() => {}) // nobody may wait for it
   try {

@@ -1,11 +1,11 @@
-// The browsers of logins and health checks: sessions of the connection's project, whose tools are closed to callers.
+// The browsers of logins and health checks: sessions of the connection's project, whose tools callers may not use.
 import type { z } from 'zod'
 import { login } from '../../../agent/login/contract.ts'
 import { until } from '../../../base/wait.ts'
 import { call, type Input } from '../../../http/client.ts'
 import { Fault } from '../../../http/fault.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
-import type { LeasedSession, Route } from '../../../http/route.ts'
+import type { AcquiredSession, Route } from '../../../http/route.ts'
 import type { Browsers } from '../../sessions/browsers/browsers.ts'
 import { CreateBrowser } from '../../sessions/browsers/contract.ts'
 import type { BrowserRow } from '../../sessions/browsers/rows.ts'
@@ -13,14 +13,14 @@ import { StartReplay } from '../../sessions/replays/contract.ts'
 import type { Replays } from '../../sessions/replays/replays.ts'
 import { BrowserGone, type LoginBrowser, type LoginBrowsers } from './engine/browser.ts'
 
-/** A flow lasts at most 20 minutes. The browser of one that nobody ends is gone soon afterwards. */
+/** A flow lasts at most 20 minutes. If nobody ends its browser, it times out soon afterwards. */
 const TIMEOUT_SECONDS = 25 * 60
-/** Saving a profile may take five minutes, and is tried for ten. */
+/** Longest wait for the save of a profile: one attempt may take five minutes, and attempts are made for ten. */
 const SAVED_MS = 11 * 60_000
 const SAVED_LOOK_MS = 100
 /**
- * No window of Chromium itself waits for an answer in a login: its page would wait too, and nobody is there. Passwords by HTTP: also those that a request of a page's
- * script is asked for. Permissions are refused; a script that prints goes on.
+ * Disables Chromium's own dialogs in a login: nobody would answer them, and the page would wait. HTTP authentication is off, also for requests of a page's
+ * script. Permissions are refused; a script that prints continues.
  */
 export const NO_PROMPTS = {
   AuthSchemes: '',
@@ -42,30 +42,31 @@ export const NO_PROMPTS = {
 }
 const POLICY = {
   ...NO_PROMPTS,
-  // Chromium keeps nothing of what is typed: it would suggest that beside a field later, for everybody to read, and save it with the profile.
+  // Chromium stores nothing that is typed: otherwise it would suggest it at other fields, readable for everybody, and save it with the profile.
   AutofillAddressEnabled: false,
   AutofillCreditCardEnabled: false,
   PasswordManagerEnabled: false,
-  // Nor the addresses that it was at: a form that is sent by GET has the password in one. The profile would have it in its history.
+  // It stores no visited addresses either: a form that is sent by GET has the password in its address, and the history is part of the profile.
   SavingBrowserHistoryDisabled: true,
-  // A person at the live view has a keyboard. By a script in the address bar, the developer tools or an extension they would read a stored password in its field.
-  // Not by DeveloperToolsAvailability: the agent's own pipe to Chromium would be closed, too. Scripts of pages, also in their links, run as before.
+  // A person at the live view has a keyboard. By a script in the address bar, the developer tools or an extension they could read a stored password in its
+  // field. DeveloperToolsAvailability cannot be used: it would also close the agent's own pipe to Chromium. Scripts of pages, also in their links, run as
+  // before.
   URLBlocklist: ['javascript:*', 'view-source:*', 'devtools://*', 'chrome://*', 'chrome-untrusted://*', 'file://*'],
   ExtensionInstallBlocklist: ['*'],
 }
-/** A login is made at a window of a usual size. */
+/** A window of a usual size for logins. */
 const VIEWPORT = { width: 1280, height: 800 }
 
 export interface LoginBrowsersSettings {
   browsers: Pick<Browsers, 'create' | 'delete' | 'reach'>
   /** A session of any project, also one that has ended. */
   findSession: (id: string) => Promise<BrowserRow | undefined>
-  /** Has its profile saved when it ends. @throws when it has ended */
-  saveAtEnd: (session: LeasedSession & { endpoint: Endpoint }) => Promise<unknown>
+  /** Makes the session save its profile when it ends. @throws when it has ended */
+  saveAtEnd: (session: AcquiredSession & { endpoint: Endpoint }) => Promise<unknown>
   startReplay: Replays['start']
   /** The path of its live view. */
   livePath: (row: Pick<BrowserRow, 'id' | 'lease'>, access: 'act' | 'watch') => string
-  /** For the addresses of a recording, which nobody is given here. */
+  /** The origin for addresses of recordings, which are not given to anybody here. */
   origin: () => string
 }
 
@@ -76,7 +77,7 @@ const hasEnded = (row: BrowserRow | undefined): boolean => row === undefined || 
 const isGone = (error: unknown): boolean => error instanceof Fault && error.code === 'not_found'
 
 export function loginBrowsers({ browsers, findSession, saveAtEnd, startReplay, livePath, origin }: LoginBrowsersSettings): LoginBrowsers {
-  /** Calls its agent. It counts as in use meanwhile, and wakes when it sleeps. */
+  /** Calls the session's agent. The session counts as in use meanwhile, and wakes if it sleeps. */
   async function ask<R extends LoginRoute>(id: string, route: R, input: Input<R>, signal: AbortSignal): Promise<ReplyOf<R>> {
     const { endpoint, release } = await browsers.reach(undefined, id, { isForLogins: true }).catch((error: unknown) => {
       throw isGone(error) ? new BrowserGone('the browser has ended') : error
@@ -85,7 +86,7 @@ export function loginBrowsers({ browsers, findSession, saveAtEnd, startReplay, l
       const both = AbortSignal.any([signal, AbortSignal.timeout(route.deadlineMs)])
       return (await call(endpoint, route as LoginRoute, input as never, { signal: both })) as ReplyOf<R>
     } catch (error) {
-      // The call may have failed because it ended.
+      // The call may have failed because the session has ended.
       if (!signal.aborted && hasEnded(await findSession(id))) throw new BrowserGone('the browser has ended', { cause: error })
       throw error
     } finally {
@@ -114,7 +115,7 @@ export function loginBrowsers({ browsers, findSession, saveAtEnd, startReplay, l
         ...(proxyId !== undefined && { proxy: { id: proxyId } }),
         ...(telemetry !== undefined && { telemetry }),
       })
-      // Policies for extensions are not accepted from callers.
+      // The policies are passed to the rules directly: callers may not set policies for extensions.
       const made = await browsers.create({ project }, { ...wanted, chrome_policy: POLICY }, origin(), signal, flowId)
       const id = made.session_id
       try {

@@ -1,24 +1,24 @@
-// When a connection is checked next, and what the result of a check means for it. No clock, no database.
+// The time of a connection's next check, and the effects of a check's result. Needs no clock and no database.
 import type { ErrorCode } from './contract.ts'
 import type { FlowState } from './lifecycle.ts'
 import type { Checks, ConnectionRow } from './rows.ts'
 
-/** Of health checks: so many in a row that could not tell mean that somebody has to look. */
+/** After this many inconclusive health checks in a row, a person has to look. */
 export const MOST_INCONCLUSIVE = 3
-/** The wait after a check that could not tell or was not done, and after the first re-login that failed; each further one waits twice as long. */
+/** The delay after a check that was inconclusive or not done, and after a first failed re-login; each further failure doubles it. */
 const RETRY_SECONDS = 60
-/** The longest wait between two tries: the largest interval of checks. */
+/** The longest delay between two attempts: the largest interval of checks. */
 const MOST_SECONDS = 86_400
-/** Connections that were made together must not be checked together for ever: up to a tenth of the interval earlier or later. */
+/** Connections that were created together should not always be checked together: each check is up to a tenth of the interval earlier or later. */
 const JITTER = 0.1
 
-/** `inconclusive`: the site has told nothing. `not_done`: it was not asked, for reasons of ours. */
+/** `inconclusive`: the site gave no answer. `not_done`: the service itself could not ask the site. */
 export type CheckResult = 'AUTHENTICATED' | 'NEEDS_AUTH' | 'inconclusive' | 'not_done'
 
-/** What a check may fail by that is the site's doing. No room for a browser, no time, a service that was down, and mistakes of ours say nothing about a connection. */
+/** Errors of a check that the site causes. No seat for a browser, no time, a failed service, and our own bugs tell nothing about a connection. */
 const BY_SITE: readonly ErrorCode[] = ['website_error', 'bot_detected', 'captcha_blocked']
 
-/** What the end of a check says. */
+/** The result of a check by the end of its flow. */
 export function resultOf({ state, errorCode }: { state: FlowState; errorCode?: ErrorCode }): CheckResult {
   if (state === 'AUTHENTICATED' || state === 'NEEDS_AUTH') return state
   return errorCode !== undefined && BY_SITE.includes(errorCode) ? 'inconclusive' : 'not_done'
@@ -26,35 +26,38 @@ export function resultOf({ state, errorCode }: { state: FlowState; errorCode?: E
 
 type Rules = Pick<ConnectionRow, 'health_checks' | 'health_check_seconds' | 'auto_reauth' | 'status' | 'checks'>
 
-/** The time, and a number from 0 to 1 by which waits vary. */
+/** The time, and a random number from 0 to 1 by which delays vary. */
 export interface Moment {
   at: number
   random: number
 }
 
-/** `seconds` later, more or less. */
+/** A time about `seconds` later. */
 const later = ({ at, random }: Moment, seconds: number): Date => new Date(at + Math.round(seconds * (1 + JITTER * (2 * random - 1)) * 1000))
 
-/** When a connection whose last check or login was fine is checked next; null: never. One that was never logged in is not checked. */
+/** The next check of a connection whose last check or login succeeded; null: never. A connection that was never logged in is not checked. */
 export const nextCheck = ({ health_checks: isChecked, health_check_seconds: seconds }: Rules, moment: Moment): Date | null =>
   isChecked ? later(moment, seconds) : null
 
-/** After a login that succeeded, everything begins again. */
+/** The columns after a successful login: all counts are reset. */
 export const afterLogin = (connection: Rules, moment: Moment): { next_check_at: Date | null; checks: string } => ({
   next_check_at: nextCheck(connection, moment),
   checks: '{}',
 })
 
-/** The wait after `failures` tries in a row that failed: longer than the interval only by doubling. */
+/** The delay after `failures` failed attempts in a row: it exceeds the interval only by doubling. */
 export const backoffSeconds = (failures: number): number => Math.min(MOST_SECONDS, RETRY_SECONDS * 2 ** Math.min(20, Math.max(0, failures - 1)))
 
-/** A caller has named the credential again: it may be sent once more. */
+/** After a caller has named the credential again, it may be sent once more. */
 export const withoutRefusal = ({ refused: _, ...others }: Checks): Checks => others
 
-/** What the site has refused stays refused, whatever else is begun anew. */
+/** The refused version stays when other counts are reset. */
 const refusalOf = ({ refused }: Checks): Checks => (refused === undefined ? {} : { refused })
 
-/** After a re-login of its own that failed: it needs a person, and is tried again later each time. `refused`: the values that the site has refused in it. */
+/**
+ * The columns after a failed re-login by the service itself: it needs a person, and the next attempt comes later each time. `refused`: the version of the
+ * values that the site has refused.
+ */
 export function afterFailure(connection: Rules, moment: Moment, refused?: string): { status: 'NEEDS_AUTH'; checks: Checks; next_check_at: Date | null } {
   const failures = (connection.checks.failures ?? 0) + 1
   return {
@@ -68,13 +71,16 @@ export interface AfterCheck {
   status: 'AUTHENTICATED' | 'NEEDS_AUTH'
   checks: Checks
   next_check_at: Date | null
-  /** It is to be logged in again now. */
+  /** Whether a re-login should start now. */
   reauth: boolean
-  /** The check has told something. */
+  /** Whether the check had a result. */
   isCheck: boolean
 }
 
-/** After a health check. A re-login that follows decides about the next check itself, so that a service that dies meanwhile does not forget the connection. */
+/**
+ * The columns after a health check. If a re-login follows, it sets the next check itself. Until then a time is set here, so that the connection is not
+ * forgotten if the service dies meanwhile.
+ */
 export function afterCheck(connection: Rules, result: CheckResult, canReauth: boolean, moment: Moment): AfterCheck {
   const { failures } = connection.checks
   const kept: Checks = { ...refusalOf(connection.checks), ...(failures !== undefined && { failures }) }
@@ -100,7 +106,7 @@ export function afterCheck(connection: Rules, result: CheckResult, canReauth: bo
   }
 }
 
-/** After a caller has changed whether or how often a connection is checked: at once when the new interval is over already. */
+/** The columns after a caller has changed whether or how often a connection is checked: the check is at once when the new interval is over already. */
 export function rescheduled(connection: Rules & Pick<ConnectionRow, 'checked_at'>, moment: Moment): Date | null {
   if (connection.checked_at === null) return null
   const next = nextCheck(connection, { ...moment, at: connection.checked_at.getTime() })

@@ -1,40 +1,24 @@
-// Health checks: when they run, how many at a time, what follows; a function of the test plays the engine.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// Health checks: when they run, how many at a time, and their effects. A function of the test acts as the engine.
+import { describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { newId } from '../../../base/ids.ts'
 import { until } from '../../../base/wait.ts'
 import { beginChecks } from './checks.ts'
-import type { Connection, TimelineItem } from './contract.ts'
-import type { FlowEnd } from './flows.ts'
+import type { TimelineItem } from './contract.ts'
+import type { FlowEnd } from './flow-ends.ts'
 import { oldFlows } from './purge.ts'
-import { LEARNED, startWorker, type Worker } from './worker.suite.ts'
+import { json, serviceWithWorker } from './worker.suite.ts'
 
 const WAIT_MS = 20_000
 
-const scope = new AsyncDisposableStack()
-let cloud: FastCloud
-let worker: Worker
-beforeAll(async () => {
-  cloud = scope.use(await startFastCloud({ COB_WARM_BROWSERS: '0', COB_MAX_HEALTH_CHECKS: '1' }))
-  worker = scope.use(startWorker(cloud.paths))
-}, 60_000)
-afterAll(() => scope.disposeAsync())
-
-let made = 0
-const json = async <T>(response: Response) => (await response.json()) as T
-const create = async (more: object = {}) =>
-  json<Connection>(await cloud.send('POST', '/auth/connections', { domain: 'site.test', profile_name: `profile-${++made}`, ...more }))
-const read = async (id: string) => json<Connection>(await cloud.fetch(`/auth/connections/${id}`))
-const login = (id: string) => cloud.fetch(`/auth/connections/${id}/login`, { method: 'POST' })
-const succeed = (id: string) => worker.flows.finish(id, { state: 'SUCCESS', postLoginUrl: 'https://site.test/home', learned: LEARNED })
+const { cloud, worker, create, read, login, begin, succeed } = await serviceWithWorker({ COB_MAX_HEALTH_CHECKS: '1' })
 
 describe('health checks', () => {
   const due = (id: string) => cloud.query(`update auth_connections set next_check_at = now() - interval '1 second' where id = $1`, [id])
   /** A connection that was logged in. */
   async function loggedIn(more: object = {}) {
     const { id } = await create(more)
-    await login(id)
-    await succeed((await worker.claim(id)).id)
+    await succeed((await begin(id)).id)
     return id
   }
   const scheduled = async (id: string) =>
@@ -43,8 +27,7 @@ describe('health checks', () => {
   test('are scheduled by a login, and moved or stopped by a change at once', async () => {
     const { id } = await create()
     expect(await scheduled(id)).toBeNull()
-    await login(id)
-    await succeed((await worker.claim(id)).id)
+    await succeed((await begin(id)).id)
     expect((await scheduled(id))!.getTime()).toBeGreaterThan(Date.now() + 3000_000)
     await cloud.send('PATCH', `/auth/connections/${id}`, { health_check_interval: 300 })
     expect((await scheduled(id))!.getTime()).toBeLessThan(Date.now() + 400_000)
@@ -75,15 +58,14 @@ describe('health checks', () => {
     await worker.flows.finish(again.id, { state: 'FAILED', errorCode: 'credentials_invalid', errorMessage: 'wrong' })
     const [row] = await cloud.query<{ checks: object; status: string }>('select checks, status from auth_connections where id = $1', [id])
     expect(row).toEqual({ checks: { failures: 1 }, status: 'NEEDS_AUTH' })
-    await login(id)
-    await succeed((await worker.claim(id)).id)
+    await succeed((await begin(id)).id)
     expect(await read(id)).toMatchObject({ status: 'AUTHENTICATED' })
   })
 
   test('have a stored password that the site has refused sent once, until the credential has others or is named again', async () => {
-    // As the service itself sees it.
+    // With the service's own view of the connection.
     const flows = worker.as('worker', { canReauth: async ({ id }) => (await read(id)).can_reauth })
-    const name = `refused-${++made}`
+    const name = `refused-${newId()}`
     const values = { username: 'kim', password: 'old' }
     const { id: credential } = await json<{ id: string }>(await cloud.send('POST', '/credentials', { name, domain: 'site.test', values }))
     const id = await loggedIn({ credential: { name } })
@@ -91,13 +73,13 @@ describe('health checks', () => {
       const [row] = await cloud.query<{ version: string }>(`select id || ' ' || secrets_version as version from credentials where id = $1`, [credential])
       return row!.version
     }
-    /** One that is due, begun at once. */
+    /** A due check, started at once. */
     async function check(): Promise<string> {
       await due(id)
       await beginChecks({ db: worker.db, scope: worker.scope, flows, atOnce: 1 })
       return (await worker.claim(id)).id
     }
-    /** One check that finds the user logged out: whether a login follows, which sends the password. It is refused. */
+    /** One check finds the user logged out. Returns whether a login follows, which sends the password; the site refuses it. */
     async function sends(): Promise<boolean> {
       await flows.finish(await check(), { state: 'NEEDS_AUTH' })
       const again = await flows.claimNext()
@@ -108,7 +90,7 @@ describe('health checks', () => {
 
     expect([await sends(), await sends(), await sends()]).toEqual([true, false, false])
     expect(await read(id)).toMatchObject({ status: 'NEEDS_AUTH', can_reauth: false, can_reauth_reason: 'no_viable_plans' })
-    // A check that finds the user logged in, by a person's doing, does not make the password right.
+    // A check may find the user logged in because a person did it. That does not make the password valid.
     await flows.finish(await check(), { state: 'AUTHENTICATED' })
     await change({ values: { password: 'old' }, sso_provider: 'google' })
     expect(await sends()).toBe(false)
@@ -119,13 +101,12 @@ describe('health checks', () => {
     expect([await sends(), await sends()]).toEqual([true, false])
     await cloud.send('PATCH', `/auth/connections/${id}`, { credential: { name } })
     expect([await sends(), await sends()]).toEqual([true, false])
-    await login(id)
-    await succeed((await worker.claim(id)).id)
+    await succeed((await begin(id)).id)
     expect([await sends(), await sends()]).toEqual([true, false])
   })
 
   test('do not send a stored password that the site has refused in a login that a caller began', async () => {
-    const name = `refused-${++made}`
+    const name = `refused-${newId()}`
     await cloud.send('POST', '/credentials', { name, domain: 'site.test', values: { username: 'kim', password: 'old' } })
     const id = await loggedIn({ credential: { name } })
     await login(id)
@@ -161,7 +142,7 @@ describe('health checks', () => {
     const [first] = await until('a check has begun', WAIT_MS, async () => ((await running()).length > 0 ? running() : undefined))
     const id = first!.connection_id
     expect((await running()).length).toBe(1)
-    expect((await cloud.fetch(`/auth/connections/${id}/login`, { method: 'POST' })).status).toBe(200)
+    expect((await login(id)).status).toBe(200)
     expect(await read(id)).toMatchObject({ flow_status: 'IN_PROGRESS' })
     const other = ids.find((one) => one !== id)!
     await until('the next check has begun', WAIT_MS, async () => (await running()).some(({ connection_id }) => connection_id === other))
@@ -179,8 +160,7 @@ test('logins and checks that ended long ago are removed, but not the last login 
   const { id } = await create({ health_checks: false })
   const flows: string[] = []
   for (let count = 0; count < 2; count++) {
-    await login(id)
-    const flow = await worker.claim(id)
+    const flow = await begin(id)
     flows.push(flow.id)
     await succeed(flow.id)
   }

@@ -1,4 +1,4 @@
-// The work in the background: logins whose time is over end, and connections are checked when their time has come. What a result means: check-rules.ts.
+// Work in the background: ends logins whose time is over, and starts due health checks. The effects of results: check-rules.ts.
 import { sql } from 'kysely'
 import type { Log } from '../../../base/log.ts'
 import { sleep } from '../../../base/wait.ts'
@@ -13,16 +13,16 @@ interface ChecksSettings {
   db: Db
   scope: string
   flows: Pick<Flows, 'expireDue' | 'begin'>
-  /** Most health checks at a time, of all replicas. */
+  /** Most health checks at a time, over all replicas. */
   atOnce: number
-  /** Whether this replica is the one that does it. */
+  /** Whether this replica has the duty. */
   isOurs: () => boolean
   log: Log
   now?: () => number
   everyMs?: number
 }
 
-/** One look: how many checks were begun. */
+/** Starts due checks once. Returns their number. */
 export async function beginChecks({
   db,
   scope,
@@ -43,14 +43,14 @@ export async function beginChecks({
       await flows.begin(connection, 'health_check', {})
       begun++
     } catch (error) {
-      // A login has begun meanwhile, or the connection is gone.
+      // A login has started meanwhile, or the connection was deleted.
       if (!(error instanceof Fault)) throw error
     }
   }
   return begun
 }
 
-/** Looks every second until it is disposed, which waits for the look under way. */
+/** Looks every second until disposed. Disposing waits for the current look. */
 export function keepChecking(settings: ChecksSettings): AsyncDisposable {
   const { flows, isOurs, log, everyMs = LOOK_MS } = settings
   const stop = new AbortController()

@@ -1,48 +1,22 @@
-// Connections and their logins as callers see them, driven by the Node SDK and by raw requests; a function of the test plays the engine.
+// Connections and their logins as callers see them, by the Node SDK and by raw requests. A function of the test acts as the engine.
 import Kernel from '@onkernel/sdk'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { until } from '../../../base/wait.ts'
 import type { Connection, FlowEvent, LoginBegun, TimelineItem } from './contract.ts'
-import { INPUT_MS } from './flows.ts'
+import { INPUT_MS } from './engine/person.ts'
 import { browserOf } from './wanted-browser.ts'
-import { LEARNED, pauseOf, startWorker, type Worker } from './worker.suite.ts'
+import { json, pauseOf, serviceWithWorker } from './worker.suite.ts'
 
 const WAIT_MS = 20_000
 const SECRET = 'CANARY-typed-password'
 
-const scope = new AsyncDisposableStack()
-let cloud: FastCloud
-let worker: Worker
-let sdk: Kernel
-beforeAll(async () => {
-  cloud = scope.use(await startFastCloud({ COB_WARM_BROWSERS: '0', COB_MAX_LOGINS: '50', COB_MAX_HEALTH_CHECKS: '1' }))
-  worker = scope.use(startWorker(cloud.paths))
-  sdk = new Kernel({ apiKey: cloud.key, baseURL: cloud.url, maxRetries: 0 })
-}, 60_000)
-afterAll(() => scope.disposeAsync())
-
-let made = 0
-const wanted = (more: object = {}) => ({ domain: 'site.test', profile_name: `profile-${++made}`, ...more })
-const json = async <T>(response: Response) => (await response.json()) as T
-const create = async (more: object = {}): Promise<Connection> => {
-  const response = await cloud.send('POST', '/auth/connections', wanted(more))
-  if (response.status !== 201) throw new Error(`${response.status}: ${await response.text()}`)
-  return json(response)
-}
-const read = async (id: string) => json<Connection>(await cloud.fetch(`/auth/connections/${id}`))
-const login = async (id: string, body: object = {}) => json<LoginBegun>(await cloud.send('POST', `/auth/connections/${id}/login`, body))
-const submit = (id: string, body: object, headers = {}) =>
-  fetch(`${cloud.url}/auth/connections/${id}/submit`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${cloud.key}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  })
+const { cloud, worker, wanted, create, read, login: startLogin, submit, succeed } = await serviceWithWorker({ COB_MAX_HEALTH_CHECKS: '1' })
+const sdk = new Kernel({ apiKey: cloud.key, baseURL: cloud.url, maxRetries: 0 })
+const login = async (id: string, body: object = {}) => json<LoginBegun>(await startLogin(id, body))
 const inputUntil = () => new Date(Date.now() + INPUT_MS)
 const takeAnswer = (id: string) => until('an answer', WAIT_MS, () => worker.flows.takeAnswer(id))
-const succeed = (id: string) => worker.flows.finish(id, { state: 'SUCCESS', postLoginUrl: 'https://site.test/home', learned: LEARNED })
 
 /** A connection whose login waits for a person. */
 async function asking(more: object = {}) {
@@ -74,7 +48,7 @@ describe('connections', () => {
       hosted_url: null,
     })
     expect((await json<{ name: string }>(await cloud.fetch('/profiles/kim'))).name).toBe('kim')
-    // Again for another domain: the profile is the same one.
+    // For another domain, the same profile is used.
     await sdk.auth.connections.create({ domain: 'other.test', profile_name: 'kim' })
     const profiles = await cloud.query<{ count: number }>(`select count(*)::int as count from profiles where name = 'kim'`)
     expect(profiles[0]!.count).toBe(1)
@@ -203,7 +177,7 @@ describe('a login', () => {
     conforms('LoginResponse', begun)
     expect(begun).toMatchObject({ id, flow_type: 'LOGIN' })
     expect(begun.hosted_url).toContain(encodeURIComponent(begun.handoff_code!))
-    // It is in the timeline at once.
+    // The login is in the timeline at once.
     const [first] = await json<TimelineItem[]>(await cloud.fetch(`/auth/connections/${id}/timeline`))
     expect(first).toMatchObject({ type: 'login', status: 'IN_PROGRESS', step: 'INITIALIZED' })
 
@@ -212,7 +186,7 @@ describe('a login', () => {
     const followed = (async () => {
       for await (const event of stream) states.push(event as never)
     })()
-    // Changes that follow each other at once may be one event.
+    // Quick changes may be joined into one event.
     const seen = (step: string) => until(`${step} is followed`, WAIT_MS, () => states.some((event) => 'flow_step' in event && event.flow_step === step))
     await seen('DISCOVERING')
     const flow = await worker.claim(id)
@@ -248,7 +222,7 @@ describe('a login', () => {
     await seen('SUBMITTING')
     await worker.flows.keepTyped(flow.id, answer.values)
     expect(await worker.flows.openTyped(flow.id)).toEqual(answer.values)
-    expect(await succeed(flow.id)).toBe(true)
+    expect(await succeed(flow.id, 'https://site.test/home')).toBe(true)
     await followed
     for (const event of states) conforms('ConnectionFollowResponse', event)
     expect(states.map((event) => ('flow_step' in event ? event.flow_step : event.event))).toEqual(['DISCOVERING', 'AWAITING_INPUT', 'SUBMITTING', 'COMPLETED'])
@@ -273,18 +247,6 @@ describe('a login', () => {
     expect((await takeAnswer(flow.id)).values.f2).toBe(SECRET)
   })
 
-  test.each([
-    ['an empty map beside a choice', { fields: {}, sso_provider: 'github' }, { choice: 'c1' }],
-    ['the XPath of a button', { fields: {}, sso_button_selector: '//a[1]' }, { choice: 'c1' }],
-    ['the type of a method', { fields: {}, mfa_option_id: 'sms' }, { choice: 'c2' }],
-    ['an account', { fields: {}, sign_in_option_id: 'c3' }, { choice: 'c3' }],
-    ['a choice with the question it belongs to', { selected_choice_id: 'c3', interaction_id: 'i1' }, { choice: 'c3' }],
-  ])('takes %s', async (_, body, answer) => {
-    const { id, flow } = await asking()
-    expect((await submit(id, body)).status).toBe(202)
-    expect(await takeAnswer(flow.id)).toMatchObject(answer)
-  })
-
   test('refuses answers at the wrong step, to an old question, and of nothing', async () => {
     const { id } = await create()
     expect((await submit(id, { selected_choice_id: 'c1' })).status).toBe(400)
@@ -295,7 +257,7 @@ describe('a login', () => {
     expect((await submit(id, { selected_choice_id: 'c1', interaction_id: 'i1' })).status).toBe(409)
     expect((await submit(id, { sso_provider: 'github', sso_button_selector: '//a[1]' })).status).toBe(400)
     expect((await submit(id, { fields: {} })).status).toBe(400)
-    // Of two at the same time one is taken.
+    // Of two simultaneous submissions, one is accepted.
     const both = await Promise.all([submit(id, { selected_choice_id: 'c1' }), submit(id, { selected_choice_id: 'c2' })])
     expect(both.map(({ status }) => status).toSorted()).toEqual([202, 409])
   })

@@ -1,4 +1,4 @@
-// The contract of the Managed Auth group: connections keep profiles logged in at sites; a login is a flow, which a client or the hosted page drives.
+// The contract of the Managed Auth group: connections keep profiles logged in at sites. A login is a flow, which a client or the hosted page drives.
 import { z } from 'zod'
 import { isName } from '../../../base/hosts.ts'
 import { events, json, none, page, pagingQuery, route } from '../../../http/route.ts'
@@ -20,7 +20,7 @@ const Domain = z
   .transform((text) => (URL.canParse(`http://${text}`) && !/[/?#@\\:\s]/.test(text) ? new URL(`http://${text}`).hostname : text.toLowerCase()))
   .refine((host) => isName(host), 'must be a host name, without scheme, port or path')
 
-/** A host that values may be typed on, and all names below it. `www.` and `*.` before it say nothing more. */
+/** A host on which values may be typed, with all names below it. A leading `www.` or `*.` has no effect. */
 const AllowedDomain = z
   .string()
   .trim()
@@ -42,7 +42,7 @@ const LoginUrl = z
 
 const CheckSeconds = z.int().min(CHECK_SECONDS.least).max(CHECK_SECONDS.most)
 
-/** A stored credential by name; or an item of a provider, by its path or found for the domain. */
+/** A stored credential by name; or an item of a provider, by its path or found by the domain. */
 export const CredentialReference = z
   .strictObject({
     name: z.string().min(1).max(255).optional(),
@@ -69,7 +69,7 @@ const ProxyChoice = z
   .strictObject({ ...ByIdOrName, mode: z.enum(['direct', 'default']).optional() })
   .refine(exactlyOne, 'must have exactly one of id, name and mode')
 
-/** How the browsers of its logins and checks are made. It wins over `proxy` and `browser_telemetry`. */
+/** The settings of the browsers for its logins and checks. It takes precedence over `proxy` and `browser_telemetry`. */
 export const AuthBrowser = z.strictObject({
   proxy: ProxyChoice.optional(),
   region: z.string().min(1).max(64).optional(),
@@ -78,7 +78,7 @@ export const AuthBrowser = z.strictObject({
 })
 export type AuthBrowser = z.output<typeof AuthBrowser>
 
-/** What a caller may say of the browsers; the last three are deprecated. */
+/** A caller's settings for the browsers; the last three are deprecated. */
 const browserFields = {
   browser: AuthBrowser.optional(),
   browser_telemetry: GivenTelemetry.nullable().optional(),
@@ -99,7 +99,7 @@ const settings = {
 
 export const CreateConnection = z.strictObject({
   domain: Domain,
-  /** Made when there is none. */
+  /** Created if there is none. */
   profile_name: z.string().min(1).max(255),
   login_url: LoginUrl.optional(),
   ...settings,
@@ -115,7 +115,7 @@ export type UpdateConnection = z.output<typeof UpdateConnection>
 
 export const BeginLogin = z.strictObject({
   record_session: z.boolean().optional(),
-  /** There is one way to log in, without a model: both say the same. */
+  /** There is one method of logging in, without a model: both values mean the same. */
   skill_mode: z.enum(['enabled', 'disabled']).optional(),
   ...browserFields,
 })
@@ -125,7 +125,7 @@ const Values = z
   .record(z.string().min(1).max(255), z.string().max(16 * 1024))
   .refine((values) => Object.keys(values).length <= 50, 'must have at most 50 values')
 
-/** Exactly one way of answering. Clients send an empty `fields` beside another one, so that counts as nothing. */
+/** The answer in exactly one form. Clients send an empty `fields` beside another form, so that is ignored. */
 export const Submission = z
   .strictObject({
     field_values: Values.optional(),

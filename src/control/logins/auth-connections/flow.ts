@@ -1,11 +1,11 @@
-// The words that a flow's row is written in: what it asks of a person, what the person answers, what it has to remember. Types only; never with values, but for answers.
+// Types of the columns of a flow: its question, the answer, and facts that a login records for the next one. Only answers contain values.
 import type { ExternalAction, FieldRole, MfaMethod, PageChoice } from './engine/interpretation.ts'
 
-/** One field that a person is asked for. */
+/** One field of a question to a person. */
 export interface PausedField {
-  /** Stable while the same question lasts. */
+  /** The same id as long as the question lasts. */
   id: string
-  /** The key of a credential under which its value is saved; also its name for clients of the earlier generation. */
+  /** The key of a credential under which its value is stored; also its name for clients of the earlier generation. */
   key: string
   role: Exclude<FieldRole, 'password_new'>
   label: string
@@ -13,7 +13,7 @@ export interface PausedField {
   required: boolean
   hint: string | undefined
   reason: 'missing' | 'rejected'
-  /** Labels of a select's options: the value is one of them. */
+  /** Labels of a select's options: the value must be one of them. */
   options: string[] | undefined
   codeBy: MfaMethod | undefined
   selector: string
@@ -24,25 +24,25 @@ export interface PausedChoice extends Pick<PageChoice, 'type' | 'label' | 'provi
   selector: string
 }
 
-/** What a flow waits for: fields, a choice, something that a person does elsewhere, or several of these. */
+/** The question of a waiting flow: fields, a choice, an action elsewhere, or several of these. */
 export interface Pause {
-  /** Names this question; the next one has another name. */
+  /** Identifies this question; the next one has another id. */
   interactionId: string
   fields: PausedField[]
   choices: PausedChoice[]
   external: { action: ExternalAction; message: string } | undefined
 }
 
-/** What a person has answered, in one form for all ways of answering. Stored sealed. */
+/** A person's answer. It has one form, whichever form the client uses. Stored encrypted. */
 export interface Answer {
   interactionId: string
-  /** By the ids of fields. */
+  /** Values by the ids of fields. */
   values: Record<string, string>
   /** The id of a choice. */
   choice: string | undefined
 }
 
-/** What a login needed of its user, for the next one without a person. */
+/** Something that a login needed from its user. It decides whether the next login is possible without a person. */
 export type Requirement =
   | 'identifier'
   | 'password'
@@ -58,24 +58,24 @@ export type Requirement =
   | 'text'
   | 'other'
 
-/** What the last successful login has taught: how the next one may go, and how a logged-in page looks. */
+/** Facts from the last successful login: how to repeat it, and how a page of a user who is logged in looks. */
 export interface Learned {
   requirements: Requirement[]
-  /** Keys of the values that were typed. */
+  /** Keys of the typed values. */
   keys: string[]
   ssoProvider: string | undefined
-  /** In order: the page's signature, and what was chosen there. */
+  /** The steps in order: the page's signature, and the choice there. */
   steps: { signature: string; choice: { type: PageChoice['type']; label: string; mfa: MfaMethod | undefined; provider: string | undefined } | undefined }[]
-  /** Where the form was, without query and fragment. */
+  /** Host and path of the form, without query and fragment. */
   loginPath: string | undefined
   marks: {
-    /** Names and domains of cookies that the login has made or changed. */
+    /** Names and domains of cookies that the login has set or changed. */
     cookies: { name: string; domain: string }[]
-    /** The page after the login offered to sign out. */
+    /** Whether the page after the login offered to sign out. */
     signsOut: boolean
-    /** Opening the login page as a logged-in user leads elsewhere. */
+    /** Whether the login page redirects users who are logged in. */
     redirects: boolean
-    /** Host and path of the page after the login, when guests are shown a form or a way to one there. */
+    /** Host and path of the page after the login, if guests get a form or a link to one there. */
     insteadOf?: string | undefined
   }
 }

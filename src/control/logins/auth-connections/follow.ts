@@ -1,4 +1,4 @@
-// Following a login: its whole state at once, then after each change, until it has ended.
+// Follows a login: sends its whole state at once, then after each change, until it has ended.
 import { resultWithin } from '../../../base/wait.ts'
 import type { FlowEvent } from './contract.ts'
 import type { FlowRow } from './flow-rows.ts'
@@ -7,37 +7,36 @@ import { flowLifecycle } from './lifecycle.ts'
 import { stateEvent, type Links } from './present.ts'
 import type { ConnectionWithProfile } from './rows.ts'
 
-/** Silence after which readers are told that the stream lives. */
+/** After this silence, readers get a heartbeat. */
 const HEARTBEAT_MS = 15_000
 
 interface Followed {
   read: () => Promise<ConnectionWithProfile | undefined>
-  /** Its last login, read before the stream begins: also of a connection that is deleted just then a reader hears the end. */
+  /** The last login, read before the stream begins: so a reader gets its end even if the connection is deleted just then. */
   last: FlowRow | undefined
   flows: Pick<Flows, 'next' | 'get'>
-  linksOf: (flow: FlowRow, origin: string) => Promise<Links>
-  origin: string
+  linksOf: (flow: FlowRow) => Promise<Links>
 }
 
 const now = (): string => new Date().toISOString()
 
-/** Ends with the login that is the last one now. Without one: a heartbeat alone. Of a connection that is deleted meanwhile, the login was canceled. */
-export async function* followFlow({ read, last, flows, linksOf, origin }: Followed, signal: AbortSignal): AsyncGenerator<FlowEvent> {
+/** Ends with the login. Without one, sends only a heartbeat. If the connection is deleted meanwhile, the login counts as canceled. */
+export async function* followFlow({ read, last, flows, linksOf }: Followed, signal: AbortSignal): AsyncGenerator<FlowEvent> {
   if (!last) return yield { event: 'sse_heartbeat', timestamp: now() }
   let before: Omit<Extract<FlowEvent, { event: 'managed_auth_state' }>, 'timestamp'> | undefined
   let saidAt = performance.now()
   while (!signal.aborted) {
-    // Subscribes before it reads, so that no change between the two is missed.
+    // Subscribe before reading, so that no change between the two is missed.
     const next = flows.next(last.id, signal)
     try {
-      // In this order: what an end has changed of the connection is seen with the end.
+      // In this order: a reader that gets the end also sees its effects on the connection.
       const flow = await flows.get(last.id)
       const connection = await read()
       if (!connection || !flow) {
         yield { event: 'managed_auth_state', flow_type: before?.flow_type, flow_status: 'CANCELED', flow_step: 'COMPLETED', timestamp: now() }
         return
       }
-      const state = stateEvent(connection, flow, await linksOf(flow, origin))
+      const state = stateEvent(connection, flow, await linksOf(flow))
       if (JSON.stringify(state) !== JSON.stringify(before)) {
         before = state
         saidAt = performance.now()

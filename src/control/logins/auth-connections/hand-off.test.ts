@@ -1,28 +1,20 @@
-// Handing a login to a person: the code is used once, and its token opens this one login and nothing else.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// Handing a login to a person: the code works once, and its token opens only this login. The page that it opens, over HTTP.
+import { describe, expect, test } from 'vitest'
 import { searchLog } from '../../../../test/support/audit-log.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { makeSigner } from '../../../base/signed.ts'
 import { readFileSync } from 'node:fs'
-import type { Connection, LoginBegun } from './contract.ts'
-import { INPUT_MS } from './flows.ts'
-import { LEARNED, pauseOf, startWorker, type Worker } from './worker.suite.ts'
+import { loggedPath } from '../../../http/request-path.ts'
+import type { LoginBegun } from './contract.ts'
+import { INPUT_MS } from './engine/person.ts'
+import { HOSTED_PATH, hostedPath } from './hosted-page.ts'
+import { json, pauseOf, serviceWithWorker } from './worker.suite.ts'
 
-const scope = new AsyncDisposableStack()
-let cloud: FastCloud
-let worker: Worker
-beforeAll(async () => {
-  cloud = scope.use(await startFastCloud({ COB_WARM_BROWSERS: '0' }))
-  worker = scope.use(startWorker(cloud.paths))
-}, 60_000)
-afterAll(() => scope.disposeAsync())
+const { cloud, worker, create, login, succeed } = await serviceWithWorker()
 
-let made = 0
 async function begin(): Promise<{ id: string; code: string; exchange: (code?: string) => Promise<Response> }> {
-  const connection = await cloud.send('POST', '/auth/connections', { domain: 'site.test', profile_name: `p${++made}` })
-  const { id } = (await connection.json()) as Connection
-  const begun = (await (await cloud.send('POST', `/auth/connections/${id}/login`, {})).json()) as LoginBegun
+  const { id } = await create()
+  const begun = await json<LoginBegun>(await login(id))
   const exchange = (code = begun.handoff_code) =>
     fetch(`${cloud.url}/auth/connections/${id}/exchange`, {
       method: 'POST',
@@ -31,7 +23,7 @@ async function begin(): Promise<{ id: string; code: string; exchange: (code?: st
     })
   return { id, code: begun.handoff_code, exchange }
 }
-const jwtOf = async (response: Response) => ((await response.json()) as { jwt: string }).jwt
+const jwtOf = async (response: Response) => (await json<{ jwt: string }>(response)).jwt
 const as = (jwt: string, path: string, init: RequestInit = {}) =>
   fetch(cloud.url + path, { ...init, headers: { authorization: `Bearer ${jwt}`, 'content-type': 'application/json' } })
 const claims = (jwt: string) => JSON.parse(Buffer.from(jwt.split('.')[1]!, 'base64url').toString()) as Record<string, unknown>
@@ -94,10 +86,10 @@ describe('a token', () => {
     const flow = await worker.claim(id)
     await worker.flows.ask(flow.id, pauseOf('i1'), 'AWAITING_INPUT', new Date(Date.now() + INPUT_MS))
     expect(await (await as(jwt, `/auth/connections/${id}`)).json()).toMatchObject({ flow_step: 'AWAITING_INPUT', domain: 'site.test' })
-    // As the React component sends it.
+    // In the form of the React component.
     const sent = await as(jwt, `/auth/connections/${id}/submit`, { method: 'POST', body: JSON.stringify({ fields: {}, mfa_option_id: 'sms' }) })
     expect([sent.status, await sent.json()]).toEqual([202, { accepted: true }])
-    await worker.flows.finish(flow.id, { state: 'SUCCESS', postLoginUrl: undefined, learned: LEARNED })
+    await succeed(flow.id)
     expect(await (await as(jwt, `/auth/connections/${id}/events`)).text()).toContain('SUCCESS')
     expect((await as(jwt, `/auth/connections/${id}`)).status).toBe(200)
   })
@@ -149,7 +141,7 @@ describe('a token', () => {
     const flow = await worker.claim(id)
     await worker.flows.finish(flow.id, { state: 'FAILED', errorCode: 'internal', errorMessage: 'x' })
     expect((await as(jwt, `/auth/connections/${id}`)).status).toBe(200)
-    await cloud.send('POST', `/auth/connections/${id}/login`, {})
+    await login(id)
     expect((await as(jwt, `/auth/connections/${id}`)).status).toBe(410)
     await cloud.fetch(`/auth/connections/${id}`, { method: 'DELETE' })
     const gone = await as(jwt, `/auth/connections/${id}/submit`, { method: 'POST', body: '{"selected_choice_id":"c1"}' })
@@ -183,5 +175,33 @@ describe('pages of other origins', () => {
       expect([path, (await preflight(path)).headers.get('access-control-allow-origin')]).toEqual([path, null])
     const changed = await cloud.send('PATCH', `/auth/connections/${id}`, {})
     expect([changed.status, changed.headers.get('access-control-allow-origin')]).toEqual([200, null])
+  })
+})
+
+// The same in a browser: test/e2e/hosted-login.test.ts.
+describe('the hosted page', () => {
+  /** Requests like a person's browser: without a key. */
+  const open = (path: string) => fetch(`${cloud.url}${path}`, { redirect: 'manual' })
+
+  test('is the same for every address, so that it tells nothing about connections', async () => {
+    const pages = await Promise.all(['/auth/login/a?code=x', '/auth/login/b', '/auth/login/%3Cb%3E?code=%3Cb%3E&success_url=javascript:1'].map(open))
+    expect(pages.map(({ status }) => status)).toEqual([200, 200, 200])
+    expect(new Set(await Promise.all(pages.map((page) => page.text()))).size).toBe(1)
+  })
+
+  test('loads from this service only, is in no frame, sends no referrer, and is never stored', async () => {
+    const { headers } = await open(hostedPath('a', 'x'))
+    const policy = headers.get('content-security-policy')!
+    for (const part of ["default-src 'none'", "frame-ancestors 'none'", "form-action 'none'", "base-uri 'none'", "require-trusted-types-for 'script'"])
+      expect(policy).toContain(part)
+    expect(policy).not.toMatch(/unsafe|https?:|\*/)
+    const names = ['content-type', 'referrer-policy', 'cache-control', 'x-frame-options', 'x-content-type-options']
+    expect(names.map((name) => headers.get(name))).toEqual(['text/html; charset=utf-8', 'no-referrer', 'no-store', 'DENY', 'nosniff'])
+  })
+
+  test('has an address whose code no log contains', () => {
+    const path = hostedPath('a/b', 'x&y')
+    expect(path).toBe('/auth/login/a%2Fb?code=x%26y')
+    for (const url of [path, path.replace('?', '&')]) expect(loggedPath({ url, headers: {} }, [HOSTED_PATH])).toBe('/auth/login/…')
   })
 })

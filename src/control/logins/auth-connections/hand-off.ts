@@ -1,25 +1,24 @@
-// Handing a login to the person whose it is: a code in an address, used once, for a token that opens this one login.
+// Hands a login to a person: the login's address contains a code, which can be exchanged once for a token of this login.
 import { timingSafeEqual } from 'node:crypto'
 import { sql } from 'kysely'
 import { Bucket } from '../../../base/bucket.ts'
 import { makeShortSigner, makeSigner } from '../../../base/signed.ts'
 import { fault } from '../../../http/fault.ts'
 import type { Db } from '../../../store/db.ts'
-import { flowById, lastLogins } from './flow-rows.ts'
-import { hashOfCode } from './flows.ts'
+import { flowById, hashOfCode, lastLogins } from './flow-rows.ts'
 import { connectionById } from './rows.ts'
 
 /** Clients look for this issuer. */
 const ISSUER = 'kernel-api'
-/** After the end of its time a login's page may still show how it has ended. */
+/** After its end, a login's page may show the result for this time. */
 const GRACE_MS = 5 * 60_000
-/** Codes cannot be guessed; attempts to do so must not keep the database busy. For each connection, of each replica. */
+/** Codes cannot be guessed, but attempts must not overload the database. For each connection and replica. */
 const ATTEMPTS = { perSecond: 0.5, atOnce: 20 }
-/** Connections whose attempts are counted at a time. */
+/** Most connections whose attempts are counted. */
 const MOST_COUNTED = 10_000
 const WAIT_SECONDS = 2
 
-/** What a token opens. */
+/** The content of a token. */
 export interface LoginToken {
   flow: string
   connection: string
@@ -31,9 +30,9 @@ export interface HandOff {
   codeOf(flowId: string): string
   /** @throws 401 for a code that is wrong, used or too old; 429 */
   exchange(connectionId: string, code: string): Promise<string>
-  /** Whether a bearer token has the form of one of these: keys have no dots. */
+  /** Whether a bearer token has the form of these tokens: keys have no dots. */
   isToken(bearer: string): boolean
-  /** @throws 401 when it is wrong, expired or for another connection; 410 when its login is gone or another one has begun */
+  /** @throws 401 when it is wrong, expired or for another connection; 410 when its login was deleted or another one has started */
   check(token: string, connectionId: string): Promise<LoginToken>
 }
 
@@ -55,7 +54,7 @@ export function makeHandOff(db: Db, secretKey: Buffer, scope: string): HandOff {
     async exchange(connectionId, code) {
       countAttempt(connectionId)
       const refused = () => fault.unauthorized('this code is wrong, was used already or is too old; start another login')
-      // Before the database: what no service has made is not looked up.
+      // Check it before the database: a code that no service has made is not looked up.
       const flowId = codes.textOf(code)
       const flow = flowId === undefined ? undefined : await flowById(db, flowId)
       if (flow?.connection_id !== connectionId || flow.scope !== scope) throw refused()

@@ -1,14 +1,13 @@
-// Who may have which item of a provider typed: an operator any, a key of one project those that are meant for the site. And what the engine is told of it.
+// Rights to items of providers: an operator may use any, a key of one project only those whose URLs fit the site. And the limits that the engine gets.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { keyOf } from '../../../../test/support/audit-log.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
 import type { Connection } from './contract.ts'
 
-let cloud: FastCloud
 let projectKey: string
 let provider: string
 const file = () => join(cloud.paths.root, 'credential-files', 'items.json')
@@ -18,8 +17,8 @@ const ITEMS = [
   { vault: 'Work', title: 'Bank', urls: ['https://bank.test'], values: { password: 'x' } },
   { vault: 'Work', title: 'Note', values: { password: 'x' } },
 ]
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
   mkdirSync(join(cloud.paths.root, 'credential-files'))
   store(ITEMS)
   projectKey = (await keyOf(cloud, DEFAULT_PROJECT)).key
@@ -31,7 +30,6 @@ beforeAll(async () => {
   })
   provider = ((await made.json()) as { name: string }).name
 }, 60_000)
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const call = (method: string, path: string, body: object, key = projectKey) =>
   fetch(cloud.url + path, { method, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify(body) })

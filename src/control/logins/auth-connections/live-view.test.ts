@@ -1,33 +1,22 @@
-// The live view of a login: its viewer acts while a person has to act, and watches while the login acts by itself.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+// The live view of a login: its viewer acts while a person has to act, and only watches while the login acts.
+import { expect, test } from 'vitest'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { WebSocket } from 'ws'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { LIVE_PATH, liveLinks } from '../../sessions/live/links.ts'
-import type { Connection } from './contract.ts'
-import { INPUT_MS } from './flows.ts'
-import { pauseOf, startWorker, type Worker } from './worker.suite.ts'
+import { INPUT_MS } from './engine/person.ts'
+import { pauseOf, serviceWithWorker } from './worker.suite.ts'
 
-const scope = new AsyncDisposableStack()
-let cloud: FastCloud
-let worker: Worker
-beforeAll(async () => {
-  cloud = scope.use(await startFastCloud({ COB_WARM_BROWSERS: '0' }))
-  worker = scope.use(startWorker(cloud.paths))
-}, 60_000)
-afterAll(() => scope.disposeAsync())
+const { cloud, worker, create, read, begin } = await serviceWithWorker()
 
 test('gives control only while a person has to act elsewhere', async () => {
-  const made = await cloud.send('POST', '/auth/connections', { domain: 'site.test', profile_name: 'viewed' })
-  const { id } = (await made.json()) as Connection
-  expect((await cloud.send('POST', `/auth/connections/${id}/login`, {})).status).toBe(200)
-  const flow = await worker.claim(id)
+  const { id } = await create()
+  const flow = await begin(id)
   const session = await cloud.create()
   await worker.flows.bind(flow.id, { browserId: session.session_id })
   const links = liveLinks(Buffer.from(readFileSync(cloud.paths.secretKey, 'utf8').trim(), 'hex'))
   const access = async () => {
-    const { flow_step: step, live_view_url: url } = (await (await cloud.fetch(`/auth/connections/${id}`)).json()) as Connection
+    const { flow_step: step, live_view_url: url } = await read(id)
     const claims = url === null ? undefined : links.read(new URL(url).pathname.slice(LIVE_PATH.length + 1))
     expect(claims?.id).toBe(url === null ? undefined : session.session_id)
     return `${step} ${claims?.access}`
@@ -53,17 +42,15 @@ async function joined(url: string): Promise<{ socket: WebSocket; control: boolea
 }
 
 test('a link that was given while a person had to act allows that only as long as this lasts, each time', async () => {
-  const made = await cloud.send('POST', '/auth/connections', { domain: 'site.test', profile_name: 'kept-link' })
-  const { id } = (await made.json()) as Connection
-  await cloud.send('POST', `/auth/connections/${id}/login`, {})
-  const flow = await worker.claim(id)
+  const { id } = await create()
+  const flow = await begin(id)
   const session = await cloud.create()
   await cloud.query('update browsers set auth_flow_id = $2 where id = $1', [session.session_id, flow.id])
   await worker.flows.bind(flow.id, { browserId: session.session_id })
   const until = new Date(Date.now() + INPUT_MS)
   const waitForPerson = (name: string) =>
     worker.flows.ask(flow.id, { ...pauseOf(name), external: { action: 'captcha', message: 'Solve it.' } }, 'AWAITING_EXTERNAL_ACTION', until)
-  const link = async () => ((await (await cloud.fetch(`/auth/connections/${id}`)).json()) as Connection).live_view_url!
+  const link = async () => (await read(id)).live_view_url!
   const watch = await link()
   await waitForPerson('i1')
   const act = await link()
@@ -77,7 +64,7 @@ test('a link that was given while a person had to act allows that only as long a
   expect([code, JSON.parse(reason.toString())]).toEqual([1012, { reason: 'step_over' }])
   const second = await joined(act)
   expect(second.control).toBe(false)
-  // The page is the same: its buttons work again when the person has to act again.
+  // The page stays the same: its buttons work again when the person has to act again.
   expect((await fetch(act)).status).toBe(200)
   await waitForPerson('i2')
   expect(await link()).toBe(act)

@@ -18,14 +18,15 @@ import { replays } from '../../sessions/replays/module.ts'
 import { telemetry } from '../../sessions/telemetry/module.ts'
 import { hostsOf } from '../credential-providers/match.ts'
 import { credentialProviders } from '../credential-providers/module.ts'
-import { ProviderProblem, type CredentialProviders } from '../credential-providers/providers.ts'
+import type { CredentialProviders } from '../credential-providers/providers.ts'
+import { ProviderProblem } from '../credential-providers/resolve.ts'
 import { versionOf, type Credentials } from '../credentials/credentials.ts'
 import { credentials } from '../credentials/module.ts'
 import { readTotp, totpCode } from '../credentials/totp.ts'
 import type { Principal } from '../../../http/route.ts'
 import { loginBrowsers } from './browsers.ts'
-import type { CredentialLinks } from './connections.ts'
 import { authConnections as contract } from './contract.ts'
+import type { CredentialLinks } from './credential-references.ts'
 import type { LoginBrowsers } from './engine/browser.ts'
 import { makeEngine } from './engine/engine.ts'
 import { interpret } from './engine/interpret.ts'
@@ -37,7 +38,7 @@ import { openManagedAuth, type ManagedAuth } from './open.ts'
 import { oldFlows } from './purge.ts'
 import { countConnections } from './rows.ts'
 
-/** A caller waits so long for the store that has the item of a connection. */
+/** Timeout of the provider that has the item of a connection. */
 const FITS_MS = 10_000
 
 export const authConnections = defineModule({
@@ -54,7 +55,7 @@ export const authConnections = defineModule({
   holdings: [{ called: 'auth connections', isAtWork: false, table: 'auth_connections' }],
   counts: { auth_connections: countConnections },
   open(house) {
-    const { db, config, serving } = house
+    const { db, config, serving, driver } = house
     const { findSession } = house.of(watched)
     const ofProfiles = house.of(profiles)
     const ofBrowsers = loginBrowsers({
@@ -75,7 +76,7 @@ export const authConnections = defineModule({
       }),
     )
     const { connections, handOff } = managedAuth
-    house.mount(contract, authConnectionHandlers(connections, handOff))
+    house.mount(contract, authConnectionHandlers(managedAuth))
     house.serve(({ app }) => serveHostedPage(app, house.of(dashboard)))
     house.fill(secretsBelow, HOSTED_PATH)
     house.fill(whileActing, (flow, signal) => managedAuth.whileActing(flow, signal))
@@ -88,12 +89,12 @@ export const authConnections = defineModule({
       access: 'login',
       read: ({ bearer, id }) => (bearer !== undefined && handOff.isToken(bearer) ? byLogin(bearer, id) : undefined),
     })
-    // Tests over the fake driver have no page to log in at: they play the worker.
-    if (config.driver !== 'fake') openEngine(house, managedAuth, ofBrowsers)
+    // Without pages no login is possible. Tests then act as the engine.
+    if (driver.loadsPages) openEngine(house, managedAuth, ofBrowsers)
   },
 })
 
-/** Begins to work on flows when the service listens: the browsers of logins are told where that is. */
+/** Opens the engine. It starts to work on flows when the service listens, because it tells the browsers of logins the port. */
 function openEngine(house: House, managedAuth: ManagedAuth, ofBrowsers: LoginBrowsers): void {
   const { db, scope, config, log } = house
   const asked = config.loginModel && makeModelInterpreter(config.loginModel, (reason) => log.warn({ reason }, 'the model for logins did not answer'))
@@ -125,7 +126,7 @@ function openEngine(house: House, managedAuth: ManagedAuth, ofBrowsers: LoginBro
   house.fill(phases.start, () => engine.start())
 }
 
-/** Sessions of flows that have ended: the service was killed after the end of the flow, and before that of its browser. */
+/** Sessions whose flow has ended: the service was killed after the end of the flow and before the end of its browser. */
 async function strayBrowsers(db: Db, scope: string): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select b.id from browsers b where b.scope = ${scope} and b.state = 'running' and b.auth_flow_id is not null
@@ -133,11 +134,11 @@ async function strayBrowsers(db: Db, scope: string): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-/** What connections show of what they name. */
+/** The descriptions of credentials and providers for connections. */
 function credentialLinks(db: Db, credentials: Credentials, providers: CredentialProviders): CredentialLinks {
   return {
-    credentialIdOf: credentials.idOf,
-    providerIdOf: providers.idOf,
+    credentialIdOf: (project, name) => credentials.idOf(project, name),
+    providerIdOf: (nameOrId) => providers.idOf(nameOrId),
     async itemFits(id, path, domain, signal) {
       const limit = AbortSignal.timeout(FITS_MS)
       try {
@@ -162,7 +163,9 @@ function credentialLinks(db: Db, credentials: Credentials, providers: Credential
   }
 }
 
-/** A proxy that callers have named themselves may have certificates of its own, for which the browser takes any site. Those of the operator are trusted. */
+/**
+ * The part of a login's traffic that a proxy can read. A caller's own proxy may have certificates to impersonate any site; the operator's proxies are trusted.
+ */
 async function proxyReads(db: Db, project: string, id: string): Promise<ProxyReads> {
   const row = await proxyOfSession(db, project, id)
   if (!row) return 'all'

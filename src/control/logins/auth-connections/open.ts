@@ -8,13 +8,14 @@ import type { EventNotifier } from '../../../store/events.ts'
 import type { Leases } from '../../../store/leases.ts'
 import { whileActing } from './acting.ts'
 import { keepChecking } from './checks.ts'
-import { makeConnections, referredBy, type Connections, type ConnectionsSettings, type CredentialLinks } from './connections.ts'
-import { makeFlows, type Flows } from './flows.ts'
-import { hostedPath } from './hosted-page.ts'
+import { Connections, type ConnectionsSettings } from './connections.ts'
+import { CredentialReferences, type CredentialLinks } from './credential-references.ts'
+import { Flows } from './flows.ts'
 import { makeHandOff, type HandOff } from './hand-off.ts'
-import { canReauth } from './reauth.ts'
+import { Logins } from './logins.ts'
+import { Views, type ViewsSettings } from './views.ts'
 
-export interface ManagedAuthSettings extends Pick<ConnectionsSettings, 'names' | 'profileNamed' | 'liveViewUrl'> {
+export interface ManagedAuthSettings extends Pick<ConnectionsSettings, 'names' | 'profileNamed'>, Pick<ViewsSettings, 'liveViewUrl'> {
   db: Db
   scope: string
   keys: Keys
@@ -27,17 +28,19 @@ export interface ManagedAuthSettings extends Pick<ConnectionsSettings, 'names' |
 
 export interface ManagedAuth extends AsyncDisposable {
   connections: Connections
+  logins: Logins
   flows: Flows
   handOff: HandOff
-  /** Aborts when no person may act in the browser of a flow any more; undefined: they may not now. */
+  /** A signal that aborts when no person may act in the browser of a flow any more; undefined when nobody may act now. */
   whileActing(flowId: string, signal: AbortSignal): Promise<AbortSignal | undefined>
 }
 
-/** What it opens is closed when it is disposed. */
+/** Opens all parts. Disposing closes them. */
 export function openManagedAuth(settings: ManagedAuthSettings): ManagedAuth {
-  const { db, scope, keys, leases, notifier, config, credentials, log } = settings
+  const { db, scope, keys, leases, notifier, config, names, profileNamed, liveViewUrl, log } = settings
+  const references = new CredentialReferences(settings.credentials)
   const handOff = makeHandOff(db, keys.root.secret, scope)
-  const flows = makeFlows({
+  const flows = new Flows({
     db,
     scope,
     leases,
@@ -45,17 +48,13 @@ export function openManagedAuth(settings: ManagedAuthSettings): ManagedAuth {
     sealer: makeSealer(keys, 'auth-flows'),
     codeOf: handOff.codeOf,
     maxPending: config.maxLogins,
-    canReauth: async (row) => canReauth(row.learned, (await referredBy(credentials, [row]))(row).source, row.checks.refused).can_reauth,
+    canReauth: (row) => references.canReauth(row),
   })
-  const connections = makeConnections({
-    ...settings,
-    flows,
-    codeOf: handOff.codeOf,
-    hostedPath,
-  })
+  const views = new Views({ db, references, codeOf: handOff.codeOf, liveViewUrl })
   const checking = keepChecking({ db, scope, flows, atOnce: config.maxHealthChecks, isOurs: () => leases.holds('logins'), log })
   return {
-    connections,
+    connections: new Connections({ db, scope, flows, references, names, views, profileNamed }),
+    logins: new Logins({ db, scope, flows, references, names, views }),
     flows,
     handOff,
     whileActing: (id, signal) => whileActing(id, flows, log, signal),

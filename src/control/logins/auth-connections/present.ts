@@ -1,4 +1,4 @@
-// A connection as callers see it, with its last login: the fields and choices of the present generation, and the same for earlier clients.
+// The answer for a connection with its last login: the fields and choices of the present generation, and the same for earlier clients.
 import { merged, shownTelemetry } from '../../sessions/telemetry/contract.ts'
 import type { Choice, Connection, Field, FlowEvent, TimelineItem } from './contract.ts'
 import type { Pause, PausedChoice, PausedField } from './flow.ts'
@@ -7,7 +7,7 @@ import { canReauth, type Source } from './reauth.ts'
 import type { ConnectionWithProfile } from './rows.ts'
 import { legacyMfa } from './submit.ts'
 
-/** What a connection refers to, looked up. */
+/** Objects that a connection refers to, looked up. */
 export interface Referred {
   source: Source
   credentialName: string | undefined
@@ -23,7 +23,7 @@ export interface Links {
 const iso = (time: Date): string => time.toISOString()
 const some = <T>(list: T[]): T[] | null => (list.length > 0 ? list : null)
 
-/** A select or a box is a text for clients, which says what may be answered. */
+/** For clients, a select or a box is a text; the hint has the valid answers. */
 const hintOf = ({ hint, options, role }: PausedField): string | undefined =>
   [hint, options && `One of: ${options.join(', ')}`, role === 'checkbox' ? 'true or false' : undefined].filter((part) => part).join('. ') || undefined
 
@@ -83,7 +83,7 @@ const choice = (paused: PausedChoice): Choice => ({
   ...(paused.provider !== undefined && { context: paused.provider }),
 })
 
-/** What a question offers, for both generations; null where there is nothing. */
+/** The choices of a question, for both generations; null where there are none. */
 function offered({ fields, choices, interactionId }: Pause) {
   const isOther = ({ type }: PausedChoice) => type !== 'mfa_method' && type !== 'sso_provider'
   return {
@@ -119,7 +119,7 @@ const NOTHING = {
 /** A health check is no login, so the connection does not show it. */
 const typeOf = ({ type }: FlowRow) => (type === 'login' ? 'LOGIN' : 'REAUTH')
 
-/** A flow's state in words of logins. */
+/** A flow's state in the terms of logins. */
 function statusOf({ state }: FlowRow) {
   if (state === 'AUTHENTICATED' || state === 'NEEDS_AUTH') throw new Error('the flow is a health check')
   return state
@@ -132,7 +132,7 @@ function ssoProvider(pause: Pause | null, used: string | undefined): string | nu
   return providers.length === 1 ? providers[0]! : null
 }
 
-/** The fields of a flow, null where it has nothing to say at its step. */
+/** The fields of a flow; null where its step has none. */
 function shownFlow(flow: FlowRow, usedSso: string | undefined, { hostedUrl, liveViewUrl }: Links) {
   const isLive = flow.state === 'IN_PROGRESS'
   const isAsking = isLive && (flow.step === 'AWAITING_INPUT' || flow.step === 'AWAITING_EXTERNAL_ACTION')
@@ -205,7 +205,7 @@ export function present(row: ConnectionWithProfile, flow: FlowRow | undefined, r
 
 type StateEvent = Extract<FlowEvent, { event: 'managed_auth_state' }>
 
-/** The same as an event: what there is nothing of is absent. */
+/** The same as an event: fields without a value are absent. */
 export function stateEvent(row: ConnectionWithProfile, flow: FlowRow, links: Links): Omit<StateEvent, 'timestamp'> {
   const shown = Object.entries(shownFlow(flow, row.learned?.ssoProvider, links)).filter(([, value]) => value !== null)
   return {
@@ -215,7 +215,7 @@ export function stateEvent(row: ConnectionWithProfile, flow: FlowRow, links: Lin
   }
 }
 
-/** Where a login is, in the words of the timeline. */
+/** The progress of a login in the terms of the timeline. */
 function timelineStep({ state, step, browser_id: browser }: FlowRow): NonNullable<TimelineItem['step']> {
   if (state === 'EXPIRED') return 'EXPIRED'
   if (state !== 'IN_PROGRESS') return 'COMPLETED'

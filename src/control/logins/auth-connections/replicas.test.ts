@@ -1,29 +1,17 @@
-// Two replicas: a login that one of them begins is answered, followed and ended at the other.
+// Two replicas: a login that one of them starts is answered, followed and ended at the other.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { endAll, share, startFastReplica, type FastReplica, type Shared } from '../../../../test/support/replicas.ts'
+import { twoReplicas, type FastReplica } from '../../../../test/support/two-replicas.ts'
 import { until } from '../../../base/wait.ts'
 import type { Connection, LoginBegun } from './contract.ts'
-import { INPUT_MS } from './flows.ts'
+import { INPUT_MS } from './engine/person.ts'
 import { LEARNED, pauseOf, startWorker, type Worker } from './worker.suite.ts'
 
 const WAIT_MS = 20_000
 
-let shared: Shared
-let one: FastReplica
-let two: FastReplica
+const { shared, one, two } = twoReplicas({ COB_MAX_LOGINS: '2' })
 let worker: Worker
-beforeAll(async () => {
-  shared = await share({ COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0', COB_MAX_LOGINS: '2' })
-  one = await startFastReplica(shared, true)
-  two = await startFastReplica(shared, true)
-  worker = startWorker(shared.paths)
-}, 60_000)
-afterAll(async () => {
-  await worker[Symbol.asyncDispose]()
-  await Promise.all([one.stop(), two.stop()])
-  await endAll(shared, true)
-  await shared[Symbol.asyncDispose]()
-}, 60_000)
+beforeAll(() => void (worker = startWorker(shared.paths)))
+afterAll(() => worker[Symbol.asyncDispose]())
 
 const json = async <T>(response: Response) => (await response.json()) as T
 let made = 0

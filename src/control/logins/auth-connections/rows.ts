@@ -1,6 +1,7 @@
-// The rows of connections: all queries on them but those that end a flow (flows.ts).
+// The rows of connections, and the queries that callers' calls need. Those for checks: checks.ts.
 import { sql, type Insertable, type Selectable, type SqlBool, type Updateable } from 'kysely'
 import type { Db } from '../../../store/db.ts'
+import { newest, type Paging } from '../../../store/lists.ts'
 import { holds, isNamed } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
 import type { GivenTelemetry } from '../../sessions/telemetry/contract.ts'
@@ -8,25 +9,25 @@ import type { Learned } from './flow.ts'
 
 type Table = Tables['auth_connections']
 
-/** How the browsers of a connection are made. */
+/** The browser options of a connection. */
 export interface StoredBrowser {
   stealth: boolean
-  /** What a caller has said in place of a proxy. */
+  /** The caller's choice instead of a proxy. */
   proxy_mode?: 'direct' | 'default'
   region?: string
-  /** As callers say it, with the id of a destination in place of its name. */
+  /** In the caller's form, with the id of a destination in place of its name. */
   telemetry?: GivenTelemetry
 }
 
-/** How its last checks have gone, in a row. */
+/** The results of its last checks, counted in a row. */
 export interface Checks {
-  /** Re-logins that failed. */
+  /** Failed re-logins. */
   failures?: number
-  /** Checks that could not tell. */
+  /** Inconclusive checks. */
   inconclusive?: number
   /** Checks that were not done. */
   undone?: number
-  /** The version (reauth.ts) of the values that the site has refused. They are not sent again by the service itself. */
+  /** The version (reauth.ts) of the values that the site has refused. The service does not send them again by itself. */
   refused?: string
 }
 
@@ -37,12 +38,10 @@ export type ConnectionRow = Omit<Selectable<Table>, 'browser' | 'learned' | 'che
   status: 'AUTHENTICATED' | 'NEEDS_AUTH'
 }
 
-export interface ConnectionFilter {
+export interface ConnectionFilter extends Paging {
   domain?: string | undefined
   profile_name?: string | undefined
   query?: string | undefined
-  offset: number
-  limit: number
 }
 
 const select = (db: Db, scope: string) =>
@@ -52,7 +51,7 @@ const select = (db: Db, scope: string) =>
     .selectAll('c')
     .select('p.name as profile_name')
     .where('c.scope', '=', scope)
-    // Those of a profile that was just deleted are about to go.
+    // Connections of a deleted profile are about to be removed.
     .where('p.deleted_at', 'is', null)
 
 export interface Whose {
@@ -76,23 +75,20 @@ export const lockConnection = async (tx: Db, id: string): Promise<ConnectionRow 
 export const listConnections = async (
   db: Db,
   { scope, project }: Whose,
-  { domain, profile_name: profile, query, offset, limit }: ConnectionFilter,
+  { domain, profile_name: profile, query, ...paging }: ConnectionFilter,
 ): Promise<ConnectionWithProfile[]> =>
   (await select(db, scope)
     .where('c.project_id', '=', project)
     .where(domain ? isNamed('c.domain', domain) : sql<SqlBool>`true`)
     .where(profile ? sql<SqlBool>`p.name = ${profile}` : sql<SqlBool>`true`)
     .where(query ? sql<SqlBool>`(c.id = ${query} or ${holds('c.domain', query)} or ${holds('p.name', query)})` : sql<SqlBool>`true`)
-    .orderBy('c.created_at', 'desc')
-    .orderBy('c.id')
-    .offset(offset)
-    .limit(limit + 1)
+    .$call(newest('c', paging))
     .execute()) as ConnectionWithProfile[]
 
 /** Undefined when its profile was deleted meanwhile. */
 export async function insertConnection(db: Db, row: Insertable<Table>): Promise<true | undefined> {
   return db.transaction().execute(async (tx) => {
-    // A deletion of the profile that is under way has to be over.
+    // Wait for a deletion of the profile that is under way.
     const profile = await tx.selectFrom('profiles').select('id').where('id', '=', row.profile_id).where('deleted_at', 'is', null).forShare().executeTakeFirst()
     if (!profile) return undefined
     await tx.insertInto('auth_connections').values(row).execute()
@@ -112,7 +108,7 @@ export const idOfPair = async (db: Db, project: string, profile: string, domain:
       .executeTakeFirst()
   )?.id
 
-/** False when it is gone. */
+/** False when it was deleted. */
 export async function changeConnection(db: Db, id: string, changes: Updateable<Table>): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('auth_connections')
@@ -120,6 +116,12 @@ export async function changeConnection(db: Db, id: string, changes: Updateable<T
     .where('id', '=', id)
     .executeTakeFirst()
   return numUpdatedRows > 0n
+}
+
+/** Sets the columns that a flow's end changes. It is no change by a caller, so the version stays. */
+export async function setConnection(tx: Db, id: string, columns: Record<string, unknown>): Promise<void> {
+  const set = sql.join(Object.entries({ ...columns, updated_at: sql`now()` }).map(([name, value]) => sql`${sql.ref(name)} = ${value}`))
+  await sql`update auth_connections set ${set} where id = ${id}`.execute(tx)
 }
 
 export async function deleteConnection(db: Db, id: string): Promise<boolean> {
@@ -130,7 +132,7 @@ export async function deleteConnection(db: Db, id: string): Promise<boolean> {
 export const connectionsOfProfile = async (db: Db, profile: string): Promise<string[]> =>
   (await db.selectFrom('auth_connections').select('id').where('profile_id', '=', profile).execute()).map(({ id }) => id)
 
-/** Connections of the service, or of a project. */
+/** Number of connections of the service, or of a project. */
 export async function countConnections(db: Db, { scope, project }: { scope?: string; project?: string }): Promise<number> {
   const { count } = await db
     .selectFrom('auth_connections')

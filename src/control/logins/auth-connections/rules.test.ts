@@ -1,4 +1,4 @@
-// The pure rules of managed auth: whether a login can be repeated, what a submission answers, when a connection is checked.
+// The pure rules of managed auth: whether a login can be repeated, which answer a submission is, when a connection is checked.
 import { describe, expect, test } from 'vitest'
 import { Fault } from '../../../http/fault.ts'
 import { afterCheck, afterFailure, afterLogin, backoffSeconds, MOST_INCONCLUSIVE, nextCheck, rescheduled, resultOf } from './check-rules.ts'
@@ -219,7 +219,7 @@ describe('health checks', () => {
     })
     expect(waits).toEqual([60, 120, 240, 480, 960, 1920, 3600, 3600].map(after))
     expect(afterCheck({ ...now, health_checks: false }, 'not_done', true, moment).next_check_at).toBeNull()
-    // The next one that is done begins that count anew.
+    // The next completed check resets that count.
     expect(afterCheck(now, 'AUTHENTICATED', true, moment).checks).toEqual({})
     expect(afterCheck(now, 'inconclusive', true, moment)).toMatchObject({ status: 'NEEDS_AUTH', checks: { inconclusive: 3, failures: 1 } })
   })

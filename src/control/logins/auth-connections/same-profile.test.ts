@@ -1,34 +1,23 @@
-// Logins of one profile at several sites: each saves the profile whole, so they are made one after the other. A function of the test plays the engine.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+// Logins of one profile at several sites: each saves the whole profile, so they run one after the other. A function of the test acts as the engine.
+import { expect, test } from 'vitest'
 import { until } from '../../../base/wait.ts'
-import type { Connection } from './contract.ts'
 import type { FlowRow } from './flow-rows.ts'
 import type { Flows } from './flows.ts'
-import { LEARNED, startWorker, type Worker } from './worker.suite.ts'
+import { LEARNED, serviceWithWorker } from './worker.suite.ts'
 
 const WAIT_MS = 20_000
 
-const scope = new AsyncDisposableStack()
-let cloud: FastCloud
-let worker: Worker
-let other: Flows
-beforeAll(async () => {
-  cloud = scope.use(await startFastCloud({ COB_WARM_BROWSERS: '0', COB_MAX_LOGINS: '50' }))
-  worker = scope.use(startWorker(cloud.paths))
-  other = worker.as('another')
-}, 60_000)
-afterAll(() => scope.disposeAsync())
+const { cloud, worker, create, login } = await serviceWithWorker()
+const other = worker.as('another')
 
 let made = 0
-/** Connections of one new profile, with a login each, in this order. */
+/** Connections of one new profile, each with a login, in this order. */
 async function logins(count: number): Promise<string[]> {
   const ids: string[] = []
   const profile = `shared-${++made}`
   for (let at = 0; at < count; at++) {
-    const answer = await cloud.send('POST', '/auth/connections', { domain: `site-${at}.test`, profile_name: profile })
-    const { id } = (await answer.json()) as Connection
-    expect((await cloud.send('POST', `/auth/connections/${id}/login`, {})).status).toBe(200)
+    const { id } = await create({ domain: `site-${at}.test`, profile_name: profile })
+    expect((await login(id)).status).toBe(200)
     ids.push(id)
   }
   return ids
@@ -69,7 +58,7 @@ test('do not wait for other profiles, nor for a health check, which saves nothin
   expect(new Set(await ofAll())).toEqual(new Set([first, elsewhere]))
   await endOf(first!, 'SUCCESS')
   await cloud.query('update auth_connections set next_check_at = now() where id = $1', [first])
-  // The check begins, and the login that has waited for the first one.
+  // The check starts, and also the login that has waited for the first one.
   const claimed: FlowRow[] = []
   await until('a health check and a login', WAIT_MS, async () => claimed.push(...(await claimedBy(worker.flows))) === 2)
   const check = claimed.find((flow) => flow.connection_id === first)!
@@ -92,7 +81,7 @@ test('whose time ends while they are saved go on, at another replica too, and th
   const late = (by: string) => cloud.query(`update auth_flows set expires_at = now() - $2::interval where id = $1`, [id, by])
   await late('14 minutes')
   expect(await worker.flows.expireDue()).toBe(0)
-  expect((await cloud.send('POST', `/auth/connections/${first}/login`, {})).status).toBe(409)
+  expect((await login(first!)).status).toBe(409)
   expect(await ofAll()).toEqual([first])
   await endOf(first!, 'SUCCESS')
   expect(await ofAll()).toEqual([second])
@@ -109,7 +98,7 @@ test.each([
   await cloud.query(`update auth_flows set expires_at = now() - $2::interval where id = $1`, [id, by])
   const state = async () => (await worker.flows.get(id))!.state
   await until('it expires', WAIT_MS, async () => (await state()) === 'EXPIRED')
-  expect((await cloud.send('POST', `/auth/connections/${first}/login`, {})).status).toBe(200)
+  expect((await login(first!)).status).toBe(200)
   expect(await ofAll()).toEqual([first])
   await endOf(first!, 'SUCCESS')
 })

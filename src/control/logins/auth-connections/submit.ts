@@ -1,9 +1,9 @@
-// What a caller submits, in any of seven ways, as one answer to the present question. No database.
+// Converts a caller's submission, in any of seven forms, into one answer to the present question. Needs no database.
 import { fault } from '../../../http/fault.ts'
-import type { Submission } from './contract.ts'
+import { MFA_TYPES, type Submission } from './contract.ts'
 import type { Answer, Pause, PausedChoice, PausedField } from './flow.ts'
 
-/** @throws 400 that names what is missing, unknown or not asked for; 409 for a question that is over. `pause`: undefined while nothing is asked. */
+/** @throws 400 that names the missing, unknown or unasked field; 409 when the question is over. `pause`: undefined while nothing is asked. */
 export function answerTo(pause: Pause | undefined, submission: Submission): Answer {
   const { interaction_id: interaction, ...ways } = submission
   if (interaction !== undefined && interaction !== pause?.interactionId)
@@ -19,10 +19,10 @@ export function answerTo(pause: Pause | undefined, submission: Submission): Answ
   return { ...answer, choice: choice.id }
 }
 
-/** By ids or, in the earlier generation, by names, which may be those of ids as well. Further keys are ignored. */
+/** Values by ids or, in the earlier generation, by names, which may equal ids. Further keys are ignored. */
 function valuesFor(fields: readonly PausedField[], way: string, given: Record<string, string>): Record<string, string> {
   if (fields.length === 0) throw fault.field(way, 'cannot be taken: the login asks for no values at the moment')
-  // Own properties only: a key may be called like something that every object has.
+  // Own properties only: a key may have the name of a property that every object has.
   const of = (key: string): string | undefined => (Object.hasOwn(given, key) ? given[key] : undefined)
   const called = (field: PausedField): string => (way === 'fields' ? field.key : field.id)
   const found = fields.map((field) => ({ field, value: of(called(field)) ?? of(way === 'fields' ? field.id : field.key) }))
@@ -45,7 +45,7 @@ function choiceFor(choices: readonly PausedChoice[], way: string, given: string)
   const sso = choices.filter(({ type }) => type === 'sso_provider')
   switch (way) {
     case 'mfa_option_id':
-      // Its type, as the earlier generation shows it. Of several with one type, the first.
+      // The type that the earlier generation shows. If several have it, the first one.
       return choices.find((choice) => legacyMfa(choice) === given) ?? byId()
     case 'sso_button_selector':
       return sso.find(({ selector }) => selector === given)
@@ -56,12 +56,9 @@ function choiceFor(choices: readonly PausedChoice[], way: string, given: string)
   }
 }
 
-const LEGACY_MFA = ['sms', 'call', 'email', 'totp', 'push', 'password', 'switch'] as const
-export type LegacyMfa = (typeof LEGACY_MFA)[number]
-
-/** How the earlier generation calls a method; undefined for what it has no word for. "Another way" is a switch. */
-export function legacyMfa({ type, mfa }: Pick<PausedChoice, 'type' | 'mfa'>): LegacyMfa | undefined {
+/** The name of a method in the earlier generation; undefined when there is none. "Another way" is a switch. */
+export function legacyMfa({ type, mfa }: Pick<PausedChoice, 'type' | 'mfa'>): (typeof MFA_TYPES)[number] | undefined {
   if (type !== 'mfa_method') return undefined
   if (mfa === undefined || mfa === 'other') return 'switch'
-  return LEGACY_MFA.find((known) => known === mfa)
+  return MFA_TYPES.find((known) => known === mfa)
 }

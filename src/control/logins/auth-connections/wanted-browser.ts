@@ -1,14 +1,15 @@
-// How the browsers of a connection are made: what callers say of them, in both generations, with ids in place of names.
+// Browser options of a connection: the fields of both generations of the API, and their stored form with ids in place of names.
 import { fault } from '../../../http/fault.ts'
+import { isAccount, type Principal } from '../../../http/route.ts'
 import { telemetryProblem, type GivenTelemetry } from '../../sessions/telemetry/contract.ts'
 import type { BeginLogin } from './contract.ts'
 import type { Asked, FlowRow } from './flow-rows.ts'
 import type { ConnectionRow, StoredBrowser } from './rows.ts'
 
-/** What a caller may say. */
+/** The options that a caller may give. */
 export type GivenBrowser = Pick<BeginLogin, 'browser' | 'browser_telemetry' | 'proxy' | 'proxy_id'>
 
-/** What is said of browsers and resolved; what is absent was not said. */
+/** The same with ids in place of names. Absent fields were not given. */
 export interface Resolved {
   /** null: none. */
   proxy_id?: string | null
@@ -20,9 +21,12 @@ export interface BrowserNames {
   region: string
   /** @throws 400 naming `field` */
   proxyIdOf: (project: string, by: { id: string } | { name: string }, field: string) => Promise<string>
-  /** Puts the id of a telemetry destination in place of its name. @throws 400 */
+  /** Replaces the name of a telemetry destination by its id. @throws 400 */
   nameDestination: <T extends { telemetry?: GivenTelemetry | undefined }>(given: T) => Promise<T>
 }
+
+/** Whether a caller acts for one project only. Such a caller has fewer rights on items of providers, which belong to the organization. */
+export const isOfProject = ({ by }: Principal): boolean => !isAccount(by) || by.project !== undefined
 
 /** @throws 400 */
 export async function resolveBrowser(names: BrowserNames, project: string, given: GivenBrowser): Promise<Resolved> {
@@ -45,7 +49,7 @@ export async function resolveBrowser(names: BrowserNames, project: string, given
   }
 }
 
-/** The nested one wins. Undefined: nothing was said. */
+/** The nested field takes precedence. Undefined when the caller has named none. */
 async function proxyOf(
   { proxyIdOf }: BrowserNames,
   project: string,
@@ -61,7 +65,7 @@ async function proxyOf(
   return { id: proxy_id === '' ? null : await proxyIdOf(project, { id: proxy_id }, 'proxy_id') }
 }
 
-/** What is stored of a connection's browsers after this was said. */
+/** The stored options of a connection after a change. */
 export function storedBrowser(before: StoredBrowser, { browser }: Resolved): StoredBrowser {
   const { proxy_mode: mode, ...said } = browser
   const { proxy_mode: modeBefore, ...rest } = before
@@ -69,7 +73,7 @@ export function storedBrowser(before: StoredBrowser, { browser }: Resolved): Sto
   return { ...rest, ...said, ...(after !== undefined && { proxy_mode: after }) }
 }
 
-/** What a login is asked to do differently, as its row has it. */
+/** The settings of one login for its row. */
 export const askedOf = ({ proxy_id, browser }: Resolved, record: boolean | undefined, isOfProject: boolean): Asked => {
   const { proxy_mode: _, ...own } = browser
   return {
@@ -80,7 +84,7 @@ export const askedOf = ({ proxy_id, browser }: Resolved, record: boolean | undef
   }
 }
 
-/** How the browser of a flow is made: what its caller has said, else what its connection says. */
+/** The browser options of a flow: its caller's, or else its connection's. */
 export function browserOf(connection: Pick<ConnectionRow, 'proxy_id' | 'browser' | 'record_session'>, { asked, type }: Pick<FlowRow, 'asked' | 'type'>) {
   const proxy = asked.proxy_id === undefined ? connection.proxy_id : asked.proxy_id
   const { stealth, telemetry } = { ...connection.browser, ...asked.browser }

@@ -1,16 +1,19 @@
-// For tests: who works on flows in place of the engine, as another replica would.
+// For tests: a worker that acts as the engine of another replica; and a service with it.
 import { fixedKeys } from '../../../base/keys.ts'
 import { readFileSync } from 'node:fs'
 import { sql, type RawBuilder } from 'kysely'
+import { afterAll, expect } from 'vitest'
+import { startFastCloud } from '../../../../test/support/fast-cloud.ts'
 import { silentLog } from '../../../base/log.ts'
 import type { DataPaths } from '../../../base/paths.ts'
 import { makeSealer } from '../../../base/sealed.ts'
 import { until } from '../../../base/wait.ts'
 import { connectDb, type Db } from '../../../store/db.ts'
 import { listenForEvents } from '../../../store/events.ts'
+import type { Connection } from './contract.ts'
 import type { Learned, Pause } from './flow.ts'
 import type { FlowRow } from './flow-rows.ts'
-import { makeFlows, type Flows, type FlowsSettings } from './flows.ts'
+import { Flows, type FlowsSettings } from './flows.ts'
 import { makeHandOff } from './hand-off.ts'
 
 const CLAIM_MS = 10_000
@@ -19,9 +22,9 @@ export interface Worker extends AsyncDisposable {
   db: Db
   flows: Flows
   scope: string
-  /** The next flow that nobody works on, of this connection. */
+  /** The next unclaimed flow of this connection. */
   claim(connectionId: string): Promise<FlowRow>
-  /** Another one, with its own replica. */
+  /** Another worker with its own replica. */
   as(replica: string, more?: Partial<FlowsSettings>): Flows
 }
 
@@ -32,7 +35,7 @@ export function startWorker(paths: DataPaths, more: Partial<FlowsSettings> = {})
   const scope = readFileSync(paths.hostId, 'utf8').trim()
   const secretKey = Buffer.from(readFileSync(paths.secretKey, 'utf8').trim(), 'hex')
   const as = (replica: string, others: Partial<FlowsSettings> = {}): Flows =>
-    makeFlows({
+    new Flows({
       db,
       scope,
       leases: { replica, isDead: (column: RawBuilder<unknown>) => sql`(${column} is null or ${column} = 'dead')` },
@@ -62,6 +65,34 @@ export function startWorker(paths: DataPaths, more: Partial<FlowsSettings> = {})
   }
 }
 
+export const json = async <T>(response: Response) => (await response.json()) as T
+
+/** A service without an engine, the worker that replaces it, and calls about connections. It ends after the tests of the file. */
+export async function serviceWithWorker(settings: Record<string, string> = {}) {
+  const scope = new AsyncDisposableStack()
+  afterAll(() => scope.disposeAsync())
+  const cloud = scope.use(await startFastCloud({ COB_WARM_BROWSERS: '0', COB_MAX_LOGINS: '50', ...settings }))
+  const worker = scope.use(startWorker(cloud.paths))
+  let made = 0
+  /** A connection with its own profile. */
+  const wanted = (more: object = {}) => ({ domain: 'site.test', profile_name: `profile-${++made}`, ...more })
+  async function create(more: object = {}): Promise<Connection> {
+    const response = await cloud.send('POST', '/auth/connections', wanted(more))
+    if (response.status !== 201) throw new Error(`${response.status}: ${await response.text()}`)
+    return json(response)
+  }
+  const read = async (id: string) => json<Connection>(await cloud.fetch(`/auth/connections/${id}`))
+  const login = (id: string, body: object = {}) => cloud.send('POST', `/auth/connections/${id}/login`, body)
+  const submit = (id: string, body: object) => cloud.send('POST', `/auth/connections/${id}/submit`, body)
+  /** A login of this connection, claimed by the worker. */
+  async function begin(id: string): Promise<FlowRow> {
+    expect((await login(id)).status).toBe(200)
+    return worker.claim(id)
+  }
+  const succeed = (flow: string, postLoginUrl?: string) => worker.flows.finish(flow, { state: 'SUCCESS', postLoginUrl, learned: LEARNED })
+  return { cloud, worker, wanted, create, read, login, submit, begin, succeed }
+}
+
 export const LEARNED: Learned = {
   requirements: ['identifier', 'password'],
   keys: ['username', 'password'],
@@ -71,7 +102,7 @@ export const LEARNED: Learned = {
   marks: { cookies: [], signsOut: true, redirects: false },
 }
 
-/** A page with user and password, a button of another service and two methods. */
+/** The question of a page with user and password, a button of another service and two methods. */
 export const pauseOf = (interactionId: string): Pause => {
   const field = { placeholder: '', required: true, hint: undefined, reason: 'missing' as const, options: undefined, codeBy: undefined }
   const choice = { provider: undefined, mfa: undefined, maskedDestination: undefined, description: undefined }

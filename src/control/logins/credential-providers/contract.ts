@@ -6,7 +6,7 @@ import { Time } from '../../apps/apps/contract.ts'
 
 const group = 'Credential Providers'
 
-/** `onepassword` is the one of the published API; the others are ours. */
+/** `onepassword` is in the published API; the others are ours. */
 export const PROVIDER_TYPES = ['onepassword', 'onepassword-connect', 'bitwarden', 'bitwarden-export', 'vault', 'file', 'command'] as const
 const ProviderType = z.enum(PROVIDER_TYPES)
 export type ProviderType = z.output<typeof ProviderType>
@@ -20,14 +20,14 @@ const Name = z
   .refine((name) => !/\p{Cc}/u.test(name), 'must have no control characters')
   .refine((name) => !isId(name.toLowerCase()), 'must not look like an id (24 letters and digits)')
 
-/** What opens the store: a text of its own, or JSON, by type (docs/credential-providers.md). It is never shown again. */
+/** The secret that opens the store: a plain text, or JSON, by type (docs/credential-providers.md). It is never shown again. */
 const Token = z
   .string()
   .min(1)
   .max(64 * 1024)
   .refine((token) => !token.includes('\0'), 'must have no U+0000')
 
-/** How long the list of items is remembered. 0: not at all. Values are never remembered. */
+/** How long the list of items is cached. 0: not at all. Values are never cached. */
 const CacheTtl = z.int().min(0).max(86_400)
 const DEFAULT_CACHE_TTL = 300
 
@@ -36,7 +36,7 @@ export const CredentialProvider = z.object({
   name: z.string(),
   provider_type: ProviderType,
   enabled: z.boolean(),
-  /** Lower ones come first. */
+  /** Providers with lower numbers are asked first. */
   priority: z.int(),
   created_at: Time,
   updated_at: Time,

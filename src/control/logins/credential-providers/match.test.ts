@@ -1,4 +1,4 @@
-// Which item is meant by a domain.
+// Which item matches a domain.
 import { expect, test } from 'vitest'
 import { asDomain, bestMatch, fits, hostOf, hostsOf } from './match.ts'
 
@@ -82,7 +82,7 @@ test('a name below which everybody can have one is no parent', () => {
 test('names in other scripts are compared in their ASCII form', () => {
   expect(title('xn--bcher-kva.example', [item('books', 'https://BÜCHER.example/')])).toBe('books')
   expect(title('bücher.example', [item('books', 'xn--bcher-kva.example')])).toBe('books')
-  // The same to the eye, with a Cyrillic letter.
+  // A look-alike name with a Cyrillic letter.
   expect(title('pаypal.test', [item('pay', 'paypal.test')])).toBeUndefined()
 })
 

@@ -1,8 +1,8 @@
-// Which item of a list is meant by a domain. Hosts are compared label by label in their ASCII form (IDNA), never by parts of texts.
+// Finds the item of a list for a domain. Hosts are compared label by label in their ASCII form (IDNA), never by parts of texts.
 import { domainToASCII } from 'node:url'
 import { getPublicSuffix } from 'tldts'
 
-/** The host that a stored URL names, with or without scheme, port and path; `*.` stays in front. Undefined when it names none. */
+/** The host in a stored URL, with or without scheme, port and path; `*.` stays in front. Undefined when it has none. */
 export function hostOf(url: string): string | undefined {
   const text = url.trim()
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)
@@ -12,14 +12,14 @@ export function hostOf(url: string): string | undefined {
   const bare = `http://${isPattern ? rest.slice(2) : rest}`
   if (!URL.canParse(bare)) return undefined
   const { hostname, username, password } = new URL(bare)
-  // "bank.example@other.example" reads as one host and is another; "mailto:a@b" is none.
+  // "bank.example@other.example" looks like one host and is another; "mailto:a@b" has none.
   if (username || password || hostname === '') return undefined
   const host = hostname.replace(/\.$/, '')
   if (host.includes('*') || host === '') return undefined
   return isPattern ? `*.${host}` : host
 }
 
-/** The ASCII form of a domain. Undefined when it is none. */
+/** The ASCII form of a domain. Undefined when the text is none. */
 export function asDomain(domain: string): string | undefined {
   const host = hostOf(domain)
   return host === undefined || host.startsWith('*.') || domainToASCII(host) === '' ? (host?.startsWith('[') ? host : undefined) : host
@@ -30,8 +30,9 @@ const isBelow = (host: string, parent: string): boolean => host.endsWith(`.${par
 const isAddress = (host: string): boolean => host.startsWith('[') || /^[\d.]+$/.test(host)
 
 /**
- * How well a host of an item fits a domain: 0 when it is the same; else how many labels below it the domain is, as with the item of `example.com` for `login.example.com`
- * and that of `*.example.com`. Undefined: not at all. An item of a single label (`com`, `localhost`) is meant for that host alone.
+ * How well a host of an item matches a domain: 0 when they are equal; otherwise the number of labels by which the domain is below it, for example the item of
+ * `example.com` or `*.example.com` for `login.example.com`. Undefined when it does not match. An item with a single label (`com`, `localhost`) matches only
+ * that host.
  */
 function distance(domain: string, host: string): number | undefined {
   const isPattern = host.startsWith('*.')
@@ -41,17 +42,20 @@ function distance(domain: string, host: string): number | undefined {
   return domain.split('.').length - base.split('.').length
 }
 
-/** Whether the names below a host belong to the same people. What is below "co.uk" or "github.io" belongs to others. A pattern for the second kind is somebody's own wish. */
+/**
+ * Whether the names below a host belong to the same owner. Names below "co.uk" or "github.io" belong to others. A pattern below the second kind is its owner's
+ * own decision.
+ */
 const hasOwnNames = (base: string, isPattern: boolean): boolean =>
   !isAddress(base) && base.includes('.') && getPublicSuffix(base, { allowPrivateDomains: !isPattern }) !== base
 
-/** Whether an item with these URLs is meant by a domain. */
+/** Whether an item with these URLs matches a domain. */
 export function fits(domain: string, urls: readonly string[]): boolean {
   const wanted = asDomain(domain)
   return wanted !== undefined && urls.some((url) => distance(wanted, hostOf(url) ?? '') !== undefined)
 }
 
-/** The hosts that an item with these URLs is meant for; `*.` stands for every name below. */
+/** The hosts for which an item with these URLs may be used; `*.` matches every name below. */
 export const hostsOf = (urls: readonly string[]): string[] =>
   urls.flatMap((url) => {
     const host = hostOf(url) ?? ''
@@ -62,8 +66,8 @@ export const hostsOf = (urls: readonly string[]): string[] =>
   })
 
 /**
- * The item that is meant by a domain: one of exactly that host first, then of the nearest parent domain; then by the order of `lists` (of providers), then by title. The same
- * every time.
+ * The best item for a domain: first of exactly that host, then of the nearest parent domain; then by the order of `lists` (of providers), then by title. The
+ * result is always the same.
  */
 export function bestMatch<T extends { title: string; id: string; urls: readonly string[] }>(domain: string, lists: readonly (readonly T[])[]): T | undefined {
   const wanted = asDomain(domain)
@@ -77,5 +81,5 @@ export function bestMatch<T extends { title: string; id: string; urls: readonly 
   return found.toSorted((a, b) => a.far - b.far || a.order - b.order || compare(a.item.title, b.item.title) || compare(a.item.id, b.item.id))[0]?.item
 }
 
-/** By code units, so that it does not depend on the machine's language. */
+/** By code units, so that the result does not depend on the machine's language. */
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)

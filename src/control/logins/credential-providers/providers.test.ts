@@ -1,4 +1,4 @@
-// Credential providers: who may manage them, what is refused, what is remembered, what the login engine gets, and that secrets stay where they are.
+// Credential providers: who may manage them, refused values, caching, the values for the login engine, and that secrets do not leak.
 import { fixedKeys } from '../../../base/keys.ts'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,8 @@ import { makeSealer } from '../../../base/sealed.ts'
 import { connectDb, type Db } from '../../../store/db.ts'
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
 import type { CredentialProvider, ProviderItem, TestResult } from './contract.ts'
-import { makeCredentialProviders, ProviderProblem, type CredentialProviders } from './providers.ts'
+import { CredentialProviders } from './providers.ts'
+import { ProviderProblem } from './resolve.ts'
 
 const PATH = '/org/credential_providers'
 const never = new AbortController().signal
@@ -19,7 +20,7 @@ const never = new AbortController().signal
 let cloud: FastCloud
 let dir: string
 let db: Db
-/** The same rules over the same database, as the login engine gets them. */
+/** The same rules over the same database, for the login engine. */
 let providers: CredentialProviders
 beforeAll(async () => {
   cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
@@ -27,7 +28,7 @@ beforeAll(async () => {
   mkdirSync(dir)
   db = connectDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
   const secretKey = Buffer.from(readFileSync(cloud.paths.secretKey, 'utf8').trim(), 'hex')
-  providers = makeCredentialProviders({
+  providers = new CredentialProviders({
     db,
     keys: fixedKeys(secretKey),
     config: { credentialFilesDir: dir, allowHostLoopback: false },
@@ -47,7 +48,7 @@ interface Stored {
   values: Record<string, string>
   totp?: string
 }
-/** Writes a store of the type `file`; its token. */
+/** Writes a store of the type `file`. Returns its token. */
 function store(name: string, items: Stored[], mode = 0o600): string {
   writeFileSync(join(dir, name), JSON.stringify({ items }), { mode })
   chmodSync(join(dir, name), mode)
@@ -210,7 +211,7 @@ test('the list of items is remembered for its time, until the provider is change
   one('third', 'Renamed')
   expect(await titles()).toEqual(['Site'])
   expect(await problem(password())).toMatch(/^credential_not_found: .* not in the file any more$/)
-  // One that the list does not have yet is looked for in a fresh one.
+  // An item that is not in the cached list is searched in a fresh one.
   expect((await providers.resolve(id, { path: 'File/Renamed' }, never)).values.password).toBe('third')
   await change(id, { cache_ttl_seconds: 0 })
   expect(await titles()).toEqual(['Renamed'])
@@ -241,7 +242,7 @@ test('a credential is found by path or domain, with an email address for forms t
   expect(await failing({ domain: 'notexample.test' })).toMatch(/^credential_not_found: .*no item for this domain$/)
   expect(await failing({ path: 'Exact' })).toMatch(/^credential_not_found: .*no item at this path$/)
   expect(await failing({ path: 'File/Twice' })).toMatch(/^credential_not_found: 2 items .* have this path/)
-  // For a domain: an item that is not meant for it is like one that is not there.
+  // For a domain: an item that does not fit it looks like a missing one.
   const forDomain = (path: string, domain: string) => failing({ path, domain })
   const absent = await forDomain('File/Absent', 'login.example.test')
   expect(absent).toMatch(/^credential_not_found: .*no item at this path for this domain$/)
@@ -313,7 +314,7 @@ test('tokens and values are in no answer, no log, and no byte of the database an
   ]
   expect(texts.length).toBeGreaterThan(100)
   expect(texts.filter(([, bytes]) => secrets.some((secret) => bytes.includes(secret))).map(([name]) => name)).toEqual([])
-  // The search finds what is there.
+  // To check the search itself: it finds a text that exists.
   expect(texts.some(([name, bytes]) => name.includes('postgres') && bytes.includes(id))).toBe(true)
   await remove(id)
 })

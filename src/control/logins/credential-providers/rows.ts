@@ -1,24 +1,23 @@
-// The rows of credential providers: all queries on them.
+// All queries on the table of credential providers.
 import { sql, type Insertable, type Selectable, type Updateable } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
+import type { Paging } from '../../../store/lists.ts'
 import { isAskedFor, isCalled } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
 
 type Table = Tables['credential_providers']
 export type ProviderRow = Selectable<Table>
 
-export interface ProviderFilter {
+export interface ProviderFilter extends Paging {
   query?: string | undefined
-  offset: number
-  limit: number
 }
 
 const all = (db: Db) => db.selectFrom('credential_providers').selectAll()
 
 export const findProvider = (db: Db, id: string): Promise<ProviderRow | undefined> => all(db).where('id', '=', id).executeTakeFirst()
 
-/** No name has the form of an id. */
+/** A text in the form of an id is compared with ids only. */
 export const findNamed = (db: Db, nameOrId: string): Promise<ProviderRow | undefined> =>
   isId(nameOrId) ? findProvider(db, nameOrId) : all(db).where(isCalled('name', nameOrId)).executeTakeFirst()
 
@@ -33,10 +32,10 @@ export const listProviders = (db: Db, { query, offset, limit }: ProviderFilter):
     .limit(limit + 1)
     .execute()
 
-/** Undefined: there are `most` already. */
+/** Undefined when there are `most` already. */
 export const insertProvider = (db: Db, row: Insertable<Table>, most: number): Promise<ProviderRow | undefined> =>
   db.transaction().execute(async (tx) => {
-    // One after the other, or two would both be the last one.
+    // One insert at a time: two could otherwise both find room for the last one.
     await sql`lock table credential_providers in share update exclusive mode`.execute(tx)
     if ((await all(tx).limit(most).execute()).length >= most) return undefined
     return tx.insertInto('credential_providers').values(row).returningAll().executeTakeFirstOrThrow()
@@ -50,7 +49,7 @@ export const changeProvider = (db: Db, id: string, changes: Updateable<Table>): 
     .returningAll()
     .executeTakeFirst()
 
-/** Whether there was one. Nothing of it is left, because of its token. */
+/** Deletes a provider. Returns whether there was one. The row is removed completely, because of its token. */
 export async function deleteProvider(db: Db, id: string): Promise<boolean> {
   const { numDeletedRows } = await db.deleteFrom('credential_providers').where('id', '=', id).executeTakeFirst()
   return numDeletedRows > 0n

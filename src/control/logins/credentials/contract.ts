@@ -1,4 +1,4 @@
-// The contract of the Credentials group. Values and TOTP secrets are taken and never answered.
+// The contract of the Credentials group. Callers can set values and TOTP secrets, but no answer contains them.
 import { z } from 'zod'
 import { isIPv4, isIPv6, isName } from '../../../base/hosts.ts'
 import { isId } from '../../../base/ids.ts'
@@ -8,7 +8,7 @@ import { Time } from '../../apps/apps/contract.ts'
 const group = 'Credentials'
 
 export const MAX_NAME = 255
-/** Unique in its project, with case. */
+/** Unique in its project, case-sensitive. */
 const Name = z
   .string()
   .trim()
@@ -17,12 +17,12 @@ const Name = z
   .refine((name) => !/\p{Cc}/u.test(name), 'must have no control characters')
   .refine((name) => !isId(name.toLowerCase()), 'must not look like an id (24 letters and digits)')
 
-/** A host as browsers write it: names in ASCII and lower case, IPv6 in brackets. Undefined when it is none. */
+/** A host in the form of browsers: names in ASCII and lower case, IPv6 in brackets. Undefined when the text is none. */
 export function hostOf(text: string): string | undefined {
   if (isIPv4(text)) return text
   const bracketed = /^\[(.+)\]$/.exec(text)?.[1]
   if (bracketed !== undefined) return isIPv6(bracketed) ? new URL(`http://[${bracketed}]`).hostname : undefined
-  // What separates the parts of a URL would change what the URL's host is.
+  // Characters that separate parts of a URL would change the URL's host.
   if (text.length > 253 || /[\s/?#\\@:%]/.test(text) || !URL.canParse(`http://${text}`)) return undefined
   const host = new URL(`http://${text}`).hostname
   return isName(host) ? host : undefined
@@ -35,10 +35,10 @@ const Domain = z.string().transform((text, context) => {
   return z.NEVER
 })
 
-/** More than any login form asks for; the limits on bytes are the real ones. */
+/** More than any login form asks for; the limits on bytes apply first. */
 export const MAX_VALUES = 100
 export const MAX_VALUE_BYTES = 16 * 1024
-/** Of all values of a credential together, with their keys. */
+/** Size of all values of a credential together, with their keys. */
 export const MAX_VALUES_BYTES = 64 * 1024
 const MAX_KEY = 128
 const bytesOf = (text: string): number => new TextEncoder().encode(text).length
@@ -49,18 +49,18 @@ function problemOfKey(key: string): string | undefined {
 }
 
 const Value = z.string().refine((text) => bytesOf(text) <= MAX_VALUE_BYTES, `must have at most ${MAX_VALUE_BYTES} bytes`)
-/** Field name to value. What a credential has in the end is checked again when they are merged. */
+/** Values by field name. The merged result is checked again. */
 export const Values = z.record(z.string(), Value).superRefine((values, context) => {
   const keys = Object.keys(values)
   if (keys.length > MAX_VALUES) return context.addIssue({ code: 'custom', message: `must have at most ${MAX_VALUES} values` })
   for (const key of keys) {
     const problem = problemOfKey(key)
-    // A key may be very long, so that only good ones are repeated.
+    // A key may be very long, so only valid ones are repeated in the message.
     if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
   }
 })
 
-/** What is wrong with all values of a credential together. */
+/** The problem of all values of a credential together. */
 export function problemOfValues(values: Record<string, string>): string | undefined {
   const count = Object.keys(values).length
   if (count > MAX_VALUES) return `must have at most ${MAX_VALUES} values; together they are ${count}`
@@ -68,7 +68,7 @@ export function problemOfValues(values: Record<string, string>): string | undefi
   return bytes <= MAX_VALUES_BYTES ? undefined : `must have at most ${MAX_VALUES_BYTES} bytes in all, keys and values; these have ${bytes}`
 }
 
-/** The button to press: `google`, `github`, `microsoft`. Empty: none. */
+/** The service to log in by: `google`, `github`, `microsoft`. Empty: none. */
 const SsoProvider = z
   .string()
   .transform((text) => text.trim().toLowerCase())
@@ -86,7 +86,7 @@ const TotpSecret = z.string().trim().max(2048)
 
 const totp = {
   totp_secret: TotpSecret.optional(),
-  /** These three say nothing without a secret. What the address says comes before them. */
+  /** These three need a secret. The settings in an address take precedence. */
   totp_algorithm: Algorithm.optional(),
   totp_digits: Digits.optional(),
   totp_period: Period.optional(),
@@ -99,13 +99,13 @@ export const Credential = z.object({
   sso_provider: z.string().optional(),
   has_values: z.boolean(),
   has_totp_secret: z.boolean(),
-  /** Absent without a secret, as the two that follow. */
+  /** Absent without a secret, like the two that follow. */
   totp_algorithm: Algorithm.optional(),
   totp_digits: z.int().optional(),
   totp_period: z.int().optional(),
   /** Not in lists. */
   value_keys: z.array(z.string()).optional(),
-  /** In the answer to a request that set the secret. */
+  /** Only in the answer to a request that set the secret. */
   totp_code: z.string().optional(),
   totp_code_expires_at: Time.optional(),
   created_at: Time,
@@ -118,9 +118,9 @@ export type CreateCredential = z.output<typeof Create>
 
 const Update = z.strictObject({
   name: Name.optional(),
-  /** Removed before `values` are merged. Keys that it does not have are none to remove. */
+  /** Removed before `values` are merged. Unknown keys are ignored. */
   remove_value_keys: z.array(z.string().max(1024)).max(1000).optional(),
-  /** Laid over those that it has, key by key. */
+  /** Merged into the present ones, by key. */
   values: Values.optional(),
   /** Empty or null removes it. */
   sso_provider: SsoProvider.nullable().optional(),

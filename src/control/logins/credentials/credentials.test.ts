@@ -1,4 +1,4 @@
-// Credentials as callers see them, and as the login engine gets them.
+// Credentials as callers see them, and for the login engine.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
@@ -8,16 +8,16 @@ import { makeSealer } from '../../../base/sealed.ts'
 import { openDb, type Db } from '../../../store/db.ts'
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
 import { MAX_VALUE_BYTES, MAX_VALUES, MAX_VALUES_BYTES, type Credential } from './contract.ts'
-import { makeCredentials, purposeOf, totpCode, type Credentials } from './credentials.ts'
-import { readTotp } from './totp.ts'
+import { Credentials, purposeOf } from './credentials.ts'
+import { readTotp, totpCode } from './totp.ts'
 
 const SECRET = 'JBSWY3DPEHPK3PXP'
-/** At which the code is known. */
+/** The time for which the code is known. */
 const NOW = new Date(59_000)
 
 let cloud: FastCloud
 let db: Db
-/** The same rows, as the login engine has them, with a clock of ours. */
+/** The login engine's view of the same rows, with the test's clock. */
 let engine: Credentials
 const scope = new AsyncDisposableStack()
 beforeAll(async () => {
@@ -28,7 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => scope.disposeAsync())
 
-const engineWith = (key: Buffer) => makeCredentials({ db, sealerOf: (project) => makeSealer(fixedKeys(key), purposeOf(project)), now: () => NOW })
+const engineWith = (key: Buffer) => new Credentials({ db, sealerOf: (project) => makeSealer(fixedKeys(key), purposeOf(project)), now: () => NOW })
 
 const named = (name: string, others: object = {}) => ({ name, domain: 'site.test', values: { username: 'kim', password: 'hush' }, ...others })
 
@@ -323,7 +323,7 @@ describe('the login engine', () => {
     const before = await engine.create(DEFAULT_PROJECT, named('kim-left.test'))
     const id = newId()
     const keep = () => engine.keep(DEFAULT_PROJECT, { into: undefined, id, name: 'kim-left.test', domain: 'left.test', values: { password: 'typed' } })
-    // A service that is killed after it was made does it again.
+    // If a service is killed after it was created, the call is repeated.
     expect([await keep(), await keep()]).toEqual([id, id])
     expect([await at('kim-left.test'), await at('kim-left.test-2'), await at('kim-left.test-3')]).toEqual([before.id, id, undefined])
     expect(await engine.open(DEFAULT_PROJECT, before.id)).toMatchObject({ values: { username: 'kim', password: 'hush' } })

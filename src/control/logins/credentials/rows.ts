@@ -1,7 +1,8 @@
-// The credentials' rows: all queries on them.
+// All queries on the table of credentials.
 import { sql, type Insertable, type Selectable, type Updateable } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
+import { newest, type Paging } from '../../../store/lists.ts'
 import { holds } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
 import { hostOf } from './contract.ts'
@@ -9,14 +10,12 @@ import { hostOf } from './contract.ts'
 type Table = Tables['credentials']
 export type CredentialRow = Selectable<Table>
 
-export interface CredentialFilter {
+export interface CredentialFilter extends Paging {
   domain?: string | undefined
   query?: string | undefined
-  offset: number
-  limit: number
 }
 
-/** The credential of a project that is named so, by id or name. Names are compared letter by letter; none has the form of an id. */
+/** The credential of a project with this id or name. Names are compared exactly; a text in the form of an id is compared with ids only. */
 const named = (db: Db, project: string, idOrName: string) =>
   db
     .selectFrom('credentials')
@@ -26,27 +25,22 @@ const named = (db: Db, project: string, idOrName: string) =>
 
 export const findCredential = (db: Db, project: string, idOrName: string): Promise<CredentialRow | undefined> => named(db, project, idOrName).executeTakeFirst()
 
-/** The same, for a change in this transaction: changes of its values wait for each other. */
+/** The same, locked for a change in this transaction: changes of its values wait for each other. */
 export const lockCredential = (tx: Db, project: string, idOrName: string): Promise<CredentialRow | undefined> =>
   named(tx, project, idOrName).forUpdate().executeTakeFirst()
 
 /** One page, newest first, with one row more than `limit` when there are more. */
-export function listCredentials(db: Db, project: string, { domain, query, offset, limit }: CredentialFilter): Promise<CredentialRow[]> {
+export function listCredentials(db: Db, project: string, { domain, query, ...paging }: CredentialFilter): Promise<CredentialRow[]> {
   let select = db.selectFrom('credentials').selectAll().where('project_id', '=', project)
   if (domain) select = select.where('domain', '=', hostOf(domain.trim()) ?? domain)
   if (query) select = select.where(sql<boolean>`(id = ${query} or ${holds('name', query)} or ${holds('domain', query)})`)
-  return select
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .offset(offset)
-    .limit(limit + 1)
-    .execute()
+  return select.$call(newest('credentials', paging)).execute()
 }
 
 export const insertCredential = (db: Db, row: Insertable<Table>): Promise<CredentialRow> =>
   db.insertInto('credentials').values(row).returningAll().executeTakeFirstOrThrow()
 
-/** Whether it could be made: false when the name is taken. */
+/** Inserts a credential. False when the name is taken. */
 export const insertUnlessTaken = async (db: Db, row: Insertable<Table>): Promise<boolean> => {
   const { numInsertedOrUpdatedRows } = await db
     .insertInto('credentials')
@@ -65,7 +59,7 @@ export const changeCredential = (tx: Db, id: string, changes: Updateable<Table>)
     .returningAll()
     .executeTakeFirstOrThrow()
 
-/** Removes it with what is sealed. False when it is gone already. */
+/** Removes it with its encrypted values. False when it was already deleted. */
 export async function deleteCredential(db: Db, project: string, idOrName: string): Promise<boolean> {
   const { numDeletedRows } = await db
     .deleteFrom('credentials')

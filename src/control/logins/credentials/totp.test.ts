@@ -1,4 +1,4 @@
-// One-time codes: the test vectors of RFC 6238, and secrets as sites show them.
+// One-time codes: the test vectors of RFC 6238, and secrets in the forms of sites.
 import { expect, describe, test } from 'vitest'
 import { readTotp, totpCode, type TotpSpec } from './totp.ts'
 

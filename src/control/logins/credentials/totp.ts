@@ -1,4 +1,4 @@
-// One-time codes by time (RFC 6238): the secret as people write it, and the code of a moment.
+// Time-based one-time codes (RFC 6238): parses a secret, and computes the code of a moment.
 import { createHmac } from 'node:crypto'
 import { fault } from '../../../http/fault.ts'
 import { Digits, Period, TOTP_ALGORITHMS } from './contract.ts'
@@ -11,7 +11,7 @@ export interface TotpSpec {
   period: number
 }
 
-/** What a secret of a caller says besides the secret. */
+/** The settings in a caller's secret. */
 interface Given {
   totp_algorithm?: TotpSpec['algorithm'] | undefined
   totp_digits?: number | undefined
@@ -25,25 +25,25 @@ const FIELD = 'totp_secret'
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
-/** The code of a moment, and when the next one replaces it. */
+/** The code of a moment, and the time when the next one replaces it. */
 export function totpCode({ secret, algorithm, digits, period }: TotpSpec, now: Date): { code: string; expiresAt: Date } {
   const step = Math.floor(now.getTime() / 1000 / period)
   const counter = Buffer.alloc(8)
   counter.writeBigUInt64BE(BigInt(step))
   const digest = createHmac(algorithm, keyOf(secret)).update(counter).digest()
-  // RFC 4226, 5.3: four bytes at the place that the last half byte says, without their sign.
+  // RFC 4226, 5.3: four bytes at the offset in the last half byte, without their sign bit.
   const number = digest.readUInt32BE(digest.at(-1)! & 0xf) & 0x7fffffff
   return { code: String(number % 10 ** digits).padStart(digits, '0'), expiresAt: new Date((step + 1) * period * 1000) }
 }
 
-/** The bytes of base32; bits that fill no byte are left out. */
+/** The bytes of base32; remaining bits that fill no byte are dropped. */
 function keyOf(secret: string): Buffer {
   const bits = Array.from(secret, (letter) => BASE32.indexOf(letter).toString(2).padStart(5, '0')).join('')
   return Buffer.from(bits.match(/.{8}/g)!.map((byte) => parseInt(byte, 2)))
 }
 
 /**
- * What a secret and the fields beside it mean. A new secret keeps the algorithm, digits and period of the one `before` where nothing says otherwise; an address
+ * The meaning of a secret and the fields beside it. A plain new secret keeps the algorithm, digits and period of `before` unless they are given; an address
  * does not. @throws 400, never with the secret in it
  */
 export function readTotp(text: string, given: Given, before?: TotpSpec): TotpSpec {
@@ -58,7 +58,7 @@ export function readTotp(text: string, given: Given, before?: TotpSpec): TotpSpe
   }
 }
 
-/** Sites show secrets in groups and in either case. */
+/** Sites show secrets in groups and in either case of letters. */
 function base32(text: string): string {
   const secret = text.replace(/[\s-]/g, '').replace(/=+$/, '').toUpperCase()
   if (!/^[A-Z2-7]*$/.test(secret)) throw fault.field(FIELD, 'must be base32 (letters and the digits 2 to 7), or an otpauth://totp/ address')

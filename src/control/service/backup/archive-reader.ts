@@ -1,4 +1,4 @@
-// Reads a backup, and checks what it reads: nobody gets to the end of a file whose content is not what was written.
+// Reads a backup and checks it: reading fails before the end if the content differs from what was written.
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { BadArchive } from '../../../base/archive/contents.ts'
@@ -8,15 +8,15 @@ import { CHECKSUMS, FORMAT, HEAD, Head, MANIFEST, MAX_HEAD_BYTES, MAX_MANIFEST_B
 export interface Entry {
   name: string
   bytes: number
-  /** What nobody reads is read and checked as well. */
+  /** Content that the caller does not read is still read and checked. */
   content: AsyncIterable<Buffer>
 }
 
 export class BadBackup extends Error {}
 
 /**
- * The entries of a backup but its lists, head and manifest. Each list of checksums is compared when it comes, so entries are trusted only when more follow; at
- * the end the manifest is compared with all lists, and given to `onEnd`. @throws BadBackup
+ * The entries of a backup, without its lists, head and manifest. Each list of checksums is compared when it comes, so an entry is verified only when later ones
+ * follow. At the end the manifest is compared with all lists, and passed to `onEnd`. @throws BadBackup
  */
 export async function* readArchive(file: string, signal: AbortSignal, onEnd: (manifest: Manifest) => void = () => {}): AsyncGenerator<Entry> {
   const sums = new Map<string, string>()
@@ -65,7 +65,7 @@ export async function* readArchive(file: string, signal: AbortSignal, onEnd: (ma
   onEnd(manifest)
 }
 
-/** Reads all of it. @throws BadBackup */
+/** Reads and checks the whole file. @throws BadBackup */
 export async function checkArchive(file: string, tell: (bytes: number) => void, signal: AbortSignal): Promise<Manifest> {
   let manifest: Manifest | undefined
   let bytes = 0
@@ -73,7 +73,7 @@ export async function checkArchive(file: string, tell: (bytes: number) => void, 
   return manifest!
 }
 
-/** The content of an entry, which must not be large. */
+/** The content of a small entry. @throws BadBackup when it is large */
 export async function whole(content: AsyncIterable<Buffer>, bytes: number, most = MAX_PIECE_BYTES): Promise<Buffer> {
   if (bytes > most) throw new BadBackup(`an entry of the backup has ${bytes} bytes, more than ${most}`)
   const parts: Buffer[] = []
@@ -81,7 +81,7 @@ export async function whole(content: AsyncIterable<Buffer>, bytes: number, most 
   return Buffer.concat(parts)
 }
 
-/** Goes on where it was left when it is iterated again. */
+/** The content, which continues where it stopped when it is iterated again. */
 function hashed(content: AsyncIterable<Buffer>, hash: Hash, inWords: (error: unknown) => never): AsyncIterable<Buffer> {
   const chunks = content[Symbol.asyncIterator]()
   return {

@@ -1,4 +1,4 @@
-// Outputs that fail, and contents that are not as long as they were.
+// Failing outputs, and contents whose length has changed.
 import { once } from 'node:events'
 import { Writable } from 'node:stream'
 import { expect, test } from 'vitest'

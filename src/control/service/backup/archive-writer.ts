@@ -1,4 +1,4 @@
-// Writes a backup: entries of a tar file as they come, with lists of their checksums between them.
+// Writes a backup: entries of a tar file in the order of the calls, with lists of their checksums between them.
 import { createHash } from 'node:crypto'
 import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -6,19 +6,19 @@ import { TarWriter } from '../../../base/archive/tar.ts'
 import { abortable, resultWithin } from '../../../base/wait.ts'
 import { CHECKSUMS, MANIFEST, manifestText, sha256, type Manifest } from './format.ts'
 
-/** Entries that one list of checksums names. A reader keeps those of one list in memory. */
+/** Entries in one list of checksums. A reader keeps those of one list in memory. */
 const LISTED = 1_000
-/** Time for an output that has failed to say why. */
+/** Time for a failed output to report its error. */
 const BLAME_MS = 200
 
 export interface ArchiveWriter {
-  /** Adds an entry whose content has exactly `bytes` bytes. @throws when it has more or fewer, and what the content or the output throws */
+  /** Adds an entry whose content has exactly `bytes` bytes. @throws when it has more or fewer; errors of the content or the output */
   add(name: string, bytes: number, content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<void>
-  /** Adds the manifest, and resolves when the output has taken everything. */
+  /** Adds the manifest, and resolves when the output has accepted everything. */
   complete(manifest: Omit<Manifest, 'checksums' | 'entries'>): Promise<Manifest>
 }
 
-/** Writes to `output`, which is ended by {@link ArchiveWriter.complete} and destroyed when something fails or `signal` aborts. */
+/** Writes to `output`. {@link ArchiveWriter.complete} ends it; an error or an abort of `signal` destroys it. */
 export function archiveWriter(output: Writable, signal: AbortSignal): ArchiveWriter {
   const broken = new AbortController()
   const ended = AbortSignal.any([signal, broken.signal])
@@ -43,7 +43,7 @@ export function archiveWriter(output: Writable, signal: AbortSignal): ArchiveWri
     return hash.digest('hex')
   }
 
-  /** What the output says, if it is to blame: the entry only knows that it is closed. */
+  /** Prefers the error of the output, if it has one: the entry's error only says that the output is closed. */
   async function inWords(error: unknown): Promise<unknown> {
     signal.throwIfAborted()
     const cause = await resultWithin(

@@ -24,7 +24,7 @@ import { scratchDir } from '../../../../test/support/scratch.ts'
 import { copyTemplate } from '../../../../test/support/template.ts'
 import { sleep, until } from '../../../base/wait.ts'
 
-/** Of tests that start commands and services several times, on a busy machine. */
+/** Timeout of tests that start commands and services several times, on a busy machine. */
 const COMMANDS_MS = 180_000
 const SOON_MS = 30_000
 
@@ -35,13 +35,13 @@ let filled: Filled
 let env: Env
 /** Its live session. */
 let live: string
-/** Its run of an app, which does not end. */
+/** Its run of an app, which never ends. */
 let hanging: string
 /** A backup without its keys, and one with them. */
 let plain: string
 let withKeys: string
 let said: { plain: Ended; withKeys: Ended }
-/** For backups and restored services. */
+/** The folder for backups and restored services. */
 let folder: string
 let s3: S3Server
 let host: string
@@ -54,7 +54,7 @@ const backup = async (target: string, ...args: string[]) => {
 }
 const restore = (file: string, to: Env, ...args: string[]) => run([file, ...args], to, 'restore')
 
-/** Who has signed in before the backup. */
+/** The cookie of a person who signed in before the backup. */
 let cookie: string
 const me = (url: string) => fetch(`${url}/me`, { headers: { cookie, 'x-cob-dashboard': '1' } })
 
@@ -146,7 +146,7 @@ describe('a backup of a running service', () => {
   })
 })
 
-/** A restored service: all is there, and the session that was running is not running here, and goes on at the source. */
+/** Checks a restored service: all data is there. The session that was running does not run here, and continues at the source. */
 async function expectRestored(to: Env): Promise<void> {
   const { COB_DATA_DIR: dir, ...settings } = to
   await using service = await serviceOn(dir!, settings)
@@ -162,7 +162,7 @@ async function expectRestored(to: Env): Promise<void> {
 }
 
 describe('a restore', () => {
-  /** A copy of a backup, changed. */
+  /** A changed copy of a backup. */
   function changed(name: string, change: (bytes: Buffer) => Buffer): string {
     const file = join(folder, `${name}-${++count}.tar`)
     writeFileSync(file, change(readFileSync(withKeys)))
@@ -221,7 +221,7 @@ describe('a restore', () => {
   test(
     'that was killed at any point is completed when it is run again, and no service starts before',
     async () => {
-      /** A restore that has begun to write. */
+      /** A restore that has started to write. */
       const begun = async (to: Env & { COB_DATA_DIR: string }) => {
         const one = start([withKeys], to, 'restore')
         const marker = join(to.COB_DATA_DIR, 'restoring')
@@ -244,7 +244,7 @@ describe('a restore', () => {
           await expect(serviceOn(to.COB_DATA_DIR, to)).rejects.toThrow('was not completed: run "cob restore" again')
           expect(await restore(plain, to)).toMatchObject({ code: 1, err: expect.stringContaining('an incomplete restore of another backup') as string })
         }
-        // It may have been complete already, or not have begun to write.
+        // It may be complete already, or not have started to write.
         const again = await restore(withKeys, to)
         if (again.code !== 0) expect(again.err).toMatch(/is not empty|is in use/)
         await expectRestored(to)
@@ -295,7 +295,7 @@ describe('a restored service', () => {
       expect([done.code, done.err]).toEqual([0, expect.any(String)])
       expect(done.out).toMatch(/^ended {3}1 session or warm browser, 1 run of an app, 1 login:/m)
       expect(done.out).toMatch(/^note .* works with 1 managed login that is renewed or checked\. If the one that was backed up still runs, both do$/m)
-      // Before any service has seen them: a service would look for what their rows name, and find it.
+      // Before any service uses them: a service would look for the objects that their rows name, and find them.
       const client = new pg.Client({ connectionString: to.DATABASE_URL })
       await client.connect()
       const { rows } = await client.query(
@@ -310,7 +310,7 @@ describe('a restored service', () => {
       expect(keys).toContain(`logs/${prefix}/owner`)
       expect(keys).not.toContain(`logs/${prefix}/restoring`)
       await expectRestored(to)
-      // Another restore into the same places would write over it.
+      // Another restore into the same places would overwrite it.
       const fresh = { ...to, COB_DATA_DIR: newDir() }
       expect(await restore(withKeys, fresh)).toMatchObject({ code: 1, err: expect.stringContaining('cob: DATABASE_URL: the database is in use') as string })
       const beside = { ...fresh, DATABASE_URL: await newDatabase() }

@@ -1,4 +1,4 @@
-// `cob backup`: all rows as they are at one moment, the objects that they name, and recordings that are not stored yet, as one file, while the service runs.
+// `cob backup`: one file with all rows of one moment, the objects that they name, and recordings that are not stored yet. The service may run meanwhile.
 import { existsSync, readFileSync } from 'node:fs'
 import { open, readdir, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -23,12 +23,12 @@ import { atMostEvery, counted, FORMAT, HEAD, KEY_FILES, KEYS, megabytes, OBJECTS
 
 /** Time between two lines about the progress. */
 const TELL_MS = 2_000
-/** An object that is not there may have been removed just before the backup began to hold them: its row follows at once. */
+/** A missing object may have been removed just before the backup started to hold objects: then its row is removed within this time. */
 const REMOVAL_MS = 3_000
 const LOOK_MS = 200
-/** Missing objects that the manifest names. */
+/** Most missing objects that the manifest names. */
 const NAMED = 1_000
-/** Names of recordings in the spool. */
+/** The form of names of recordings in the spool. */
 const RECORDING = /^[\w-][\w.-]*$/
 
 const compress = promisify(zstdCompress)
@@ -42,13 +42,13 @@ export interface BackupSettings {
   output: Writable
   /** The kinds of rows that name objects (modules.ts). */
   objectOwners: (db: Db, scope: string) => readonly ObjectOwner[]
-  /** Whether the files of keys are in it. */
+  /** Whether the backup contains the files of keys. */
   withKeys: boolean
   tell: (line: string) => void
   signal: AbortSignal
 }
 
-/** Writes a backup to `output`. @throws when another one runs, or when something that is not missing cannot be read */
+/** Writes a backup to `output`. @throws when another backup runs, or when something that exists cannot be read */
 export async function backup({ config, paths, db, address, output, objectOwners, withKeys, tell, signal }: BackupSettings): Promise<Manifest> {
   const head: Head = { format: FORMAT, id: newId(), made_at: new Date().toISOString(), version: VERSION }
   const scope = config.scope ?? readFileSync(paths.hostId, 'utf8').trim()
@@ -58,7 +58,7 @@ export async function backup({ config, paths, db, address, output, objectOwners,
   using objects = await makeObjects(paths.objects, config.s3)
   await using recordings = new Recordings(paths.spool)
   await using connection = await openConnection(address, signal)
-  // In this order: what the rows of the snapshot name is there from before it until the end.
+  // Hold the objects before the snapshot begins: then all objects that its rows name stay until the end.
   await holdObjects(connection.client)
   await recordings.open()
   const snapshot = await beginSnapshot(connection, signal)
@@ -88,7 +88,7 @@ export async function backup({ config, paths, db, address, output, objectOwners,
     for await (const key of keysOf(objectOwners(snapshot.db, of), signal)) all.push(key)
     named.push({ of, keys: all })
   }
-  // Copying objects may take hours. An upgrade would wait for an open snapshot, and hold up every other query meanwhile.
+  // Copying objects may take hours. An upgrade would wait for an open snapshot, and block every other query meanwhile.
   await snapshot.end()
 
   const copied = { count: 0, bytes: 0 }
@@ -102,13 +102,13 @@ export async function backup({ config, paths, db, address, output, objectOwners,
         tellSome(`objects: ${copied.count}, ${megabytes(copied.bytes)}`)
         continue
       }
-      // Another service's, with files of its own on another machine; or one whose row is going as well.
+      // Either another service on another machine has the object in its own files, or the row is being removed, too.
       if (await isRemoved(async () => !(await isNamed(objectOwners(db, of), key)), signal)) continue
       missing.count++
       if (missing.keys.length < NAMED) missing.keys.push(key)
     }
 
-  // The connection has held the objects if it has lived until now. One that has not was broken by a database that restarted: objects may have gone unnoticed.
+  // The objects were held if this connection still lives. If it is broken, the database has restarted: objects may have been removed unnoticed.
   await abortable(connection.client.query('select 1'), signal).catch((cause: unknown) => {
     signal.throwIfAborted()
     throw new Error('the connection to the database broke while objects were copied, and some may have been removed meanwhile; begin again', { cause })
@@ -134,7 +134,7 @@ async function addText(writer: ArchiveWriter, name: string, text: string): Promi
   await writer.add(name, bytes.length, [bytes])
 }
 
-/** Its length; undefined when it is not there. */
+/** Adds an object. Returns its length; undefined when it is missing. */
 async function addObject(writer: ArchiveWriter, objects: Objects, key: string, signal: AbortSignal): Promise<number | undefined> {
   const found = await objects.get(key, undefined, signal)
   if (!found) return undefined
@@ -151,13 +151,13 @@ async function isRemoved(isGone: () => Promise<boolean>, signal: AbortSignal): P
   return false
 }
 
-/** Each service that has worked with the database has a scope, and a key of its own there. */
+/** Each service that has worked with the database has a scope, and its own key there. */
 async function scopesOf(db: Db): Promise<string[]> {
   const { rows } = await sql<{ scope: string }>`select distinct scope from api_keys where scope <> '' order by scope`.execute(db)
   return rows.map(({ scope }) => scope)
 }
 
-/** The files of recordings that are not objects yet. They are kept open, because the service removes each when it has become an object. */
+/** The files of recordings that are not objects yet. They are kept open, because the service removes each file when it has become an object. */
 class Recordings implements AsyncDisposable {
   readonly #dir: string
   readonly #files = new Map<string, FileHandle>()
@@ -166,7 +166,7 @@ class Recordings implements AsyncDisposable {
     this.#dir = dir
   }
 
-  /** Opens those that are there now and are not open yet. */
+  /** Opens the present files that are not open yet. */
   async open(): Promise<void> {
     const entries = existsSync(this.#dir) ? await readdir(this.#dir, { withFileTypes: true }) : []
     for (const { name } of entries.filter((entry) => entry.isFile() && RECORDING.test(entry.name) && !this.#files.has(entry.name))) {
@@ -178,14 +178,14 @@ class Recordings implements AsyncDisposable {
     }
   }
 
-  /** Adds what there is of those that rows name and that are no object. Returns how many. */
+  /** Adds the recordings that rows name and that are not objects. Returns their number. */
   async add(writer: ArchiveWriter, db: Db, tell: (line: string) => void): Promise<number> {
     const rows = await db.selectFrom('replays').select('id').where('ready_at', 'is', null).execute()
     let count = 0
     for (const { id } of rows) {
       const file = this.#files.get(id)
       if (!file) continue
-      // It may still grow. What comes later is of a time after the backup.
+      // The file may still grow. Later data is not part of the backup.
       const { size } = await file.stat()
       const content = size === 0 ? [] : file.createReadStream({ start: 0, end: size - 1, autoClose: false })
       await writer.add(SPOOL + id, size, content as AsyncIterable<Buffer>)
@@ -199,7 +199,7 @@ class Recordings implements AsyncDisposable {
   }
 }
 
-/** What a person has to know of a backup that is complete. */
+/** Remarks for a person about a complete backup. */
 export function remarks(manifest: Manifest, config: Config, paths: DataPaths): string[] {
   const { tables, objects, missing, recordings, keys } = manifest
   const rows = tables.reduce((sum, table) => sum + table.rows, 0)

@@ -1,4 +1,4 @@
-// The mark of a data directory whose restore is not complete: no service may start with it, and only the same restore goes on with it.
+// Marks a data directory with an incomplete restore: no service may start with it, and only the same restore can continue.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -10,7 +10,7 @@ const Marker = z.object({
   /** The id of the backup. */
   backup: z.string(),
   scope: z.string(),
-  /** When the restored database counts as made, which names it as the owner of a bucket. */
+  /** Creation time of the restored database. With it, the database is named as the owner of a bucket. */
   made_at: z.iso.datetime(),
 })
 export type Marker = z.output<typeof Marker>
@@ -21,7 +21,7 @@ export function readMarker(dataDir: string): Marker | undefined {
   return existsSync(file) ? Marker.parse(JSON.parse(readFileSync(file, 'utf8'))) : undefined
 }
 
-/** When this returns, it is on the disk: nothing else may be there before it. */
+/** The mark is synced to the disk when this returns: nothing else may be written before it. */
 export function writeMarker(dataDir: string, marker: Marker): void {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   const file = join(dataDir, FILE)
@@ -32,7 +32,7 @@ export function writeMarker(dataDir: string, marker: Marker): void {
 
 export const removeMarker = (dataDir: string): void => rmSync(join(dataDir, FILE), { force: true })
 
-/** Names in a data directory that are the mark's. */
+/** Whether a file in a data directory is the mark. */
 export const isMarker = (name: string): boolean => name === FILE || name === `${FILE}.new`
 
 /** @throws when a restore into this data directory has not been completed */

@@ -1,5 +1,5 @@
-// `cob restore`: a new service from a backup. Everything is checked before the first write; objects come before the rows that name them; it can be ended at
-// any time and run again.
+// `cob restore`: makes a new service from a backup. Checks everything before the first write. Stores objects before the rows that name them. It can be stopped
+// at any time and run again.
 import { existsSync, mkdirSync, readdirSync, renameSync, statfsSync, writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -24,35 +24,35 @@ import { isKey, type Objects } from '../../../store/objects.ts'
 import { belongTo, ownerName, ownerOf } from '../../../store/sweep.ts'
 import { sayKeys } from '../key-notes.ts'
 import { BadBackup, checkArchive, readArchive, whole } from './archive-reader.ts'
-import { atMostEvery, counted, KEY_FILES, KEYS, MAX_PIECE_BYTES, megabytes, OBJECTS, ROWS, SPOOL, type Manifest } from './format.ts'
+import { atMostEvery, counted, KEY_FILES, KEYS, listed, MAX_PIECE_BYTES, megabytes, OBJECTS, ROWS, SPOOL, type Manifest } from './format.ts'
 import { isMarker, readMarker, removeMarker, writeMarker, type Marker } from './marker.ts'
 import { changeRows, type Changes } from './restored-rows.ts'
 
 const TELL_MS = 2_000
-/** In a bucket: it has objects of a restore that is not complete. */
+/** An object that marks a bucket with an incomplete restore. */
 const BUCKET_MARKER = 'restoring'
 const MAX_MARKER_BYTES = 1_000
 const LOCK = 'cob:restore'
-/** What a data directory may have before: keys that were kept elsewhere, and what file systems have. */
+/** Files that a data directory may have before: keys from elsewhere, and folders of file systems. */
 const HARMLESS = [...KEY_FILES, 'credential-files', 'lost+found']
 const RECORDING = /^[\w-][\w.-]*$/
-/** Room that the database takes beyond its rows, in bytes: a new one has 40 MB. */
+/** Disk space of the database in addition to its rows, in bytes: a new one has 40 MB. */
 const DATABASE_BYTES = 100_000_000
 
 const decompress = promisify(zstdDecompress)
 
 export interface RestoreSettings {
-  /** The settings of the service to come: they name the data directory, the Postgres and the bucket. */
+  /** The settings of the new service: they name the data directory, the Postgres and the bucket. */
   config: Config
   file: string
-  /** The service that was backed up is gone for good: the new one goes on under its scope. */
+  /** The service that was backed up is lost for good: the new one continues with its scope. */
   sameScope: boolean
   say: (line: string) => void
   tell: (line: string) => void
   signal: AbortSignal
 }
 
-/** @throws ConfigError, BadBackup or Error that says what has to be done first */
+/** @throws ConfigError, BadBackup, or an Error that says what to do first */
 export async function restore({ config, file, sameScope, say, tell, signal }: RestoreSettings): Promise<void> {
   const tellSome = atMostEvery(TELL_MS, tell)
   tell('checking the whole backup')
@@ -67,7 +67,7 @@ export async function restore({ config, file, sameScope, say, tell, signal }: Re
   using objects = await makeObjects(join(root, 'objects'), config.s3)
   if (config.s3) await assertBucket(objects, config.s3.prefix, manifest, marker, signal)
 
-  // From here on something is written.
+  // Everything after this line writes.
   writeMarker(root, marker)
   const paths = dataPaths(root)
   if (config.scope === undefined && !existsSync(paths.hostId)) secret(paths.hostId, marker.scope)
@@ -99,7 +99,7 @@ function scopeFor({ scope }: Config, manifest: Manifest, sameScope: boolean): st
   return scope ?? newId()
 }
 
-/** @throws when the data directory is in use, has something, or the disk has too little room */
+/** @throws when the data directory is in use or not empty, or the disk has too little space */
 function assertTarget(root: string, config: Config, manifest: Manifest, known: Marker | undefined): void {
   if (existsSync(root) && presenceIn(root, heldSockets()) === 'running') throw new Error(`a service runs with ${root}; restore into another data directory`)
   if (known && known.backup !== manifest.id)
@@ -136,7 +136,7 @@ async function assertEmpty(connectionString: string, manifest: Manifest, marker:
   await hasRows(to, manifest, marker, signal)
 }
 
-/** Whether the database has the rows of this restore already. @throws when it has tables of another service */
+/** Whether the database already has the rows of this restore. @throws when it has tables of another service */
 async function hasRows(to: Connection, manifest: Manifest, marker: Marker, signal: AbortSignal): Promise<boolean> {
   const there = await tablesThere(to, manifest, signal)
   if (there.length === 0) return false
@@ -147,7 +147,7 @@ async function hasRows(to: Connection, manifest: Manifest, marker: Marker, signa
   )
 }
 
-/** @throws when the bucket has objects that are not of this restore */
+/** @throws when the bucket has objects from elsewhere */
 async function assertBucket(bucket: Objects, prefix: string, { kinds }: Manifest, marker: Marker, signal: AbortSignal): Promise<void> {
   const found = await bucket.get(BUCKET_MARKER, undefined, signal)
   const owner = await ownerOf(bucket, signal)
@@ -168,7 +168,7 @@ interface FilesSettings {
   signal: AbortSignal
 }
 
-/** Everything but the rows. What is there already is of an earlier run, and whole: objects and files appear only when they are complete. */
+/** Restores everything but the rows. Existing files are from an earlier run and complete: objects and files appear only when they are whole. */
 async function restoreFiles(file: string, manifest: Manifest, { paths, objects, tell, signal }: FilesSettings): Promise<void> {
   const there = new Map<string, number>()
   for (const kind of manifest.kinds) for await (const { key, bytes } of objects.list(kind, signal)) there.set(key, bytes)
@@ -199,7 +199,7 @@ async function writeSpool(path: string, content: AsyncIterable<Buffer>): Promise
   renameSync(fresh, path)
 }
 
-/** A small file that only its owner may read, whole or not at all. */
+/** Writes a small file that only its owner may read, completely or not at all. */
 function secret(path: string, value: string): void {
   writeFileSync(`${path}.new`, `${value}\n`, { mode: 0o600, flush: true })
   renameSync(`${path}.new`, path)
@@ -213,7 +213,7 @@ async function databaseOf(config: Config, paths: DataPaths, signal: AbortSignal,
   return postgres.address
 }
 
-/** Undefined when an earlier run has committed them. */
+/** Undefined when an earlier run has committed the rows. */
 async function restoreRows(
   file: string,
   manifest: Manifest,
@@ -233,7 +233,7 @@ async function restoreRows(
   return changes
 }
 
-/** The rows are before the objects, so the rest of the file is not read a third time. */
+/** The rows come before the objects, so the rest of the file is not read a third time. */
 async function* pieces(file: string, { tables }: Manifest, signal: AbortSignal): AsyncGenerator<{ table: string; piece: Buffer }> {
   for await (const { name, bytes, content } of readArchive(file, signal)) {
     if (name.startsWith(OBJECTS)) return
@@ -246,35 +246,26 @@ async function* pieces(file: string, { tables }: Manifest, signal: AbortSignal):
 
 function report(manifest: Manifest, marker: Marker, changes: Changes | undefined, config: Config): string[] {
   const rows = manifest.tables.reduce((sum, table) => sum + table.rows, 0)
-  const outward = changes
-    ? [
-        ...(changes.outward.connections > 0
-          ? [counted(changes.outward.connections, 'managed login that is renewed or checked', 'managed logins that are renewed or checked')]
-          : []),
-        ...(changes.outward.telemetry > 0 ? [counted(changes.outward.telemetry, 'telemetry destination')] : []),
-        ...(changes.outward.auditLog > 0 ? [counted(changes.outward.auditLog, 'active audit log destination')] : []),
-      ]
-    : []
-  const ends = changes
-    ? [
-        ...(changes.sessions > 0 ? [counted(changes.sessions, 'session or warm browser', 'sessions or warm browsers')] : []),
-        ...(changes.runs > 0 ? [counted(changes.runs, 'run of an app', 'runs of apps')] : []),
-        ...(changes.builds > 0 ? [counted(changes.builds, 'build')] : []),
-        ...(changes.logins > 0 ? [counted(changes.logins, 'login')] : []),
-      ]
-    : []
+  const { sessions = 0, runs = 0, builds = 0, logins = 0, scopes = [], outward } = changes ?? {}
+  const ended = listed(
+    [sessions, 'session or warm browser', 'sessions or warm browsers'],
+    [runs, 'run of an app', 'runs of apps'],
+    [builds, 'build'],
+    [logins, 'login'],
+  )
+  const goesOn = listed(
+    [outward?.connections ?? 0, 'managed login that is renewed or checked', 'managed logins that are renewed or checked'],
+    [outward?.telemetry ?? 0, 'telemetry destination'],
+    [outward?.auditLog ?? 0, 'active audit log destination'],
+  )
   return [
     `restored ${counted(rows, 'row')} and ${counted(manifest.objects.count, 'object')} of ${manifest.made_at} (Cob ${manifest.version}) into ${config.databaseUrl ? 'the database in DATABASE_URL' : config.dataDir}${config.s3 ? ` and the bucket "${config.s3.bucket}"` : ''}`,
-    ...(ends.length > 0 ? [`ended   ${ends.join(', ')}: they were running, and belong to the service that was backed up`] : []),
-    ...(changes?.scopes ?? []).map(
-      ({ from, to }) => `note    the database has rows of another service, with the scope ${from}; that scope is ${to} now (COB_SCOPE)`,
-    ),
+    ...(ended ? [`ended   ${ended}: they were running, and belong to the service that was backed up`] : []),
+    ...scopes.map(({ from, to }) => `note    the database has rows of another service, with the scope ${from}; that scope is ${to} now (COB_SCOPE)`),
     ...(manifest.missing.count > 0
       ? [`note    ${counted(manifest.missing.count, 'object')} that rows name ${manifest.missing.count === 1 ? 'was' : 'were'} not in the backup: gone before`]
       : []),
-    ...(outward.length > 0
-      ? [`note    when it is started, the service works with ${outward.join(', ')}. If the one that was backed up still runs, both do`]
-      : []),
+    ...(goesOn ? [`note    when it is started, the service works with ${goesOn}. If the one that was backed up still runs, both do`] : []),
     `start it with the same settings${config.scope === undefined ? '' : ` and COB_SCOPE=${marker.scope}`}`,
   ]
 }

@@ -1,4 +1,4 @@
-// What is changed in restored rows: the service that was backed up may still run, and two services must never work with the same instances.
+// Changes in restored rows: the service that was backed up may still run, and two services must never use the same instances.
 import { sql } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
@@ -12,11 +12,11 @@ import { moveInvocation } from '../../apps/invocations/lifecycle.ts'
 const WHY = 'the service was restored from a backup, in which it was not complete'
 
 export interface RestoredAs {
-  /** The scope of the service that was backed up, and the one that the restored service has. */
+  /** The scope of the service that was backed up, and that of the restored service. */
   scope: { from: string; to: string }
   /** Other scopes of its database. */
   others: readonly string[]
-  /** When the database counts as made. */
+  /** Creation time of the database. */
   madeAt: string
 }
 
@@ -25,15 +25,15 @@ export interface Changes {
   runs: number
   builds: number
   logins: number
-  /** Of other services: the scopes that their rows had, and those that they have. */
+  /** The scopes of other services: the old ones in their rows, and the new ones. */
   scopes: { from: string; to: string }[]
-  /** What the restored service does by itself with others: logins, exports. */
+  /** Work of the restored service that other systems notice: logins, exports. */
   outward: { connections: number; telemetry: number; auditLog: number }
 }
 
 /**
- * Gives the rows to another scope, and ends what was running: its instances belong to the service that was backed up. Drivers find instances by the ids of
- * rows, whatever their scope, so no row of a running instance may stay. Runs that waited are ended as well: they may have run since.
+ * Gives the rows to another scope, and ends everything that was running: its instances belong to the service that was backed up. Drivers find instances by the
+ * ids of rows, whatever their scope, so no row of a running instance may stay. Queued runs are ended as well: they may have run since.
  */
 export async function changeRows(db: Db, { scope, others, madeAt }: RestoredAs): Promise<Changes> {
   const scopes = [scope, ...(scope.from === scope.to ? [] : others.map((from) => ({ from, to: newId() })))]
@@ -56,14 +56,14 @@ export async function changeRows(db: Db, { scope, others, madeAt }: RestoredAs):
   const logins = await db.selectFrom('auth_flows').select('id').where('state', '=', 'IN_PROGRESS').execute()
   for (const { id } of logins)
     await moveFlow(db, id, 'CANCELED', null, { ...FORGET, step: 'COMPLETED', pause: null, error_message: WHY, updated_at: new Date(), finished_at: new Date() })
-  // People sign in again: one of these sign-ins may have been ended since, and of a refresh token each use makes a new one.
+  // People have to sign in again: a sign-in may have been ended since the backup, and each use of a refresh token makes a new one.
   await db.deleteFrom('web_sessions').execute()
   await db.deleteFrom('oauth_grants').execute()
   await renameDatabase(db, madeAt)
   return { sessions: sessions.length, runs: runs.length, builds: builds.length, logins: logins.length, scopes: scopes.slice(1), outward: await outward(db) }
 }
 
-/** That of OAuth, a list of words, is another one. */
+/** Tables with our column `scope`. The scope of OAuth is another type, a list of texts. */
 async function tablesWithScope(db: Db): Promise<string[]> {
   const { rows } = await sql<{ name: string }>`
     select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'scope' and a.atttypid = 'text'::regtype and not a.attisdropped

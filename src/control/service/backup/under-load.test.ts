@@ -1,4 +1,5 @@
-// Backups while a service is used: what was there when one began is in it, whatever is made and deleted meanwhile; one that is killed leaves nothing.
+// Backups while a service is used: a backup has everything that existed at its start, whatever is created and deleted meanwhile; a killed backup leaves
+// nothing.
 import { randomBytes } from 'node:crypto'
 import { createWriteStream, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -74,7 +75,7 @@ async function film({ fetch }: Running, { session, replay }: { session: string; 
 }
 
 let n = 0
-/** Works with the service until it is disposed: makes and deletes extensions, sessions and recordings. */
+/** Uses the service until disposed: creates and deletes extensions, sessions and recordings. */
 function load(kept: Map<string, Buffer>): AsyncDisposable & { failure(): unknown } {
   const stop = new AbortController()
   let failure: unknown
@@ -114,7 +115,7 @@ test(
     const whole = await film(source, done)
     const id = running.session_id
     const { replay_id: open } = (await (await source.send('POST', `/browsers/${id}/replays`, {})).json()) as { replay_id: string }
-    // In the spool, and with some pictures.
+    // Wait until the recording is in the spool, with some pictures.
     await until('the recording in the spool', SOON_MS, async () => existsSync(join(source.paths.spool, open)), { everyMs: 20 })
     await sleep(1_000)
     const kept = new Map<string, Buffer>()
@@ -137,7 +138,7 @@ test(
       expect([name, answer.status, Buffer.from(await answer.arrayBuffer()).equals(bytes)]).toEqual([name, 200, true])
     }
     expect((await film(service, done)).equals(whole)).toBe(true)
-    // Of the one that was being recorded: as far as the backup has it. It has ended, with its session.
+    // The recording that was in progress is restored as far as the backup has it. It has ended, with its session.
     expect((await film(service, { session: id, replay: open })).length).toBeGreaterThan(1_000)
     expect((await source.fetch(`/browsers/${id}`)).status).toBe(200)
     expect(await objectsProblem(readConfig({ COB_DATA_DIR: dir }))).toBeUndefined()
@@ -145,7 +146,7 @@ test(
   COMMANDS_MS,
 )
 
-/** A command that was ended at any moment has left no file under its name, or the whole one: it may have named it just before. */
+/** A command that was killed at any moment has left no file under its name, or the whole file: it may have renamed it just before. */
 async function expectNothingOrAll(file: string, code: number | null): Promise<void> {
   if (!existsSync(file)) expect(code).not.toBe(0)
   else expect(await run([file], { COB_DATA_DIR: scratchDir('cob-r-') }, 'restore')).toMatchObject({ code: 0 })
@@ -199,11 +200,11 @@ test('while one runs, no object is removed and no second one begins', { timeout:
 
 test('one that has lost its hold on the objects is not called whole', { timeout: COMMANDS_MS }, async () => {
   const address = { host: source.paths.postgresSocket, user: 'cob', database: 'postgres' }
-  // More than waits between the backup and its output.
+  // More data than fits into the buffers between the backup and its output.
   await addExtension('kept', 4_000_000)
   const db = connectDb(address, silentLog)
   let isBroken = false
-  // As when Postgres is started again while objects are copied, which may take hours.
+  // Simulates a restart of Postgres while objects are copied, which may take hours.
   const output = new Writable({
     write(chunk: Buffer, _encoding, done) {
       if (isBroken || !chunk.includes(OBJECTS)) return done()

@@ -61,7 +61,7 @@ test('only files whose kind is known are served: in the encoding that is asked f
   const zipped = await server.get('/dashboard/assets/a-1.js', { 'accept-encoding': 'gzip, br' })
   expect([zipped.body, zipped.headers['content-encoding'], zipped.headers.vary]).toEqual(['br', 'br', 'accept-encoding'])
   expect(zipped.headers['cache-control']).toBe('public, max-age=31536000, immutable')
-  // There is no gzip of it.
+  // There is no compressed form of this file.
   const plain = await server.get('/dashboard/assets/a-1.js', { 'accept-encoding': 'gzip' })
   expect([plain.body, plain.headers['content-encoding'], plain.headers['content-type']]).toEqual(["'first'", undefined, 'text/javascript; charset=utf-8'])
   for (const path of [
@@ -88,6 +88,8 @@ test('each answer has a nonce of its own, in the page and in its policy, and nob
   for (const [at, { headers }] of answers.entries()) {
     expect(headers['content-security-policy']).toContain(`style-src 'self' 'nonce-${nonces[at]}'`)
     expect(headers['content-security-policy']).toContain("script-src 'self';")
+    expect(headers['content-security-policy']).toMatch(/frame-ancestors 'none'; require-trusted-types-for 'script'/)
+    expect(headers['x-content-type-options']).toBe('nosniff')
     expect(headers['cache-control']).toBe('no-store')
   }
 })

@@ -1,4 +1,4 @@
-// The dashboard: its page at `/` and below `/dashboard`, and its files. Pages of the dashboard have routes of their own in the browser (web/src).
+// The dashboard: its page at `/` and below `/dashboard`, and its files. The routes of its pages are in the browser (web/src).
 import { randomBytes } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { fault } from '../../../http/fault.ts'
@@ -10,7 +10,7 @@ import { pageHeaders } from './pages.ts'
 const YEAR_SECONDS = 31_536_000
 const NONCE = '__COB_NONCE__'
 
-/** Style elements need the nonce: components and the terminal add some. Frames are the live view and the player, which are ours. */
+/** Style elements need the nonce: components and the terminal add some. Frames are only our own live view and player. */
 const headers = (nonce: string) => ({
   ...pageHeaders('none', { 'style-src': `'self' 'nonce-${nonce}'`, 'font-src': "'self'", 'frame-src': "'self'", 'media-src': "'self' blob:" }),
   'cross-origin-opener-policy': 'same-origin',
@@ -50,7 +50,7 @@ export function serveDashboard(context: MountContext, built: Built): void {
     const name = (request.params as { '*': string })['*']
     const file = (await built())?.files.get(name)
     if (file) return send(request, reply, file, name.startsWith('assets/'))
-    // Browsers ask for a file with this header as well when somebody opens its address; an old one must not become the page.
+    // Browsers also ask for a file with this header when somebody opens its address; the page must not be sent instead of an old file.
     if (name.startsWith('assets/')) throw fault.notFound('file', name)
     return below(request, reply)
   })
@@ -66,7 +66,7 @@ function send(request: FastifyRequest, reply: FastifyReply, file: WebFile, isNam
       'cache-control': isNamedByContent ? `public, max-age=${YEAR_SECONDS}, immutable` : 'public, max-age=3600',
       'x-content-type-options': 'nosniff',
       'cross-origin-resource-policy': 'same-origin',
-      // An SVG file is a document of its own when it is opened.
+      // When an SVG file is opened, it is a document of its own.
       'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
       vary: 'accept-encoding',
     })

@@ -1,10 +1,10 @@
-// What web/build.ts makes, in memory: pages, and the files that they load. Without a build there is nothing.
+// The files that web/build.ts makes, in memory: pages, and the files that they load. Empty without a build.
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join, relative } from 'node:path'
 import { PACKAGE_DIR } from '../../../base/paths.ts'
 
 const BUILT = join(PACKAGE_DIR, '.cob/web')
-/** A build replaces the whole folder, so files that are read meanwhile may be of two builds. */
+/** A build replaces the whole folder, so a read at the same time may get files of two builds. */
 const READ_TIMES = 3
 
 const TYPES: Record<string, string> = {
@@ -15,7 +15,7 @@ const TYPES: Record<string, string> = {
   '.png': 'image/png',
 }
 
-/** A file that browsers may keep for ever: its name has a hash of its content. */
+/** A file that browsers may cache for ever: its name has a hash of its content. */
 export interface WebFile {
   type: string
   plain: Buffer
@@ -24,16 +24,16 @@ export interface WebFile {
 }
 
 export interface WebFiles {
-  /** HTML, by name without its ending, with placeholders for what an answer fills in. */
+  /** HTML by name without its ending, with placeholders that an answer fills in. */
   pages: Map<string, string>
-  /** What pages load, by name below `/dashboard/`. */
+  /** Files that pages load, by name below `/dashboard/`. */
   files: Map<string, WebFile>
 }
 
-/** The built files; undefined: nothing is built. */
+/** The built files; undefined when nothing is built. */
 export type Built = () => Promise<WebFiles | undefined>
 
-/** Keeps what `read` finds. A build that comes later, while the service runs, is found by the next request. */
+/** Caches the result of `read`. If a build comes later, while the service runs, the next request finds it. */
 export function keepBuilt(read: Built): Built {
   let found: Promise<WebFiles | undefined> | undefined
   return async () => {
@@ -44,7 +44,7 @@ export function keepBuilt(read: Built): Built {
   }
 }
 
-/** Reads the built files. Undefined: nothing is built. */
+/** Reads the built files. Undefined when nothing is built. */
 export async function readBuilt(folder = BUILT): Promise<WebFiles | undefined> {
   for (let time = 0; time < READ_TIMES; time++) {
     const before = await tagOf(folder)

@@ -1,7 +1,7 @@
-// What GET / answers without the dashboard: a page while nothing is built, and text for programs.
+// The answer of GET / without the dashboard: a page while nothing is built, and text for programs.
 import { VERSION } from '../../../base/version.ts'
 
-/** What a browser gets while the dashboard is not built. */
+/** The page for a browser while the dashboard is not built. */
 export const homePage = (): string => `<!doctype html>
 <html lang="en">
 <head>
@@ -27,7 +27,7 @@ export const homePage = (): string => `<!doctype html>
 </html>
 `
 
-/** What a terminal shows. */
+/** The text for a terminal. */
 export const homeText = (origin: string): string => `Cob ${VERSION}: a browser cloud for AI agents.
 
 Calls need an API key:

@@ -1,4 +1,4 @@
-// What web/ builds: the dashboard at `/`, and the pages of other groups.
+// Serves the files that web/ builds: the dashboard at `/`, and the pages of other groups.
 import { defineModule } from '../../module.ts'
 import { serveDashboard } from './dashboard.ts'
 import { keepBuilt, readBuilt } from './files.ts'

@@ -1,12 +1,12 @@
-// Pages that stand alone (web/src/standalone), for people who may have no account: what they may do, and how an answer fills them in.
+// Pages that stand alone (web/src/standalone), for people who may have no account: their security policy, and how an answer fills them in.
 import { fault } from '../../../http/fault.ts'
 import type { Built } from './files.ts'
 
 export const HTML = 'text/html; charset=utf-8'
 
 /**
- * What any page of ours may do. Sessions and sites say what is shown in it, so scripts come only from our files, and no policy makes scripts or markup of text
- * (trusted types).
+ * The content security policy of our pages. Sessions and sites control what is shown in them, so scripts come only from our files, and text never becomes
+ * scripts or markup (trusted types).
  */
 const POLICY = {
   'default-src': "'none'",
@@ -21,7 +21,10 @@ const POLICY = {
   'trusted-types': "'none'",
 }
 
-/** The headers of a page. `framedBy`: whose pages may show it in a frame; nobody's, where a person must see what they allow or type. `more`: of its policy. */
+/**
+ * The headers of a page. `framedBy`: the pages that may show it in a frame; none where a person must see what they allow or type. `more`: additions to its
+ * policy.
+ */
 export function pageHeaders(framedBy: 'any' | 'none', more: Record<string, string> = {}): Record<string, string> {
   const policy = { ...POLICY, ...(framedBy === 'any' && { 'frame-ancestors': '*' }), ...more }
   return {
@@ -31,14 +34,14 @@ export function pageHeaders(framedBy: 'any' | 'none', more: Record<string, strin
     ...(framedBy === 'none' && { 'x-frame-options': 'DENY', 'cross-origin-resource-policy': 'same-origin' }),
     'cache-control': 'no-store',
     'permissions-policy': 'camera=(), geolocation=(), microphone=(), display-capture=()',
-    // Addresses of such pages hold tokens and codes.
+    // Addresses of such pages contain tokens and codes.
     'referrer-policy': 'no-referrer',
     'x-content-type-options': 'nosniff',
     'x-robots-tag': 'noindex',
   }
 }
 
-/** What a page that only says something says. */
+/** The texts of a page that only shows a message. */
 export interface Message {
   title: string
   text: string

@@ -1,4 +1,4 @@
-// The API as tools call it, against a server that answers whatever a program in a sandbox may make up.
+// The API as tools call it, against a server with any answer that a program in a sandbox may invent.
 import type { FastifyRequest } from 'fastify'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -23,7 +23,7 @@ const HEADERS = {
   connection: 'keep-alive',
 }
 
-/** The API at a server that answers every request so. */
+/** The API at a server that answers every request with this. */
 function api(
   answer: (request: IncomingMessage, response: ServerResponse) => void,
   headers: Record<string, string> = HEADERS,
@@ -137,12 +137,4 @@ test('only a PNG of bounded size is passed on as a picture', async () => {
   expect((await shoot(Buffer.concat([png, Buffer.alloc(9 * 1024 * 1024)]))).content).toEqual([
     { type: 'text', text: expect.stringContaining('ask for a region') },
   ])
-})
-
-test('a call ends with its signal', async () => {
-  const end = new AbortController()
-  const of = api(() => {}, HEADERS, end.signal)
-  const called = reason(of)
-  setTimeout(() => end.abort(new Error('enough')), 20)
-  expect(await called).toBe('undefined: enough')
 })

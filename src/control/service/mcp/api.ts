@@ -1,4 +1,4 @@
-// The API as a tool calls it: the same routes, for the same caller, as over the network. Every answer is checked: programs in a session may have made it up.
+// The API for tools: the same routes, for the same caller, as over the network. Every answer is checked: programs in a session may have invented it.
 import type { FastifyRequest } from 'fastify'
 import type { Server } from 'node:http'
 import { z } from 'zod'
@@ -9,10 +9,10 @@ import type { Route } from '../../../http/route.ts'
 
 /** Limit on an answer, in bytes: both outputs of a program, 8 MiB each, are 22 MiB as base64. */
 const MAX_ANSWER_BYTES = 24 * 1024 * 1024
-/** Limit on its values: they take time to parse and to write, in which this process does nothing else, and no tool shows so many. */
+/** Limit on its JSON values: parsing and writing them blocks this process, and no tool shows as many. */
 const MAX_VALUES = 200_000
 
-/** What of a request says who calls, from where and for which project. The last two let logs of both requests be joined. */
+/** The headers that identify the caller, its address and its project. The last two let logs of both requests be joined. */
 const CALLER_HEADERS = [
   'host',
   'authorization',
@@ -33,7 +33,7 @@ export interface Api {
   forProject(project: string | undefined): Api
 }
 
-/** The API for the caller of `request`, who has been authenticated there and is again by each call. */
+/** The API for the caller of `request`, which has been authenticated. Each call authenticates it again. */
 export function apiFor(server: Server, request: FastifyRequest, signal: AbortSignal): Api {
   const remoteAddress = request.raw.socket.remoteAddress ?? ''
   const make = (own: Record<string, unknown>): Api => {
@@ -46,7 +46,7 @@ export function apiFor(server: Server, request: FastifyRequest, signal: AbortSig
     return {
       signal,
       call: (route, input) => call(send, route, input, { signal, maxBytes: MAX_ANSWER_BYTES, maxValues: MAX_VALUES }),
-      // By both headers callers may name one; what contradicts the connection's own project is refused there.
+      // Callers may name a project in either header; a contradiction with the connection's own project is refused there.
       forProject: (project) =>
         project === undefined
           ? make(own)
@@ -56,20 +56,20 @@ export function apiFor(server: Server, request: FastifyRequest, signal: AbortSig
   return make(Object.fromEntries(CALLER_HEADERS.flatMap((name) => (request.headers[name] === undefined ? [] : [[name, request.headers[name]]]))))
 }
 
-/** Headers are sent as Latin-1; the service reads UTF-8 in them. */
+/** Headers are sent as Latin-1, but the service reads UTF-8 in them. */
 function latin1(text: string): string {
   if (/[\r\n\0]/.test(text)) throw fault.field('project', 'must have no control characters')
   return Buffer.from(text).toString('latin1')
 }
 
-/** A call of a session's agent, as callers reach it: below the session. */
+/** A call of a session's agent with its public path, below the session. */
 export const inSession = <R extends Route>(route: R): Omit<R, 'params' | 'path'> & { path: string; params: z.ZodObject<{ id: z.ZodString }> } => ({
   ...route,
   path: `/browsers/{id}${route.path}`,
   params: z.strictObject({ id: z.string().min(1) }),
 })
 
-/** What an error says to the caller of a tool; undefined when it is not meant for callers. */
+/** The code and the message of an error for the caller of a tool; undefined when the error is not meant for callers. */
 export function refusalOf(error: unknown): { code: string; message: string } | undefined {
   if (error instanceof Fault) return error
   if (!(error instanceof CallFailed) || error.status === undefined) return undefined

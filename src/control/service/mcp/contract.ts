@@ -1,8 +1,8 @@
-// The one route of MCP (streamable HTTP). What is said by it is JSON-RPC, so it is not part of the API's document.
+// The one route of MCP (streamable HTTP). Its messages are JSON-RPC, so they are not part of the API's document.
 import { z } from 'zod'
 import { byteStream, bytes, route } from '../../../http/route.ts'
 
-/** A message may have a text for the clipboard, or policies of Chrome. */
+/** A message may contain a text for the clipboard, or policies of Chrome. */
 const MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 export const mcp = {
@@ -16,9 +16,9 @@ export const mcp = {
     body: byteStream,
     bodyKind: 'bytes',
     maxBodyBytes: MAX_MESSAGE_BYTES,
-    // What a message does is written down by the calls that it makes.
+    // The calls that a message makes are in the audit log, so the message itself is not.
     reads: true,
-    // Calls of tools have limits of their own.
+    // Calls of tools have their own limits.
     deadlineMs: Infinity,
     reply: bytes('text/event-stream'),
   }),

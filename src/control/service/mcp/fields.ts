@@ -1,4 +1,4 @@
-// The schemas of single fields: found in the schemas of routes, and as hosts are shown them.
+// The schemas of single fields: found in the schemas of routes, and in the form for hosts.
 import { z } from 'zod'
 
 /** JSON Schema. */
@@ -7,14 +7,14 @@ type Def = z.core.$ZodTypes['_zod']['def']
 
 const defOf = (schema: z.core.$ZodType): Def => schema._zod.def as Def
 
-/** The schema of what callers write, without what may be left out. */
+/** The inner schema, without wrappers that make it optional. */
 function bare(schema: z.core.$ZodType): z.core.$ZodType {
   const def = defOf(schema)
   if ('innerType' in def) return bare(def.innerType)
   return def.type === 'pipe' ? bare(def.in) : schema
 }
 
-/** The schema at a path, and whether it must be given; undefined when there is none. In a union: those of all options that have it. */
+/** The schema at a path, and whether it is required; undefined when there is none. In a union: the schemas of all options that have the path. */
 export function schemaAt(schema: z.core.$ZodType, [name, ...rest]: readonly string[]): { schema: z.ZodType; isRequired: boolean } | undefined {
   const isNeeded = schema._zod.optin === undefined
   if (name === undefined) return { schema: schema as z.ZodType, isRequired: isNeeded }
@@ -33,7 +33,7 @@ export function schemaAt(schema: z.core.$ZodType, [name, ...rest]: readonly stri
   }
 }
 
-/** A schema as hosts are shown it: without choices between objects and without tuples, which some of them cannot take. */
+/** A schema in the form for hosts: without unions of objects and without tuples, which some hosts do not support. */
 export function shown(schema: z.ZodType): Json {
   const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', reused: 'inline' }) as Json
   return flat(json)
@@ -48,7 +48,7 @@ function flat(json: Json): Json {
       return [key, (key === 'items' || key === 'additionalProperties') && typeof value === 'object' ? flat(value as Json) : value]
     }),
   )
-  // Not given is said by leaving it out.
+  // A missing field needs no null.
   return anyOf
     ? {
         ...anyOf
@@ -60,7 +60,7 @@ function flat(json: Json): Json {
     : rest
 }
 
-/** What accepts both. */
+/** A schema that accepts the values of both. */
 export function either(one: Json, other: Json): Json {
   if (isSame(one, other)) return one
   const [some, others] = [one, other].map(({ enum: values, const: only }) => (values as unknown[] | undefined) ?? (only === undefined ? undefined : [only]))
@@ -72,7 +72,7 @@ export function either(one: Json, other: Json): Json {
 
 const isSame = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)
 
-/** Of two schemas of one type: only what both ask for. */
+/** The schema for two schemas of one type: only the limits that both have. */
 function widest(one: Json, other: Json): Json {
   const both = Object.keys(one).filter((key) => key in other)
   return Object.fromEntries(

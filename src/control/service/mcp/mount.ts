@@ -1,4 +1,4 @@
-// POST /mcp: who may ask, and from which page; the rest is the SDK's. Nothing is kept between requests, so that every replica can answer each.
+// POST /mcp: checks the caller and the page's origin; the SDK does the rest. No state is kept between requests, so that every replica can answer each.
 import type { McpHttpHandler } from '@modelcontextprotocol/server'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Readable } from 'node:stream'
@@ -16,18 +16,18 @@ import { toolsFor } from './tools.ts'
 
 interface McpSettings {
   searchDocs: SearchDocs
-  /** Families of tools that are not offered. */
+  /** Families of tools that are not listed. */
   hidden: readonly McpToolset[]
-  /** The origin that clients use, when it is set. */
+  /** The origin that clients use, if it is set. */
   publicUrl: string | undefined
 }
 
-/** As for other bodies: values take many times their bytes in memory. */
+/** As for other bodies: JSON values take many times their bytes in memory. */
 const MAX_VALUES = 600_000
-/** Below the times after which proxies close a silent answer. */
+/** Shorter than the times after which proxies close a silent answer. */
 const KEEP_ALIVE_MS = 15_000
 
-/** Headers of the protocol. The SDK gets no others: a credential is none of its business. */
+/** Headers of the protocol. The SDK gets no others: it does not need the credential. */
 const isOfProtocol = (name: string): boolean => name.startsWith('mcp-') || name === 'accept' || name === 'content-type'
 
 type UntilSignal = (signal: AbortSignal) => Api
@@ -36,14 +36,14 @@ export function mountMcp(context: MountContext, { searchDocs, hidden, publicUrl 
   const tools = toolsFor(searchDocs, hidden)
   const resources = resourcesFor(hidden)
   let made: Promise<McpHttpHandler> | undefined
-  /** Made at the first request: loading the SDK takes some 50 ms. */
+  /** Created at the first request: loading the SDK takes some 50 ms. */
   const handler = () =>
     (made ??= import('@modelcontextprotocol/server').then((sdk) =>
       sdk.createMcpHandler(({ authInfo }) => mcpServer(sdk, { tools, resources, log: context.log, apiUntil: authInfo!.extra!.apiUntil as UntilSignal }), {
         responseMode: 'sse',
         keepAliveMs: KEEP_ALIVE_MS,
         maxRequestBodySize: mcp.mcp.maxBodyBytes,
-        // There is nothing to tell: tools and prompts are the same until the service is started again.
+        // There are no notices to send: tools and prompts change only with a restart of the service.
         maxSubscriptions: 0,
         onerror: (error) => context.log.debug({ err: error }, 'an MCP message was refused'),
       }),
@@ -52,7 +52,7 @@ export function mountMcp(context: MountContext, { searchDocs, hidden, publicUrl 
   register(guarded, mcp.mcp, async (request, reply, signal) => {
     const body = await readBody(request.raw, mcp.mcp.maxBodyBytes, signal)
     if (hasMoreValues(body, MAX_VALUES)) throw fault.field('body', `has more than ${MAX_VALUES} values`)
-    // The revisions since 2025-06-18 have none, and one would run any number of calls at once.
+    // The revisions since 2025-06-18 have no batches, and a batch would run any number of calls at once.
     if (/^\s*\[/.test(body.toString('utf8', 0, 1024))) throw fault.field('body', 'must be one JSON-RPC message; batches are not taken')
     const headers = Object.entries(request.headers).filter(([name, value]) => isOfProtocol(name) && typeof value === 'string') as [string, string][]
     const apiUntil: UntilSignal = (until) => apiFor(context.app.server, request, AbortSignal.any([signal, until]))
@@ -64,8 +64,8 @@ export function mountMcp(context: MountContext, { searchDocs, hidden, publicUrl 
 }
 
 /**
- * Aborts when the client has left. When its key is deleted, calls end by the request's own signal, with an error that is still sent: an exchange that is
- * aborted ends without one, and clients would wait for it.
+ * Aborts when the client has disconnected. When its key is deleted, calls end by the request's own signal, with an error that is still sent: an aborted
+ * exchange would end without one, and clients would wait for it.
  */
 function left({ raw }: FastifyReply): AbortSignal {
   const leaving = new AbortController()
@@ -74,7 +74,7 @@ function left({ raw }: FastifyReply): AbortSignal {
   return leaving.signal
 }
 
-/** Refuses pages of other origins before it looks at the credential, and says to callers without one where to get it (RFC 9728). */
+/** Refuses pages of other origins before it checks the credential, and tells callers without one where to get it (RFC 9728). */
 const challenging =
   (context: MountContext, publicUrl: string | undefined): MountContext['authenticate'] =>
   async (request, ...rest) => {

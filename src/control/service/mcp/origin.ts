@@ -1,11 +1,11 @@
-// Which web pages may speak MCP: those of the service itself. Other clients send no Origin.
+// Which web pages may use MCP: only those of the service itself. Other clients send no Origin.
 import { isIP } from 'node:net'
 import { fault } from '../../../http/fault.ts'
 
 /**
- * Refuses the request of a page of another origin. `own` is where the service is, as the operator has set it (`isSet`), or as the request itself says.
- * A page can have its own name lead to this machine (DNS rebinding), and is then at the origin that it calls: so a name counts only when the operator
- * has set it. Addresses and localhost lead nowhere else.
+ * Refuses the request of a page of another origin. `own` is the origin of the service, set by the operator (`isSet`), or taken from the request.
+ * A page can make its own name point to this machine (DNS rebinding), and then its origin equals the one that it calls: so a name is accepted only if the
+ * operator has set it. IP addresses and localhost cannot be redirected in this way.
  * @throws 403
  */
 export function assertOwnOrigin(origin: string | undefined, own: string, isSet: boolean): void {

@@ -1,4 +1,4 @@
-// Prompts: texts that a person chooses in a host to begin a conversation with.
+// Prompts: texts from which a person in a host starts a conversation.
 import { fault } from '../../../http/fault.ts'
 
 interface Prompt {
@@ -75,7 +75,7 @@ export const PROMPTS: Prompt[] = [
   },
 ]
 
-/** The text of a prompt. @throws fault for a name that there is not, and for arguments that are missing */
+/** The text of a prompt. @throws fault for an unknown name, and for missing arguments */
 export function promptText(name: string, given: Record<string, string>): { description: string; text: string } {
   const prompt = PROMPTS.find((one) => one.name === name)
   if (!prompt) throw fault.field('name', 'is no prompt of this server')

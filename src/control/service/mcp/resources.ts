@@ -1,4 +1,4 @@
-// Resources: what a project has, as JSON, by addresses that name the organization and the project.
+// Resources: the objects of a project as JSON, at addresses that name the organization and the project.
 import { toolsetOf, type McpToolset } from '../../../base/mcp-toolsets.ts'
 import type { Callable, Input } from '../../../http/client.ts'
 import type { Page } from '../../../http/route.ts'
@@ -12,10 +12,10 @@ import { boundedJson } from './results.ts'
 import { itemsOf } from './tool.ts'
 import { briefly } from './tools/browsers.ts'
 
-/** Objects of one collection: as many as the API gives with one page. Beyond it the list says how to go on. */
+/** Objects of one collection: as many as one page of the API. The list says how to get more. */
 const PAGE = 100
 
-/** By the last part of the address. What has no call for one of them is looked for in its list. */
+/** Kinds by the last part of the address. If a kind has no call for a single object, the object is searched in its list. */
 const KINDS: Record<string, { title: string; list: Callable; get?: Callable }> = {
   browsers: { title: 'Browser sessions', list: browsers.listBrowsers, get: browsers.getBrowser },
   'browser-pools': { title: 'Pools of browsers', list: browserPools.listBrowserPools, get: browserPools.getBrowserPool },
@@ -25,7 +25,7 @@ const KINDS: Record<string, { title: string; list: Callable; get?: Callable }> =
 
 export interface Resources {
   templates: { uriTemplate: string; name: string; title: string; description: string; mimeType: string }[]
-  /** The content at an address; undefined when there is nothing. @throws as the API does */
+  /** The content at an address; undefined when there is none. @throws errors of the API */
   read(uri: string, api: Api): Promise<{ uri: string; mimeType: string; text: string } | undefined>
 }
 

@@ -1,9 +1,9 @@
-// What a tool answers: content of bounded size. What comes from inside a session stays content, whatever it says.
+// The answer of a tool: content of bounded size. Text from inside a session stays content, whatever it says.
 
-/** Characters of the text of one answer. Hosts cut longer ones, or refuse them, and models pay for each. */
+/** Most characters of text in one answer. Hosts cut or refuse longer ones, and models pay for each. */
 export const MAX_TEXT = 256 * 1024
 
-/** To how many characters long texts inside an answer are cut when it is too long, in turn. */
+/** Lengths to which long texts inside an answer are cut, one after the other, while it is too long. */
 const CUTS = [32 * 1024, 1024]
 
 export type Content = { type: 'text'; text: string } | { type: 'image'; data: string; mimeType: string }
@@ -20,7 +20,7 @@ export const jsonResult = (value: unknown): Result => ({ content: [{ type: 'text
 
 export const errorResult = (text: string): Result => ({ ...textResult(text), isError: true })
 
-/** JSON of a value. What is too long loses the ends of its long texts first, each with a note of how much is missing; it stays JSON for as long as that is enough. */
+/** JSON of a value. If it is too long, its long texts are cut first, each with a note of the missing length; it stays valid JSON if that is enough. */
 export function boundedJson(value: unknown, most = MAX_TEXT): string {
   const whole = JSON.stringify(value, null, 2)
   if (whole.length <= most) return whole
@@ -31,12 +31,12 @@ export function boundedJson(value: unknown, most = MAX_TEXT): string {
   return cut(whole, most)
 }
 
-/** The beginning of a text, at most `most` characters with the note. */
+/** The beginning of a text: at most `most` characters, including the note. */
 function cut(text: string, most: number): string {
   if (text.length <= most) return text
   const note = (kept: number) => `… [${text.length - kept} of ${text.length} characters are not shown]`
   let kept = Math.max(0, most - note(0).length)
-  // Half of a pair is no character.
+  // Do not split a surrogate pair.
   if (/[\uD800-\uDBFF]/.test(text[kept - 1] ?? '')) kept--
   return text.slice(0, kept) + note(kept)
 }

@@ -1,4 +1,4 @@
-// One MCP server for one request, by the official SDK: it lists and calls tools, reads resources and gives prompts. It keeps nothing between requests.
+// One MCP server for one request, by the official SDK: it lists and calls tools, reads resources and returns prompts. It keeps no state between requests.
 import type { Server } from '@modelcontextprotocol/server'
 import type { Log } from '../../../base/log.ts'
 import { VERSION } from '../../../base/version.ts'
@@ -66,7 +66,7 @@ export function mcpServer(sdk: Sdk, { tools, resources, log, apiUntil }: Parts):
   return server
 }
 
-/** Runs a call until it has ended, its caller has left or cancelled it, or its time is over. */
+/** Runs a call until it ends, its caller disconnects or cancels it, or it times out. */
 async function timed<T>(signal: AbortSignal, run: (until: AbortSignal) => Promise<T>): Promise<T> {
   const deadline = new AbortController()
   const timer = setTimeout(() => deadline.abort(fault.deadline(CALL_MS)), CALL_MS)

@@ -1,4 +1,4 @@
-// What a tool is: calls of the API under names for agents. What a call takes, with which limits, is what its route says; a tool adds a sentence to each field.
+// A tool: calls of the API under names for agents. The parameters of a call and their limits come from its route; a tool adds a sentence for each field.
 import { z } from 'zod'
 import { toolsetOf, type McpToolset } from '../../../base/mcp-toolsets.ts'
 import type { Answer, Callable } from '../../../http/client.ts'
@@ -8,7 +8,7 @@ import { refusalOf, type Api } from './api.ts'
 import { either, schemaAt, shown, type Json } from './fields.ts'
 import { errorResult, jsonResult, textResult, type Result } from './results.ts'
 
-/** Hints for hosts that ask their user first. */
+/** Hints for hosts that ask their user before a call. */
 interface Hints {
   readOnlyHint: boolean
   destructiveHint: boolean
@@ -19,37 +19,37 @@ interface Hints {
 export interface Tool {
   name: string
   toolset: McpToolset | undefined
-  /** As hosts list it. */
+  /** The tool's entry in the host's list. */
   listed: { name: string; title: string; description: string; inputSchema: { type: 'object'; [key: string]: unknown }; annotations: Hints & { title: string } }
-  /** What it does, without the input. Never throws for what is meant for callers: that is an error of the tool. */
+  /** Runs the tool, without checking the input first. Never throws errors that are meant for callers: those become errors of the tool. */
   call(given: unknown, api: Api): Promise<Result>
 }
 
-/** What a tool was given. */
+/** The arguments of a tool. */
 // oxlint-disable-next-line typescript/no-explicit-any
 export type Given = Record<string, any>
 /** The parts of a call. */
 export type Parts = Record<(typeof PARTS)[number], Given>
 const PARTS = ['params', 'query', 'body'] as const
 
-/** One thing that a tool does: a call of a route, with what is different for a tool; or something of its own. */
+/** One action of a tool: a call of a route, with the tool's differences; or a function of its own. */
 interface Action {
   route?: Callable
-  /** Part of every call. */
+  /** Preset parts of every call. */
   with?: Partial<Parts>
-  /** Fields of the tool that are of other actions, although the route has them. */
+  /** Fields of the tool that belong to other actions, although this route has them, too. */
   without?: readonly string[]
-  /** Fields that no route has. They are not part of the call by themselves. */
+  /** Fields that no route has. They are not passed to the call automatically. */
   own?: Record<string, z.ZodType>
-  /** Changes the call. @throws fault for fields that do not go together */
+  /** Changes the call. @throws fault for fields that contradict each other */
   edit?: (call: Parts, given: Given) => void
-  /** What is told of an answer, instead of the answer. */
+  /** The value that the tool returns instead of the route's answer. */
   answer?: (value: never, given: Given) => unknown
-  /** Instead of a route. */
+  /** Runs instead of a route. */
   run?: (given: Given, api: Api) => Promise<unknown>
 }
 
-/** A call of a route. */
+/** An action that calls a route. */
 export const act = <R extends Callable>(
   route: R,
   more: Omit<Action, 'route' | 'run' | 'answer'> & { answer?: (value: Answer<R>, given: Given) => unknown },
@@ -60,7 +60,7 @@ type ToolSpec = {
   title: string
   description: string
   hints?: Partial<Hints>
-  /** A sentence for each field, with the field's path in the routes when it has another one there, or several. */
+  /** A sentence for each field, with its path in the routes if that differs; also several paths. */
   fields: Record<string, string | readonly [path: string, words: string]>
   /** False for tools of the whole organization. */
   hasProject?: boolean
@@ -82,7 +82,7 @@ interface Field {
   place?: { part: keyof Parts; path: string[] }
 }
 
-/** The fields of a tool that an action takes. */
+/** The tool's fields that an action accepts. */
 function fieldsOf({ fields }: ToolSpec, { route, own = {}, without = [], with: preset = {} }: Action): Field[] {
   return Object.entries(fields).flatMap(([name, words]): Field[] => {
     if (own[name]) return [{ name, schema: own[name], isRequired: !own[name].isOptional() }]
@@ -98,10 +98,10 @@ function fieldsOf({ fields }: ToolSpec, { route, own = {}, without = [], with: p
 
 const placeOf = ({ name, place }: Field): string => (place ? `${place.part}.${place.path.join('.')}` : name)
 
-/** Fields that do not belong to an action, and characters of their names, in one error. */
+/** Most fields that do not belong to an action, and most characters of their names, in one error. */
 const MAX_FOREIGN = 100
 
-/** Tells what an action is not given, or given for nothing. Fields of one place are names for the same thing. */
+/** Missing fields, and fields without effect for this action. Fields with the same place are names of the same value. */
 function problemsOf(action: string, fields: Field[], given: Given, usedBy: (name: string) => string[]): FieldProblem[] {
   const foreign = Object.keys(given).filter((name) => !fields.some((field) => field.name === name))
   return [
@@ -115,12 +115,12 @@ function problemsOf(action: string, fields: Field[], given: Given, usedBy: (name
       field: name.slice(0, MAX_FOREIGN),
       problem: usedBy(name).length > 0 ? `is not for ${action}, only for ${usedBy(name).join(', ')}` : 'there is no such property',
     })),
-    // What the body has is checked by its route.
+    // The route checks the fields of its body.
     ...fields.flatMap(({ name, schema, place }) => (given[name] === undefined || place?.part === 'body' ? [] : checked(schema, given[name], name).problems)),
   ]
 }
 
-/** The call of an action that was given this. */
+/** The call of an action with these arguments. */
 function callOf(fields: Field[], given: Given, preset: Partial<Parts>): Parts {
   const call: Parts = { params: { ...preset.params }, query: { ...preset.query }, body: { ...preset.body } }
   for (const { name, place } of fields) {
@@ -132,7 +132,7 @@ function callOf(fields: Field[], given: Given, preset: Partial<Parts>): Parts {
   return call
 }
 
-/** The message of a route with the names that its fields have here. What is said of an object is said of all its fields. */
+/** A route's message with the field names of the tool. A message about an object is given for all its fields. */
 function renamed(message: string, fields: readonly Field[]): string {
   return message.replaceAll(/(?<=^|; )[\w.]+(?=: )/g, (path) => {
     const named = (isThere: (own: string) => boolean) => fields.filter(({ place }) => place && isThere(place.path.join('.'))).map(({ name }) => name)
@@ -195,7 +195,7 @@ export function tool(spec: ToolSpec): Tool {
     async call(given, api) {
       let called = ''
       try {
-        // Hosts send null for what they do not set.
+        // Hosts send null for fields that they do not set.
         const { action, ...rest } = Object.fromEntries(Object.entries((given ?? {}) as object).filter(([, value]) => value !== null)) as Given
         if (spec.actions && !actions.has(action as string)) throw fault.field('action', `must be one of ${[...actions.keys()].join(', ')}`)
         if (spec.actions) called = action as string
@@ -203,7 +203,7 @@ export function tool(spec: ToolSpec): Tool {
       } catch (error) {
         const reason: unknown = api.signal.aborted ? api.signal.reason : error
         const known = refusalOf(reason)
-        // It ends the call, and is logged.
+        // Other errors end the call, and are logged.
         if (!known) throw reason
         return errorResult(`Error in ${name}${called && ` (${called})`}: ${renamed(known.message, actions.get(called)?.fields ?? [])} [code: ${known.code}]`)
       }
@@ -211,13 +211,13 @@ export function tool(spec: ToolSpec): Tool {
   }
 }
 
-/** Whether a default is worth a word. */
+/** Whether the description should mention a default. */
 const isSaid = (value: unknown): value is string | number | true => typeof value === 'string' || value === true || (typeof value === 'number' && value !== 0)
 
-/** Without what is null in objects. Routes do that themselves with what they take. */
+/** A value without nulls in objects. Routes do the same with their bodies. */
 const withoutNulls = (given: unknown): unknown => JSON.parse(JSON.stringify(given), (_, value: unknown) => (value === null ? undefined : value))
 
-/** What a tool answers: a text, content, or a value as JSON. Every list has the same form. */
+/** The result of a tool: a text, content, or a value as JSON. Every list has the same form. */
 function resultOf(value: unknown): Result {
   if (typeof value === 'string') return textResult(value)
   if (Array.isArray(value)) return jsonResult(itemsOf({ items: value, nextOffset: undefined }))
@@ -226,5 +226,5 @@ function resultOf(value: unknown): Result {
   return jsonResult('nextOffset' in value ? itemsOf(value as Page<unknown>) : value)
 }
 
-/** A page of a list, as tools tell it. */
+/** A page of a list in the form for tools. */
 export const itemsOf = <T>({ items, nextOffset }: Page<T>) => ({ items, has_more: nextOffset !== undefined, next_offset: nextOffset ?? null })

@@ -1,4 +1,4 @@
-// Every action of every tool, over the real routes with fake browsers: each reaches its route, with its fields where the route wants them.
+// Every action of every tool, over the real routes with fake browsers: each action calls its route, with its fields in the right places.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -23,7 +23,7 @@ afterAll(async () => {
   await cloud[Symbol.asyncDispose]()
 })
 
-/** Calls a tool that answers a sentence. */
+/** Calls a tool that answers with a text. */
 async function said(name: string, given: object): Promise<string> {
   const { isError, content } = await client.call(name, given)
   if (isError) throw new Error(content[0]!.text)
@@ -121,7 +121,7 @@ test('fields are shown as their routes take them: limits, defaults, choices, and
     description: '(create) The session ends after so many seconds without use. Default 60.',
   })
   expect(field('manage_proxies', 'type')).toMatchObject({ type: 'string', enum: ['custom', 'datacenter', 'isp', 'residential', 'mobile'] })
-  // Hosts cannot take choices between objects, and tuples.
+  // Hosts do not support unions of objects, and tuples.
   expect(JSON.stringify(field('computer_action', 'actions'))).not.toMatch(/oneOf|anyOf|prefixItems/)
   expect(tools.find(({ name }) => name === 'exec_command')!.inputSchema.required).toEqual(['session_id', 'command'])
 })
@@ -324,7 +324,7 @@ test('manage_auth_connections: create, update, list, get, timeline, login, wait,
     instruction: expect.stringContaining('Call wait'),
   })
   expect(performance.now() - began).toBeLessThan(10_000)
-  // What a site says of itself is not part of it.
+  // Texts of the site are not part of it.
   expect(Object.keys((pending.structuredContent as { connection: object }).connection)).not.toEqual(
     expect.arrayContaining(['website_error', 'error_message', 'hosted_url']),
   )
@@ -335,7 +335,7 @@ test('manage_auth_connections: create, update, list, get, timeline, login, wait,
   })
   expect(await refused(name, { action: 'wait', id: NEVER })).toMatch(/\[code: not_found\]$/)
   expect(await refused(name, { action: 'submit', id, fields: {} })).toMatch(/\[code: bad_request\]$/)
-  // Each way of answering reaches the API, which says that nothing is asked now, or that two ways are one too many.
+  // Each kind of answer reaches the API, which replies that nothing is asked now, or that two kinds are too many.
   const ways = { field_values: { a: 'b' }, selected_choice_id: 'c', sign_in_option_id: 's', fields: { a: 'b' }, mfa_option_id: 'm', sso_provider: 'google' }
   for (const [way, value] of Object.entries(ways))
     expect(await refused(name, { action: 'submit', id, [way]: value, interaction_id: 'i' })).toMatch(/\[code: (conflict|not_found)\]$/)

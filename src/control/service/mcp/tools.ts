@@ -11,7 +11,7 @@ import { browserCurl, execCommand, executePlaywrightCode } from './tools/inside.
 import { getConnectionContext, manageApiKeys, manageProjects } from './tools/organization.ts'
 import { manageExtensions, manageProfiles, manageProxies, manageReplays } from './tools/profiles.ts'
 
-/** The tools of the families that are not hidden. Who a connection is can always be asked. */
+/** The tools of the families that are not hidden. The tool that describes the connection is always listed. */
 export function toolsFor(searchDocs: SearchDocs, hidden: readonly McpToolset[]): Map<string, Tool> {
   const all = [
     manageBrowsers,

@@ -1,4 +1,4 @@
-// How parts of the service say whether they work, for `GET /status`.
+// A hook by which parts of the service report whether they work, for `GET /status`.
 import { hook } from '../../module.ts'
 
 export interface Component {

@@ -1,4 +1,4 @@
-// What the service reports about itself.
+// Calls about the service itself.
 import { z } from 'zod'
 import { json, route, text } from '../../../http/route.ts'
 

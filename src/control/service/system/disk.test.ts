@@ -1,9 +1,9 @@
-// What a full disk means for callers, and when something is ended. The disk is this machine's; the reserve is set larger than the disk.
+// The effects of a full disk on callers, and when sessions are ended. The disk is this machine's; the reserve is set larger than the disk.
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { describe, expect, test } from 'vitest'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { giveBallast, releaseBallast, roomOn, takeBallast } from '../../../base/disk.ts'
 import { silentLog } from '../../../base/log.ts'
 import { sleep, until } from '../../../base/wait.ts'
@@ -13,11 +13,7 @@ const FULL_MB = 16_777_216
 const LOOK_MS = 10_000
 
 describe('while the disk has less free space than the reserve', () => {
-  let cloud: FastCloud
-  beforeAll(async () => {
-    cloud = await startFastCloud({ COB_DISK_RESERVE_MB: String(FULL_MB) })
-  })
-  afterAll(() => cloud[Symbol.asyncDispose]())
+  const cloud = fastCloud({ COB_DISK_RESERVE_MB: String(FULL_MB) })
 
   test.each(['/browsers', '/invocations', '/deployments', '/browsers/x/replays', '/browsers/x/fs/upload', '/browsers/x/fs/upload_zip'])(
     'POST %s is refused with 503, the reason, and Retry-After',
@@ -78,7 +74,7 @@ test('the reserve of the database really takes disk space; one that runs gets so
     expect(pieces()).toHaveLength(32)
     releaseBallast(dir)
     expect(existsSync(join(dir, 'ballast'))).toBe(false)
-    // On a full disk only the part for a start is made.
+    // On a full disk, only the part for a start is created.
     await takeBallast(dir, FULL_MB)
     expect(pieces()).toHaveLength(32)
   } finally {

@@ -1,5 +1,5 @@
-// Watches the disk of the data directory. Refuses new work when there is too little room, has the largest user ended when the disk is nearly
-// full, and keeps a reserve for the database.
+// Watches the disk of the data directory. Refuses new work when there is too little space, ends the instance that uses most when the disk is nearly full, and
+// keeps a reserve for the database.
 import type { Log } from '../../../base/log.ts'
 import { giveBallast, releaseBallast, roomOn, takeBallast, type Room } from '../../../base/disk.ts'
 import { sleep } from '../../../base/wait.ts'
@@ -8,14 +8,14 @@ import { fault } from '../../../http/fault.ts'
 /** The longest and the shortest time between two checks. A check is one system call. */
 const LOOK_MS = 1_000
 const LOOK_OFTEN_MS = 50
-/** The assumed rate at which a disk fills, in bytes per millisecond: the room that is left must last until the next check. */
+/** The assumed rate at which a disk fills, in bytes per millisecond: the free space must last until the next check. */
 const FILL_RATE = 2 * 1024 * 1024
 /** The most that a starting Postgres writes: some files, and a part of its log. */
 const START_BYTES = 48 * 1024 * 1024
 const START_FILES = 100
 /** Most sessions that are ended for one start. */
 const MAX_ENDED = 1_000
-/** A database that finds no space is given some at most this often: what fills the disk takes that as well. */
+/** Shortest time between two releases of reserve for a full database: whatever fills the disk will take that space as well. */
 const GIVE_MS = 1_000
 
 interface DiskSettings {
@@ -28,11 +28,11 @@ interface DiskSettings {
 
 export interface Disk extends AsyncDisposable {
   readonly room: Room
-  /** @throws fault.diskFull when there is too little room for new work */
+  /** @throws fault.diskFull when there is too little space for new work */
   assertRoom(): void
-  /** Makes room for the database to start, which it keeps until this is disposed. Only for a service that has its data directory to itself. */
+  /** Frees space for the start of the database, until disposed. Only for a service that has its data directory alone. */
   makeRoomToStart(): Promise<Disposable>
-  /** Begins to watch the disk. `isStoreFull`: whether the database finds no space. */
+  /** Starts to watch the disk. `isStoreFull`: whether the database has no space. */
   watch(isStoreFull?: () => boolean): void
 }
 
@@ -42,7 +42,7 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
   let logged: string | undefined
   let running: Promise<void> | undefined
   let isStoreFull: () => boolean = () => false
-  /** Starts of the database that go on. */
+  /** Number of database starts that are under way. */
   let starts = 0
   let givenAt = -Infinity
 
@@ -60,7 +60,7 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
     logged = room.problem
     if (room.isCritical) await endLargest()
     if (starts > 0) return
-    // Not before: what fills the disk would take it, and nothing would be left for a start.
+    // Not earlier: whatever fills the disk would take it, and nothing would be left for a start.
     if (isStoreFull() && performance.now() - givenAt > GIVE_MS) {
       giveBallast(dir)
       givenAt = performance.now()
@@ -86,7 +86,7 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
       return room
     },
     assertRoom() {
-      // Measured now: room that has just been freed may be used at once.
+      // Measure again: space that was just freed may be used at once.
       if (room.problem !== undefined) room = roomOn(dir, reserveMb)
       if (room.problem !== undefined) throw fault.diskFull(room.problem)
     },

@@ -1,4 +1,4 @@
-// Searching the documentation inside the service: for tools of agents. The pages search by themselves, with the index of the site.
+// Searches the documentation inside the service, for tools of agents. The documentation's pages have their own search index.
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PACKAGE_DIR } from '../../../base/paths.ts'
@@ -21,12 +21,12 @@ interface Section extends Omit<DocsHit, 'excerpt'> {
 const DOCS = join(PACKAGE_DIR, 'docs')
 const MAX_QUERY = 200
 const EXCERPT = 180
-/** What a word counts. Each further time in a text counts less, and never more than `text`. */
+/** The weight of a match. Each repeated match in a text adds less, up to the weight of `text`. */
 const WEIGHTS = { title: 8, heading: 6, rows: 3, text: 2 }
-/** Why something was built comes after how it works. */
+/** Decision records rank below pages that explain how something works. */
 const DECISION_WEIGHT = 0.3
 
-/** The anchor of a heading: the same that repositories show, so that links work in both. */
+/** The anchor of a heading: the same as in code repositories, so that links work in both. */
 export const slugOf = (heading: string): string =>
   heading
     .trim()
@@ -36,7 +36,7 @@ export const slugOf = (heading: string): string =>
 
 let reading: Promise<Section[]> | undefined
 
-/** Every section of every page: a heading and the text below it, up to the next one. */
+/** Every section of every page: a heading and the text until the next one. */
 export async function sections(): Promise<Section[]> {
   reading ??= readSections().catch((error: unknown) => {
     reading = undefined
@@ -85,7 +85,7 @@ export async function search(query: string, limit: number): Promise<DocsHit[]> {
   const hits = (await sections()).map((section) => ({ section, score: 0, matches: 0 }))
   for (const word of words) {
     const counts = hits.map(({ section }) => countOf(section, word))
-    // A word that few sections have says more.
+    // A word that few sections have counts more.
     const weight = Math.log(1 + hits.length / (1 + counts.filter((count) => count > 0).length))
     for (const [at, hit] of hits.entries()) {
       hit.score += counts[at]! * weight
@@ -101,7 +101,7 @@ export async function search(query: string, limit: number): Promise<DocsHit[]> {
     .map(({ section: { title, path, heading, text } }) => ({ title, path, heading, excerpt: excerpt(text, words) }))
 }
 
-/** How much a section says about a word, as a whole word or as a beginning of one. */
+/** The weight of a word in a section, as a whole word or as a prefix. */
 function countOf(section: Section, word: string): number {
   const begins = new RegExp(`(?<![\\p{L}\\p{N}])${word}`, 'gu')
   const times = (where: 'title' | 'heading' | 'rows' | 'text'): number => section[where].toLowerCase().match(begins)?.length ?? 0
@@ -111,7 +111,7 @@ function countOf(section: Section, word: string): number {
 
 function excerpt(text: string, words: string[]): string {
   const lower = text.toLowerCase()
-  // The longest word tells most.
+  // The longest word is the most specific.
   const place = words
     .toSorted((a, b) => b.length - a.length)
     .map((word) => lower.indexOf(word))

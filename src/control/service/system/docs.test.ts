@@ -1,4 +1,4 @@
-// The documentation as a site: what is served, to whom, and that no page leads nowhere. VitePress fails for a link to a page that is not there.
+// The documentation as a site: what is served, to which callers, and that no link is dead. VitePress fails for a link to a page that does not exist.
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -37,7 +37,7 @@ describe('the pages', () => {
     const broken = files.flatMap((file) =>
       [...html(file).matchAll(/<a [^>]*?href="(?:\/docs(?:\/([^"#]*))?)?(?:#([^"]*))?"/g)].flatMap(([link, page, anchor]) => {
         links++
-        // The reference is no page of docs/.
+        // The reference is not a page of docs/.
         if (page === 'api') return []
         const there = anchors.get(page === undefined ? file : page === '' ? 'index' : page)
         return there && (anchor === undefined || there.has(decodeURIComponent(anchor))) ? [] : [`docs/${file}.md: ${link}`]

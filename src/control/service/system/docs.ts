@@ -1,4 +1,5 @@
-// GET /docs: the documentation of this installation, which web/docs builds ahead: its pages, the same as Markdown, and the API reference. Lists for agents are at /llms.txt and /llms-full.txt.
+// GET /docs: the documentation of this installation, which web/docs builds in advance: its pages, the same as Markdown, and the API reference. Lists for agents
+// are at /llms.txt and /llms-full.txt.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
@@ -27,13 +28,13 @@ interface Part {
 interface Site {
   /** By name below /docs. */
   parts: ReadonlyMap<string, Part>
-  /** Of scripts in pages, as the policy names them. */
+  /** The hashes of inline scripts in pages, for the policy. */
   inline: string
 }
 
 let reading: Promise<Site> | undefined
 
-/** The site, kept compressed. A build that comes while the service runs is found by the next request. */
+/** The site, kept in memory in compressed form. If a build comes while the service runs, the next request finds it. */
 const site = (): Promise<Site> =>
   (reading ??= readSite().catch((error: NodeJS.ErrnoException) => {
     reading = undefined
@@ -60,7 +61,7 @@ async function readSite(): Promise<Site> {
 
 const hash = (content: string | Buffer, encoding: 'base64' | 'base64url'): string => createHash('sha256').update(content).digest(encoding)
 
-/** Vue makes markup through a policy of its own name. Code has inline styles for its colours, and Swagger UI has some, too. */
+/** Vue creates markup through a policy with its own name. Code has inline styles for its colours, and Swagger UI has some, too. */
 const headers = (inline: string, isReference: boolean): Record<string, string> => ({
   'content-security-policy':
     `default-src 'none'; script-src 'self' ${inline}; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; ` +
@@ -69,7 +70,7 @@ const headers = (inline: string, isReference: boolean): Record<string, string> =
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
   'cross-origin-resource-policy': 'same-origin',
-  // Replicas of two versions may answer in turn, so nothing is used again without asking.
+  // Replicas of two versions may answer in turn, so browsers must revalidate every file.
   'cache-control': 'no-cache',
   vary: 'accept-encoding',
 })
@@ -96,7 +97,7 @@ export function serveDocs(context: MountContext): void {
 async function sendPart(request: FastifyRequest, reply: FastifyReply, { type, gzip, tag }: Part, origin?: string): Promise<FastifyReply> {
   void reply.type(type)
   if (origin !== undefined) return reply.send((await promisify(gunzip)(gzip)).toString().replaceAll('{{origin}}', origin))
-  // Weak: the same for the compressed answer and the plain one.
+  // Weak: the compressed answer and the plain one have the same tag.
   const etag = `W/"${tag}"`
   void reply.header('etag', etag)
   if (reply.statusCode === 200 && request.headers['if-none-match']?.split(',').some((each) => each.trim() === etag)) return reply.code(304).send()

@@ -10,10 +10,10 @@ const RETRY_SECONDS = 2
 
 interface SystemParts {
   db: Db
-  /** How parts of the service are. */
+  /** The status of the parts of the service. */
   components: () => Promise<Component[]>
   metrics: Pick<Metrics, 'render'>
-  /** Refuses keys of a project or an app, because the metrics tell about all projects. @throws 403 */
+  /** Refuses keys of a project or an app, because the metrics cover all projects. @throws 403 */
   assertOrganization: (by: Principal) => void
   openapiText: string
 }

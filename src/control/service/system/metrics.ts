@@ -1,18 +1,18 @@
-// Figures for Prometheus: those of the service itself, and what the groups add.
+// Metrics for Prometheus: those of the service itself, and those that groups add.
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { Room } from '../../../base/disk.ts'
 import { memoryNow } from '../../../base/memory.ts'
 
 export interface Metrics {
-  /** Where a group registers figures with labels of its own. */
+  /** For groups that register metrics with their own labels. */
   registry: Registry
   /** One finished HTTP request. */
   request(done: { id: string; method: string; status: number; ms: number }): void
-  /** Adds a figure that is asked for each time; undefined: it is not known. */
+  /** Adds a gauge whose value is read at each scrape; undefined when it is not known. */
   show(name: string, help: string, value: () => number | undefined): void
-  /** Adds a counter, and returns what raises it. */
+  /** Adds a counter, and returns the function that raises it. */
   count(name: string, help: string): (by: number) => void
-  /** The figures as text. */
+  /** The metrics as text. */
   render(): Promise<string>
 }
 
@@ -53,7 +53,7 @@ export function makeMetrics(): Metrics {
   }
 }
 
-/** The machine, as far as the service depends on it. */
+/** Metrics of the machine on which the service depends. */
 export function showMachine(metrics: Metrics, room: () => Room, openSockets: () => number): void {
   metrics.show('cob_websockets', 'Open WebSockets', openSockets)
   metrics.show('cob_disk_free_bytes', 'Room on the disk of the data directory', () => room().freeBytes)

@@ -1,19 +1,15 @@
-// The calls that the newest SDK has and this version of Cob has not: what a caller gets, and the list of them in docs/missing-operations.md.
+// Calls that the newest SDK has and this version of Cob lacks: the answer to a caller, and their list in docs/missing-operations.md.
 import Kernel, { NotFoundError } from '@onkernel/sdk'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { expect, test } from 'vitest'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { PACKAGE_DIR } from '../../../base/paths.ts'
 import { contracts } from '../../modules.ts'
 import { SESSION_PATH } from '../../sessions/browsers/contract.ts'
 import { missingFrom, SDK } from './missing.ts'
 
 const missing = missingFrom(contracts)
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 
 const answer = async (method: string, path: string) => {
   const response = await fetch(cloud.url + path.replaceAll(/\{\w+\}/g, 'x'), {

@@ -1,4 +1,4 @@
-// The calls that the newest release of the SDKs has, and this version of Cob does not have yet.
+// Calls that the newest release of the SDKs has and this version of Cob lacks.
 import { readFileSync } from 'node:fs'
 import { fault, type Fault } from '../../../http/fault.ts'
 import type { Contract } from '../../../http/route.ts'
@@ -16,7 +16,7 @@ export const SDK: { release: string; operations: readonly Operation[] } = JSON.p
   readFileSync(new URL('sdk-operations.json', import.meta.url), 'utf8'),
 ) as typeof SDK
 
-/** Those that no route of the contracts answers. */
+/** The operations that no route of the contracts answers. */
 export function missingFrom(contracts: readonly Contract[]): Operation[] {
   const shape = ({ method, path }: { method: string; path: string }) => `${method} ${path.replaceAll(/\{\w+\}/g, '{}')}`
   const served = new Set(contracts.flatMap((contract) => Object.values(contract).map(shape)))
@@ -32,8 +32,9 @@ export interface Alias {
 export const aliases = hook<Alias>('further paths of calls')
 
 /**
- * Says by name which call is missing, for requests that no route takes. The status is 404, as for every path that is not there: the SDKs repeat what is answered with 500 and above, 501 too.
- * `further`: where the same calls are, too.
+ * Refuses calls that are known but not implemented, by their name. The status is 404, as for every unknown path: the SDKs retry calls that are answered with
+ * 500 and above, including 501.
+ * `further`: other paths of the same calls.
  */
 export function refuseMissing(missing: readonly Operation[], further: readonly Alias[]): (method: string, path: string) => Fault | undefined {
   const known = missing.map(({ name, method, path }) => ({ name, method, parts: path.split('/') }))

@@ -1,4 +1,4 @@
-// The service itself: its health and figures, its documents, and the care for what is stored.
+// The service itself: health, metrics, documents, and the maintenance of stored data.
 import { stateOf } from '../../../store/db.ts'
 import { assertOrganization } from '../../access/projects/projects.ts'
 import { defineModule } from '../../module.ts'
@@ -27,7 +27,7 @@ export const system = defineModule({
       { name: 'api', status: 'operational' },
       { name: 'database', status: DATABASE[await stateOf(db)] },
       ...(await Promise.all(others.map((how) => how()))),
-      // No new work is started while the disk is full.
+      // New work is refused while the disk is full.
       { name: 'disk', status: disk.room.problem === undefined ? 'operational' : 'partial_outage' },
     ]
     showMachine(metrics, () => disk.room, serving.openSockets)

@@ -1,4 +1,4 @@
-// Looks after the object store: removes what no row names, and reports what a row names and is gone.
+// Maintains the object store: removes objects that no row names, and reports objects that a row names but that are missing.
 import type { Log } from '../../../base/log.ts'
 import { sleep } from '../../../base/wait.ts'
 import type { Db } from '../../../store/db.ts'
@@ -8,8 +8,8 @@ import { belongTo, findMissing, madeAt, removeUnnamed, type ObjectOwner } from '
 
 const SWEEP_MS = 3600_000
 /**
- * Objects that are younger may belong to a row that is still to be written. Longer than the longest upload (`PUT_MS`) and the longest time from it to its
- * row (`FRESH_MS` of replays), with hours to spare for clocks that differ.
+ * Younger objects may belong to a row that is not written yet. Longer than the longest upload (`PUT_MS`) and the longest time from it to its row (`FRESH_MS` of
+ * replays), with hours to spare for clocks that differ.
  */
 export const GRACE_MS = 24 * 3600_000
 /** Keys that one line of the log names. */
@@ -19,14 +19,14 @@ interface ObjectCareSettings {
   db: Db
   objects: Objects
   owners: readonly ObjectOwner[]
-  /** Whether others may use the same store, as a bucket: then it is only swept by the database that it belongs to. */
+  /** Whether other services may use the same store, for example a bucket: then only the database that owns the store sweeps it. */
   isShared?: boolean
-  /** Whether this replica removes objects; the others do not. */
+  /** Whether this replica removes objects. Only one replica does. */
   isOurs?: () => boolean
   log: Log
 }
 
-/** Checks at once, in the background, and sweeps every hour. Disposing ends it. */
+/** Checks at once, in the background, and sweeps every hour. Disposing stops it. */
 export function careForObjects(settings: ObjectCareSettings): AsyncDisposable {
   const { objects, owners, log } = settings
   const stop = new AbortController()

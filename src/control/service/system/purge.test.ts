@@ -1,4 +1,4 @@
-// What ended long ago is removed, and nothing else. Times are set back in the database.
+// Objects that ended long ago are removed, and nothing else. Tests set times back in the database.
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
 import { readFileSync } from 'node:fs'
 import { sql } from 'kysely'
@@ -8,7 +8,7 @@ import { newId } from '../../../base/ids.ts'
 import { silentLog, type Log } from '../../../base/log.ts'
 import { inBatches } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
-import { appendEvents, LINE_BYTES } from '../../../store/events.ts'
+import { appendEvents, LINE_BYTES } from '../../apps/apps/app-events.ts'
 import { endedSessions } from '../../sessions/browsers/purge.ts'
 import { endedDeployments, oldLines } from '../../apps/deployments/purge.ts'
 import { endedRuns } from '../../apps/invocations/purge.ts'
@@ -21,7 +21,7 @@ let cloud: FastCloud
 let db: Db
 let host: string
 const scope = new AsyncDisposableStack()
-// The service's own round after its start removes nothing that these tests make.
+// The service's own round after its start must not remove objects of these tests.
 beforeAll(async () => {
   cloud = scope.use(await startFastCloud({ COB_WARM_BROWSERS: '0', COB_KEEP_ENDED_DAYS: '3650' }))
   db = cloud.db
@@ -29,7 +29,7 @@ beforeAll(async () => {
 })
 afterAll(() => scope.disposeAsync())
 
-/** What a service with this host removes in one round. */
+/** The removals of a service with this host in one round. */
 const purge = (of = host) =>
   purgeAll([endedSessions(db, of, DAYS), oldLines(db, of), endedRuns(db, of, DAYS), endedDeployments(db, of, DAYS)], silentLog, signal)
 const status = async (path: string) => (await cloud.fetch(path)).status

@@ -1,11 +1,11 @@
-// Removes what has ended long ago: once after a start, then every hour.
+// Removes objects that ended long ago: once after a start, then every hour.
 import { setInterval } from 'node:timers/promises'
 import type { Log } from '../../../base/log.ts'
 import type { Purge } from '../../module.ts'
 
 const EVERY_MS = 3600_000
 
-/** One round of all purges. One that fails does not stop the others; the next round tries again. */
+/** One round of all purges. A failed purge does not stop the others; the next round tries it again. */
 export async function purgeAll(purges: readonly Purge[], log: Log, signal: AbortSignal): Promise<void> {
   for (const { what, run } of purges) {
     if (signal.aborted) return
@@ -18,7 +18,7 @@ export async function purgeAll(purges: readonly Purge[], log: Log, signal: Abort
   }
 }
 
-/** Runs the purges until it is disposed, which waits for the batch under way. Leaves out rounds that are not `isOurs`. */
+/** Runs the purges until disposed. Disposing waits for the current batch. Skips rounds when not `isOurs`. */
 export function keepPurging(purges: readonly Purge[], log: Log, isOurs: () => boolean = () => true): AsyncDisposable {
   const stop = new AbortController()
   const run = async () => {

@@ -1,4 +1,4 @@
-// Getting a browser of a pool: what belongs to one caller's time with it, how long callers wait, and who gets none.
+// Acquiring a browser of a pool: the settings of one acquisition, how long callers wait, and which callers get none.
 import { describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
 import { keyOf, searchLog } from '../../../../test/support/audit-log.ts'
@@ -30,13 +30,13 @@ import {
 const relay = relayed()
 usePools({ COB_MAX_BROWSERS: '20' }, relay.drive)
 
-/** An acquire that its caller can leave. */
+/** An acquire whose caller can disconnect. */
 function leaving(pool: string, body: object = {}): { leave: () => void; answer: Promise<Response | undefined> } {
   const caller = new AbortController()
   const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body), signal: caller.signal }
   return { leave: () => caller.abort(), answer: cloud.fetch(`/browser_pools/${pool}/acquire`, init).catch(() => undefined) }
 }
-/** Resolves when so many callers wait. */
+/** Resolves when `count` callers wait. */
 const waiting = (count: number) =>
   until(`${count} callers who wait`, FILL_MS, async () =>
     new RegExp(`^cob_warm_pool_waiting ${count}$`, 'm').test(await (await cloud.fetch('/metrics')).text()),
@@ -58,7 +58,7 @@ describe('what a caller wants', () => {
     expect(next).toMatchObject({ session_id: mine.session_id, tags: {}, start_url: 'https://pool.example/' })
     expect(next).not.toHaveProperty('name')
     expect(opened()).toHaveLength(1)
-    // The name is free.
+    // The name is free again.
     await json(await cloud.send('PATCH', `/browsers/${next.session_id}`, { name: wanted.name }))
   })
 
@@ -117,27 +117,12 @@ describe('a caller who finds none', () => {
     }
     expect(await took({ acquire_timeout_seconds: 0 })).toEqual([204, '', 0])
     expect(await took({ acquire_timeout_seconds: 1 })).toEqual([204, '', 1])
-    // A whole pool in a hundredth of a minute.
+    // At this rate the whole pool is filled in a hundredth of a minute.
     expect(await took({})).toEqual([204, '', 1])
   })
 
-  test('gets the one that is given back, in the order of callers; one who leaves gets none, and none is lost', async () => {
+  test('and leaves while it gets its browser loses none', async () => {
     const pool = await filled({ size: 1, fill_rate_per_minute: 6000 })
-    const first = await acquire(pool.id)
-    const left = leaving(pool.id)
-    await waiting(1)
-    const second = leaving(pool.id, { name: 'second' })
-    await waiting(2)
-    left.leave()
-    await left.answer
-    await waiting(1)
-    await release(pool.id, first)
-    const mine = await json<Session>((await second.answer)!)
-    expect(mine).toMatchObject({ session_id: first.session_id, name: 'second' })
-    await settled(pool.id, 1, 0)
-    await release(pool.id, mine)
-    await settled(pool.id, 0, 1)
-    // One that leaves while it gets its browser.
     const opening = Promise.withResolvers<void>()
     relay.before = async ({ body }) => {
       if (!body.includes('left.example')) return
@@ -188,7 +173,7 @@ describe('a caller who finds none', () => {
     expect(await problem()).toBe(why)
     relay.before = () => {}
     await settled(pool.id, 0, 1)
-    // That it is solved is noted once the browser is there.
+    // The problem is cleared once the browser is ready.
     await until('no problem', FILL_MS, async () => !Object.hasOwn(await get(pool.id), 'problem'))
   })
 })
@@ -235,7 +220,7 @@ describe('others', () => {
     }
     expect((await stranger('GET', `/browsers/${mine.session_id}`, {})).status).toBe(404)
     expect(await json(await stranger('GET', '/browser_pools', {}))).toEqual([])
-    // The same name is free there.
+    // Another project may use the same name.
     expect((await stranger('POST', '/browser_pools', { size: 1, name: 'one' })).status).toBe(200)
     expect((await stranger('DELETE', '/browser_pools/one', {})).status).toBe(204)
     const onDemand = await cloud.create()

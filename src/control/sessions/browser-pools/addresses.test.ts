@@ -1,4 +1,4 @@
-// What one caller of a pool has opened ends when it gives the browser back: connections, addresses, links and recordings open nothing of the next caller's time.
+// When a caller gives a browser of a pool back, its connections, addresses, links and recordings end. None of them reaches the browser of the next caller.
 import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
@@ -9,7 +9,7 @@ import { acquire, cloud, FILL_MS, filled, json, release, usePools } from './pool
 usePools({ COB_MAX_BROWSERS: '20' })
 
 const jwt = (session: Session) => new URL(session.cdp_ws_url).searchParams.get('jwt')!
-/** With the session's own token and no key. */
+/** The status of a call with the session's own token and no key. */
 const byToken = async (session: Session): Promise<number> =>
   (await fetch(`${cloud.url}/browsers/${session.session_id}/computer/screenshot?jwt=${jwt(session)}`, { method: 'POST' })).status
 const page = async (url: string): Promise<number> => (await fetch(url, { redirect: 'manual' })).status
@@ -19,7 +19,7 @@ async function connect(url: string): Promise<WebSocket> {
   await once(socket, 'open')
   return socket
 }
-/** The status that a handshake is refused with. */
+/** The status with which a handshake is refused. */
 async function refused(url: string): Promise<number> {
   const socket = new WebSocket(url)
   socket.on('error', () => {})
@@ -56,7 +56,7 @@ describe('when a browser is given back', () => {
     for (const url of [mine.cdp_ws_url, mine.webdriver_ws_url as string, mine.cdp_ws_url.replace(mine.session_id, 'next')]) expect(await refused(url)).toBe(401)
     expect([await byToken(mine), await byToken(next)]).toEqual([401, 200])
     const socket = await connect(next.cdp_ws_url)
-    // The addresses of one caller stay the same while it has the browser.
+    // One caller's addresses stay the same while it has the browser.
     expect((await json<Session>(await cloud.fetch('/browsers/next'))).cdp_ws_url).toBe(next.cdp_ws_url)
     socket.terminate()
     await release(pool.id, next)

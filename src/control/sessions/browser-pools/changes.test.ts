@@ -1,4 +1,4 @@
-// What becomes of the browsers of a pool when it is changed, flushed or deleted, or when its profile is saved.
+// Effects on the browsers of a pool when it is changed, flushed or deleted, or when its profile is saved.
 import { describe, expect, test } from 'vitest'
 import { newId } from '../../../base/ids.ts'
 import { until } from '../../../base/wait.ts'
@@ -11,8 +11,6 @@ import {
   create,
   FILL_MS,
   filled,
-  flush,
-  get,
   giveBack,
   idle,
   json,
@@ -28,7 +26,6 @@ usePools({ COB_MAX_BROWSERS: '20' })
 
 const small = { width: 800, height: 600 }
 const isLive = async (id: string): Promise<boolean> => (await cloud.fetch(`/browsers/${id}`)).status === 200
-const ended = (id: string) => until(`the end of ${id}`, FILL_MS, async () => !(await isLive(id)))
 
 describe('an update', () => {
   test('leaves the browsers that exist as they are; discard_all_idle makes the idle ones anew, and leaves those that callers have', async () => {
@@ -42,7 +39,7 @@ describe('an update', () => {
     await settled(pool.id, 1, 1)
     expect(await idle(pool.id)).not.toContain(first[1])
     await release(pool.id, mine)
-    // It is as it was made, also when it is given back.
+    // A browser that was lent during the update keeps its old viewport after its release.
     const [anew, old] = [await acquire(pool.id), await acquire(pool.id)]
     expect([anew.viewport, old.viewport, old.session_id]).toMatchObject([small, { width: 1920 }, mine.session_id])
   })
@@ -50,7 +47,7 @@ describe('an update', () => {
   test('that discards: no caller gets one any more that comes up with the configuration before', async () => {
     const pool = await filled({ size: 1, fill_rate_per_minute: 6000 })
     const [old] = await idle(pool.id)
-    // As if it had come up just after the update.
+    // This makes the idle browser look as if it had come up just after the update.
     await cloud.query('update browser_pools set generation = generation + 1, oldest = generation + 1 where id = $1', [pool.id])
     expect((await acquire(pool.id)).session_id).not.toBe(old)
   })
@@ -88,21 +85,6 @@ describe('an update', () => {
   })
 })
 
-describe('a flush', () => {
-  test('ends the idle browsers, and makes others at once; those that callers have stay', async () => {
-    const pool = await filled({ size: 3, fill_rate_per_minute: 0 })
-    const mine = await acquire(pool.id)
-    const before = await idle(pool.id)
-    await flush(pool.id)
-    await settled(pool.id, 1, 2)
-    for (const id of await idle(pool.id)) expect(before).not.toContain(id)
-    expect(await isLive(mine.session_id)).toBe(true)
-    await release(pool.id, mine)
-    await settled(pool.id, 0, 3)
-    expect((await cloud.fetch('/browser_pools/nonesuch/flush', { method: 'POST' })).status).toBe(404)
-  })
-})
-
 describe('a delete', () => {
   test('is refused while callers have browsers, unless it is forced; then they end, too', async () => {
     const pool = await filled({ size: 2, name: `Deleted-${newId()}` })
@@ -126,25 +108,9 @@ describe('a delete', () => {
       expect((await giveBack(called, mine.session_id)).status).toBe(404)
       expect((await cloud.send('DELETE', path, { force: true })).status).toBe(404)
     }
-    // What it had is still shown with it.
+    // An ended session still shows its deleted pool.
     expect(await json(await cloud.fetch(`/browsers/${mine.session_id}?include_deleted=true`))).toMatchObject({ pool: { id: pool.id, name: pool.name } })
     await create({ size: 1, name: pool.name })
-  })
-
-  test('of a pool that nobody uses needs no force', async () => {
-    const pool = await filled({ size: 1 })
-    await release(pool.id, await acquire(pool.id))
-    await json(await cloud.send('DELETE', `/browser_pools/${pool.id}`, {}), 204)
-  })
-
-  test('that was cut short by a crash is done by the next sweep: idle browsers end, and those that callers have if it was forced', async () => {
-    const [forced, other] = [await filled({ size: 2 }), await filled({ size: 1 })]
-    const [mine, theirs] = [await acquire(forced.id), await acquire(other.id)]
-    await cloud.query('update browser_pools set deleted_at = now(), is_forced = (id = $1) where id = any($2)', [forced.id, [forced.id, other.id]])
-    await ended(mine.session_id)
-    await until('the end of the idle one', FILL_MS, async () => (await idle(forced.id)).length === 0)
-    expect(await isLive(theirs.session_id)).toBe(true)
-    await json(await cloud.fetch(`/browsers/${theirs.session_id}`, { method: 'DELETE' }), 204)
   })
 })
 
@@ -174,7 +140,7 @@ describe('when the profile of a pool is saved', () => {
     await release(pool.id, mine)
     await settled(pool.id, 1, 1)
     expect(await idle(pool.id)).not.toContain(mine.session_id)
-    // What a caller does in a browser of the pool is not saved.
+    // Changes that a caller makes in a browser of the pool are not saved.
     await clipboard.write(next, 'not kept')
     await release(pool.id, next)
     expect((await acquire(pool.id, {})).profile).toMatchObject({ name })
@@ -190,25 +156,11 @@ describe('when the profile of a pool is saved', () => {
     await save(name, 'second')
     const mine = await acquire(pool.id)
     await release(pool.id, mine)
-    // One that is to be refreshed is made anew meanwhile.
+    // Meanwhile, the browser of a pool with refresh is replaced.
     const other = await filled({ size: 1, profile: { name } })
     await save(name, 'third')
     const [old] = await idle(other.id)
     await until('another idle browser', FILL_MS, async () => !(await idle(other.id)).includes(old!))
     expect(await idle(pool.id)).toEqual(before)
   })
-})
-
-test('a project that has a pool is not deleted', async () => {
-  await cloud.query(`insert into projects (id, name) values ('thirdproject000000000000', 'Third') on conflict do nothing`)
-  const inProject = { 'x-kernel-project': 'Third', 'content-type': 'application/json' }
-  const pool = await json<{ id: string }>(await cloud.fetch('/browser_pools', { method: 'POST', headers: inProject, body: '{"size": 1}' }))
-  const refused = await cloud.fetch('/org/projects/Third', { method: 'DELETE' })
-  expect([refused.status, await refused.json()]).toMatchObject([
-    409,
-    { code: 'project_not_empty', message: expect.stringContaining('browser pools') as string },
-  ])
-  await json(await cloud.fetch(`/browser_pools/${pool.id}`, { method: 'DELETE', headers: inProject, body: '{}' }), 204)
-  await until('the end of its browsers', FILL_MS, async () => (await cloud.fetch('/org/projects/Third', { method: 'DELETE' })).status === 204)
-  expect((await get((await create({ size: 1 })).id)).browser_pool_config.size).toBe(1)
 })

@@ -12,24 +12,24 @@ import { GivenTelemetry } from '../telemetry/contract.ts'
 const group = 'Browser Pools'
 const Time = z.iso.datetime()
 
-/** How much of a pool is made again in a minute, in percent, unless its caller says so: as in the original service. */
+/** How much of a pool is replaced in a minute, in percent, unless its caller says otherwise: as in the original service. */
 const DEFAULT_FILL_RATE = 25
-/** A pool whose browsers are all replaced each second. */
+/** At this rate, all browsers of a pool are replaced each second. */
 const MAX_FILL_RATE = 6_000
 /** As in the original service. */
 const DEFAULT_TIMEOUT_SECONDS = 600
 const MAX_TIMEOUT_SECONDS = 259_200
-/** An acquire waits no longer, whatever it says: published clients give up after 60 s. */
+/** Longest wait of an acquire, even if the caller asks for more: published clients time out after 60 s. */
 export const MAX_WAIT_SECONDS = 50
 
-/** Empty: nothing is said of it. */
+/** An empty name means no name. */
 const Name = z
   .string()
   .max(255)
   .refine((name) => !isId(name.toLowerCase()), 'must not look like an id (24 letters and digits)')
   .optional()
 
-/** The profile of a pool is never saved, so `save_changes` is taken and says nothing. Without id and name: none. */
+/** The profile of a pool is never saved, so `save_changes` is accepted and has no effect. Without id and name: no profile. */
 const PoolProfile = z
   .strictObject({ id: z.string().max(255).optional(), name: z.string().max(255).optional(), save_changes: z.boolean().optional() })
   .refine(({ id, name }) => !(id && name), { path: ['name'], error: 'cannot be given together with id' })
@@ -46,7 +46,7 @@ const common = {
   network,
   profile: PoolProfile.optional(),
   name: Name,
-  /** Whether idle browsers are made anew when the pool's profile gets another state. True for a pool with a profile, unless it is said. */
+  /** Whether idle browsers are replaced when the pool's profile is saved. True by default for a pool with a profile. */
   refresh_on_profile_update: z.boolean().optional(),
 }
 
@@ -57,7 +57,7 @@ interface Configured {
   refresh_on_profile_update?: boolean | undefined
 }
 
-/** What is wrong with a whole configuration, besides its parts. */
+/** Problems of a whole configuration that its single fields do not show. */
 export function poolProblems({
   network: reach,
   start_url: url,
@@ -89,7 +89,8 @@ export const CreatePool = z
 export type CreatePool = z.output<typeof CreatePool>
 
 /**
- * What is left out stays. Empty values clear: `proxy_id` and `start_url` "", `extensions` [], `chrome_policy` and `network` {}, `profile` {id: ""}. An empty name changes nothing.
+ * Fields that are left out stay the same. Empty values clear a field: "" for `proxy_id` and `start_url`, [] for `extensions`, {} for `chrome_policy` and
+ * `network`, {id: ""} for `profile`. An empty name changes nothing.
  */
 export const UpdatePool = z
   .strictObject({
@@ -103,28 +104,28 @@ export const UpdatePool = z
     timeout_seconds: timeout.optional(),
     /** The network that the caller has seen; {} for none. */
     expected_network: network,
-    /** Makes idle browsers anew at once. Otherwise they keep what they were made with until they end. */
+    /** Replaces idle browsers at once. Otherwise they keep their old configuration until they end. */
     discard_all_idle: z.boolean().default(false),
   })
   .superRefine(oneWayOut)
 export type UpdatePool = z.output<typeof UpdatePool>
 
 export const AcquireBrowser = z.strictObject({
-  /** How long to wait for a browser: until the pool could be filled at its rate, unless it is said; never longer than 50 s. 0 does not wait. */
+  /** How long to wait for a browser. By default, until the pool could be filled at its rate; never longer than 50 s. 0 does not wait. */
   acquire_timeout_seconds: z.int().min(0).max(MAX_TIMEOUT_SECONDS).optional(),
   name: SessionName.optional(),
   tags: Tags.optional(),
   start_url: StartUrl.optional(),
   /** A profile for this caller, in a pool without one. The browser ends when it is given back. */
   profile: SessionProfile,
-  /** What it captures for this caller, laid over what the pool says. */
+  /** Telemetry for this caller, merged into the pool's setting. */
   telemetry: GivenTelemetry.optional(),
 })
 export type AcquireBrowser = z.output<typeof AcquireBrowser>
 
 const Choice = z.object({ id: z.string().optional(), name: z.string().optional() })
 
-/** A configuration as its callers have given it, with the defaults of numbers and switches. */
+/** A configuration as the caller gave it, with defaults for numbers and switches. */
 export const PoolConfig = z.object({
   size: z.int(),
   fill_rate_per_minute: z.int(),
@@ -149,7 +150,7 @@ export const PoolConfig = z.object({
     })
     .optional(),
   telemetry: GivenTelemetry.optional(),
-  /** Unless it has more than 64 KiB. */
+  /** Absent if it has more than 64 KiB. */
   chrome_policy: z.record(z.string(), z.unknown()).optional(),
 })
 export type PoolConfig = z.output<typeof PoolConfig>
@@ -232,7 +233,7 @@ export const browserPools = {
     summary: 'Delete a browser pool with its browsers',
     params,
     body: z.strictObject({
-      /** Also when callers have browsers of it, which then end. */
+      /** Deletes the pool also while callers have browsers of it; these end. */
       force: z.boolean().default(false),
     }),
     bodyOptional: true,
@@ -262,7 +263,7 @@ export const browserPools = {
     params,
     body: z.strictObject({
       session_id: z.string().min(1).max(255),
-      /** The next caller gets the same browser, with its state. Otherwise it ends, and another one is made. */
+      /** The next caller gets the same browser, with its state. Otherwise it ends, and a new one replaces it. */
       reuse: z.boolean().default(true),
     }),
     reply: none(),

@@ -4,7 +4,7 @@ import { defineModule } from '../../module.ts'
 import { pooling } from '../browsers/hooks.ts'
 import { browsers } from '../browsers/module.ts'
 import { placeOf } from '../browsers/place.ts'
-import { makePoolLeases } from '../browsers/pool-leases.ts'
+import { makeAcquisitions } from '../browsers/acquisitions.ts'
 import { watched } from '../browsers/watched.ts'
 import { profiles } from '../profiles/module.ts'
 import { replays } from '../replays/module.ts'
@@ -33,8 +33,8 @@ export const browserPools = defineModule({
       maxBrowsers: config.maxBrowsers,
     }
     const { stopAll } = house.of(replays)
-    const leases = makePoolLeases({ ...settings, stopRecordings: stopAll })
+    const acquisitions = makeAcquisitions({ ...settings, stopRecordings: stopAll })
     house.fill(pooling, { ...makePoolSource(settings), names: (ids) => poolNames(db, ids) })
-    house.mount(contract, browserPoolHandlers(makeBrowserPools({ ...settings, leases })))
+    house.mount(contract, browserPoolHandlers(makeBrowserPools({ ...settings, acquisitions })))
   },
 })

@@ -1,4 +1,4 @@
-// Calls to the pools of a service with fake browsers, and a relay before each agent, for the tests of this file's importer.
+// Calls to the pools of a service with fake browsers, and a relay in front of each agent, for the tests of this file's importer.
 import { createServer, request as requestTo } from 'node:http'
 import { connect } from 'node:net'
 import { once } from 'node:events'
@@ -12,7 +12,7 @@ import type { Driver, Instance } from '../../../instances/driver.ts'
 import { fakeDriver } from '../../../instances/fake/fake.ts'
 import type { BrowserPool } from './contract.ts'
 
-/** Timeout for a pool to become what it should be. */
+/** Timeout for a pool to reach an expected state. */
 export const FILL_MS = 20_000
 
 /** The service of the tests in this file; its pools are deleted after each test. */
@@ -23,7 +23,7 @@ export function usePools(env: Record<string, string> = {}, drive?: (paths: DataP
   afterAll(() => cloud[Symbol.asyncDispose]())
   afterEach(async () => {
     for (const { id } of await list()) await remove(id)
-    // What is left of them keeps its seats until it is gone.
+    // Their browsers keep their seats until the end is complete.
     await until('the end of all pools', FILL_MS, async () => !(await cloud.query(`select 1 from browsers where pool_id is not null and state <> 'deleted'`))[0])
   })
 }
@@ -35,7 +35,7 @@ export async function json<T>(response: Response, status = 200): Promise<T> {
   return (body === '' ? undefined : JSON.parse(body)) as T
 }
 
-/** The status of a refusal, and its message. */
+/** The status and the message of an error. */
 export const refusal = async (response: Response): Promise<[number, string]> => [response.status, ((await response.json()) as { message: string }).message]
 
 export const list = async (query = ''): Promise<BrowserPool[]> => json(await cloud.fetch(`/browser_pools?${query}`))
@@ -45,7 +45,6 @@ export const get = async (pool: string): Promise<BrowserPool> => json(await clou
 export const change = (pool: string, body: object): Promise<Response> => cloud.send('PATCH', `/browser_pools/${pool}`, body)
 export const update = async (pool: string, body: object): Promise<BrowserPool> => json(await change(pool, body))
 export const remove = async (pool: string): Promise<void> => json(await cloud.send('DELETE', `/browser_pools/${pool}`, { force: true }), 204)
-export const flush = async (pool: string): Promise<void> => json(await cloud.fetch(`/browser_pools/${pool}/flush`, { method: 'POST' }), 204)
 export const ask = (pool: string, body: object = {}): Promise<Response> => cloud.send('POST', `/browser_pools/${pool}/acquire`, body)
 export const acquire = async (pool: string, body: object = {}): Promise<Session> => json(await ask(pool, body))
 export const giveBack = (pool: string, session_id: string, reuse?: boolean): Promise<Response> =>
@@ -58,7 +57,7 @@ export const counts = async (pool: string): Promise<[acquired: number, available
   return [acquired, available]
 }
 
-/** Resolves when callers have so many browsers of a pool, and so many wait. */
+/** Resolves when callers have `acquired` browsers of a pool, and `available` are idle. */
 export const settled = (pool: string, acquired: number, available: number): Promise<unknown> =>
   until(`${acquired} acquired and ${available} available browsers`, FILL_MS, async () => (await counts(pool)).join() === `${acquired},${available}`)
 
@@ -69,7 +68,7 @@ export async function filled(body: { size: number; [field: string]: unknown }): 
   return pool
 }
 
-/** The ids of the browsers of a pool that wait, those first that have waited longest. */
+/** The ids of the idle browsers of a pool, longest idle first. */
 export const idle = async (pool: string): Promise<string[]> =>
   (await cloud.query<{ id: string }>(`select id from browsers where pool_id = $1 and state = 'warm' order by made_at`, [pool])).map(({ id }) => id)
 
@@ -87,12 +86,12 @@ export interface AgentCall {
   body: string
 }
 
-/** A driver whose agents answer through a relay, which records what they are asked and can hold it up. */
+/** A driver whose agents answer through a relay, which records the calls and can delay them. */
 export interface Relayed {
   drive: (paths: DataPaths) => Driver
   /** Oldest first. */
   calls: AgentCall[]
-  /** Called before a call goes on to its agent. One that it rejects is answered with a 503. */
+  /** Called before a call is forwarded to its agent. If it rejects, the call is answered with a 503. */
   before: (call: AgentCall) => Promise<void> | void
 }
 

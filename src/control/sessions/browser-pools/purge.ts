@@ -4,7 +4,7 @@ import { deletedBefore, removeRows } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Purge } from '../../module.ts'
 
-/** Pools that were deleted more than `days` ago. The ones whose sessions are still shown wait for these. */
+/** Pools that were deleted more than `days` ago. If sessions of a pool are still shown, it stays as long as they do. */
 export const deletedPools = (db: Db, days: number): Purge => ({
   what: 'deleted browser pools',
   run: (signal) =>

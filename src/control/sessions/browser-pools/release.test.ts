@@ -1,4 +1,4 @@
-// Giving a browser of a pool back: what the next caller finds as the pool has made it, and what is nobody's any more.
+// Giving a browser of a pool back: what is restored for the next caller, and which credentials and connections end.
 import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import type { Session } from '../../../../test/support/fast-cloud.ts'
@@ -15,10 +15,10 @@ const proxyOf = async (): Promise<string> => {
   return (await json<{ id: string }>(await cloud.send('POST', '/proxies', body), 201)).id
 }
 const profileOf = async (name: string): Promise<void> => void (await json(await cloud.send('POST', '/profiles', { name }), 201))
-/** What a browser was fitted to, oldest first. */
+/** The settings that a browser was fitted to, oldest first. */
 const fits = (id: string): Record<string, unknown>[] =>
   relay.calls.filter((call) => call.id === id && call.path === '/session/fit').map(({ body }) => JSON.parse(body) as Record<string, unknown>)
-/** What it has by now. */
+/** The present settings of a browser. */
 const fitted = (id: string): Record<string, unknown> => Object.assign({}, ...fits(id)) as Record<string, unknown>
 /** The width of its screen. */
 const width = async ({ session_id: id }: Session): Promise<number> =>
@@ -26,30 +26,6 @@ const width = async ({ session_id: id }: Session): Promise<number> =>
 const fast = { fill_rate_per_minute: 6000 }
 
 describe('a browser that is given back', () => {
-  test('is the one that the next caller gets, with its state; it goes to the end of the queue', async () => {
-    const pool = await filled({ size: 2 })
-    const first = await acquire(pool.id)
-    await clipboard.write(first, 'kept')
-    await release(pool.id, first)
-    expect((await idle(pool.id))[1]).toBe(first.session_id)
-    expect((await acquire(pool.id)).session_id).not.toBe(first.session_id)
-    const again = await acquire(pool.id)
-    expect([again.session_id, await clipboard.read(again)]).toEqual([first.session_id, 'kept'])
-    expect(Date.parse(again.created_at as string)).toBeGreaterThan(Date.parse(first.created_at as string))
-  })
-
-  test('without reuse ends, and another one comes; it is found among the deleted', async () => {
-    const pool = await filled({ size: 1, ...fast })
-    const mine = await acquire(pool.id, { tags: { a: 'b' } })
-    await release(pool.id, mine, false)
-    expect((await cloud.fetch(`/browsers/${mine.session_id}`)).status).toBe(404)
-    await settled(pool.id, 0, 1)
-    expect((await idle(pool.id))[0]).not.toBe(mine.session_id)
-    const ended = await json<Session>(await cloud.fetch(`/browsers/${mine.session_id}?include_deleted=true`))
-    expect(ended).toMatchObject({ session_id: mine.session_id, tags: { a: 'b' }, pool: { id: pool.id }, deleted_at: expect.any(String) as string })
-    expect((await giveBack(pool.id, mine.session_id)).status).toBe(404)
-  })
-
   test('twice, or by two at once, is given back once; with a body that cannot be it stays', async () => {
     const pool = await filled({ size: 1 })
     const mine = await acquire(pool.id)
@@ -164,7 +140,7 @@ describe('at the moment of a release', () => {
     await release(pool.id, mine)
     await update
     const next = await acquire(pool.id)
-    // It comes to the agent late, whatever its caller was told.
+    // The late setting reaches the agent after the release.
     await sleep(200)
     relay.before = () => {}
     expect(await width(next)).toBe(1920)

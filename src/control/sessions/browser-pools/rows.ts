@@ -1,19 +1,20 @@
-// The browser pools' rows: all queries on them.
+// All queries on the table of browser pools.
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
+import { newest, type Asked } from '../../../store/lists.ts'
 import { isAskedFor } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
 import type { PoolConfig } from './contract.ts'
 
-/** What the column `config` holds: a configuration without what has a column of its own. */
+/** The content of the column `config`: a configuration without the fields that have their own column. */
 export type StoredConfig = Omit<PoolConfig, 'size' | 'name' | 'chrome_policy'>
 
-/** What a configuration named when it was given. */
+/** The ids of the objects that a configuration named when it was given. */
 export interface Resolved {
   extension_ids: readonly string[]
   profile_id?: string | undefined
-  /** Where telemetry of its browsers is exported to. */
+  /** The destination of its browsers' telemetry. */
   destination_id?: string | undefined
 }
 
@@ -22,13 +23,13 @@ export type PoolRow = Omit<Selectable<Tables['browser_pools']>, 'config' | 'reso
 /** A pool, and how many browsers it has. */
 export type CountedPool = PoolRow & { acquired: number; available: number }
 
-/** Where a caller looks; undefined: the service itself, in all projects. */
+/** The projects in which a caller finds pools. Undefined: all, for the service itself. */
 export interface Within {
   scope: string
   project: string | undefined
 }
 
-/** No name has the form of an id. Names are compared without case. */
+/** A text in the form of an id is compared with ids only: no name has that form. Names are compared without case. */
 const called = (idOrName: string): RawBuilder<SqlBool> =>
   isId(idOrName) ? sql`browser_pools.id = ${idOrName}` : sql`lower(browser_pools.name) = lower(${idOrName})`
 
@@ -71,30 +72,18 @@ export async function countedPool(db: Db, within: Within, idOrName: string, maxP
   return (await row.executeTakeFirst()) as unknown as CountedPool | undefined
 }
 
-/** What a caller of a pool needs to know of it. */
-export const poolOfCaller = (db: Db, within: Within, idOrName: string): Promise<Pick<PoolRow, 'id' | 'name' | 'config' | 'resolved'> | undefined> =>
-  kept(db, within).select(['id', 'name', 'config', 'resolved']).where(called(idOrName)).executeTakeFirst() as Promise<
-    Pick<PoolRow, 'id' | 'name' | 'config' | 'resolved'> | undefined
-  >
-
-export interface PoolFilter {
-  name?: string | undefined
-  query?: string | undefined
-  offset: number
-  limit: number
-}
+/** The columns of a pool that its acquires and releases need. */
+export const poolOfCaller = (db: Db, within: Within, idOrName: string) =>
+  kept(db, within).select(['id', 'name', 'config', 'resolved']).where(called(idOrName)).executeTakeFirst() as Promise<PoolOfCaller | undefined>
+type PoolOfCaller = Pick<PoolRow, 'id' | 'name' | 'config' | 'resolved'>
 
 /** One page of pools, newest first, with one row more than `limit` when there are more. */
-export async function listPools(db: Db, within: Within, { offset, limit, ...filter }: PoolFilter, maxPolicy: number): Promise<CountedPool[]> {
-  const rows = kept(db, within)
+export const listPools = async (db: Db, within: Within, filter: Asked, maxPolicy: number): Promise<CountedPool[]> =>
+  (await kept(db, within)
     .select(columns(maxPolicy))
     .where(isAskedFor('browser_pools', filter))
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .offset(offset)
-    .limit(limit + 1)
-  return (await rows.execute()) as unknown as CountedPool[]
-}
+    .$call(newest('browser_pools', filter))
+    .execute()) as unknown as CountedPool[]
 
 export interface NewPool {
   id: string
@@ -108,7 +97,7 @@ export interface NewPool {
 }
 
 /** What an update may change. */
-export type PoolChanges = Omit<NewPool, 'id' | 'scope' | 'project_id'>
+type PoolChanges = Omit<NewPool, 'id' | 'scope' | 'project_id'>
 
 const stored = ({ name, size, config, chrome_policy: policy, resolved }: PoolChanges) => ({
   name,
@@ -125,7 +114,8 @@ export const insertPool = async (db: Db, { id, scope, project_id, ...pool }: New
     .execute())
 
 /**
- * Changes a pool, if its configuration is still of `generation`; false when it is not, or is gone. `discards`: browsers of the configurations before that nobody has had are ended.
+ * Changes a pool if its configuration still has this `generation`; false when it has another one, or the pool was deleted. `discards`: idle browsers of earlier
+ * generations are ended.
  */
 export async function changePool(db: Db, id: string, generation: number, changes: PoolChanges, discards: boolean): Promise<boolean> {
   const row = await db
@@ -139,7 +129,10 @@ export async function changePool(db: Db, id: string, generation: number, changes
   return row !== undefined
 }
 
-/** Deletes a pool; undefined when it is gone already; otherwise how many browsers callers have. Unless `force`, it is deleted only when that is none. */
+/**
+ * Deletes a pool. Returns the number of browsers that callers have; undefined when the pool was already deleted. Unless `force`, the pool is deleted only when
+ * that number is 0.
+ */
 export const deletePool = (db: Db, id: string, force: boolean): Promise<number | undefined> =>
   db.transaction().execute(async (tx) => {
     const row = await tx.selectFrom('browser_pools').select('id').where('id', '=', id).where('deleted_at', 'is', null).forUpdate().executeTakeFirst()
@@ -151,18 +144,18 @@ export const deletePool = (db: Db, id: string, force: boolean): Promise<number |
     if (acquired === 0 || force)
       await tx
         .updateTable('browser_pools')
-        // A caller could fill the disk with policies of deleted pools.
+        // Remove the policies now: otherwise a caller could fill the disk with policies of deleted pools.
         .set({ deleted_at: sql`now()`, is_forced: force, chrome_policy: null })
         .where('id', '=', id)
         .execute()
     return acquired
   })
 
-/** How many browsers a pool has, those included that are ending. */
+/** Number of a pool's browsers, including those that are ending. */
 export const poolSeats = async (db: Db, id: string): Promise<number> =>
   (await sql<{ seats: number }>`select count(*) as seats from browsers where pool_id = ${id} and state <> 'deleted'`.execute(db)).rows[0]!.seats
 
-/** Records why the last browser of a pool could not be made; null: it could. */
+/** Records why the last browser of a pool could not be made; null when it was made. */
 export const notePoolProblem = async (db: Db, id: string, problem: string | null): Promise<void> =>
   void (await db
     .updateTable('browser_pools')

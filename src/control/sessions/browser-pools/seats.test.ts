@@ -1,4 +1,4 @@
-// The seats of pools: a pool counts with its whole size, for on-demand sessions and for other pools, in the limits of its project and of the service.
+// The seats of pools: a pool counts with its whole size in the limits of its project and of the service, for sessions and for other pools.
 import { afterEach, describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
 import { DEFAULT_PROJECT } from '../../access/projects/resolve.ts'
@@ -20,7 +20,7 @@ const used = async (): Promise<number> => {
   conforms('OrgLimits', limits)
   return limits.concurrent_sessions_used
 }
-/** Seats are free when what had them has ended. */
+/** Waits for this number: a seat is free only when its browser has ended. */
 const isUsed = (count: number) => until(`${count} seats in use`, FILL_MS, async () => (await used()) === count)
 
 describe.each([

@@ -1,4 +1,4 @@
-// Telemetry of browsers of pools: a caller's own choice, laid over what the pool says, for as long as it has the browser, and for nobody else.
+// Telemetry of browsers of pools: a caller's own setting is merged into the pool's, and applies only while this caller has the browser.
 import { describe, expect, test } from 'vitest'
 import type { Session } from '../../../../test/support/fast-cloud.ts'
 import { acquire, cloud, create, filled, get, json, refusal, relayed, release, send, update, usePools } from './pools.suite.ts'
@@ -12,7 +12,7 @@ const captured = (session: Session): string[] | null => {
   const { telemetry } = session as unknown as { telemetry: { browser: Record<string, { enabled: boolean }> } | null }
   return telemetry && Object.entries(telemetry.browser).flatMap(([name, { enabled }]) => (enabled ? [name] : []))
 }
-/** What the browser was told to capture, oldest first. */
+/** The categories that the browser was told to capture, oldest first. */
 const received = (id: string): (string[] | undefined)[] =>
   relay.calls
     .filter((call) => call.id === id && call.path === '/session/fit')
@@ -25,7 +25,7 @@ describe('a pool', () => {
     const telemetry = { enabled: true, browser: on('console') }
     const pool = await create({ size: 1, telemetry })
     expect(pool.browser_pool_config.telemetry).toEqual(telemetry)
-    // As for a session: what is named is laid over it, nothing changes nothing, and enabled begins again.
+    // As for a session: named categories are merged, an empty setting changes nothing, and `enabled` starts from the defaults.
     const both = { enabled: true, browser: { ...on('console'), ...on('page') } }
     expect((await update(pool.id, { telemetry: { browser: on('page') } })).browser_pool_config.telemetry).toEqual(both)
     expect((await update(pool.id, { telemetry: {} })).browser_pool_config.telemetry).toEqual(both)

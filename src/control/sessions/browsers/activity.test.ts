@@ -1,30 +1,26 @@
-// What keeps a session from timing out. Tests move timestamps in the database back instead of waiting.
+// Which uses keep a session from timing out. Tests move timestamps in the database back instead of waiting.
 import { once } from 'node:events'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { sleep, until } from '../../../base/wait.ts'
 
 /** The API promises that a timeout takes effect within this time. The rest is for a machine that is overloaded. */
 const EFFECT_MS = 5_000 + 10_000
-/** More than two sweeps: every use of a session is in the database, and a session that should end would have ended. */
+/** More than two sweeps: by then every use is in the database, and every session that should end has ended. */
 const SWEEPS_MS = 2_200
 /** Half of the time between two sweeps. */
 const BETWEEN_SWEEPS_MS = 500
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud()
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud()
 
 const setBack = (session: Session) => cloud.query(`update browsers set last_active_at = now() - interval '1 hour' where id = $1`, [session.session_id])
 const isThere = async (session: Session) => (await cloud.fetch(`/browsers/${session.session_id}`)).status === 200
 const usedAt = async (session: Session) =>
   (await cloud.query<{ last_active_at: Date }>('select last_active_at from browsers where id = $1', [session.session_id]))[0]!.last_active_at.getTime()
 /**
- * Sets a session back that is in use, between two sweeps. A sweep first notes the use and then looks for idle sessions. Set back between the two, this one would be idle, although
- * nobody can be.
+ * Moves the last use of a busy session back, in the middle between two sweeps. A sweep first records uses and then looks for idle sessions. A change between
+ * these two steps would make the busy session look idle.
  */
 async function setBackInUse(session: Session, from: number): Promise<void> {
   await until('its use to be noted', EFFECT_MS, async () => (await usedAt(session)) > from)
@@ -58,7 +54,7 @@ test.concurrent('a session with a CDP client does not time out; the timeout star
 
 test.concurrent('a computer call counts as use while it runs, and at its end', async () => {
   const session = await cloud.create({ timeout_seconds: 3600 })
-  // The create is a use, too.
+  // Creating a session counts as a use, too.
   await sleep(SWEEPS_MS)
   const made = await usedAt(session)
   const drag = cloud.send('POST', `/browsers/${session.session_id}/computer/drag_mouse`, {
@@ -69,7 +65,7 @@ test.concurrent('a computer call counts as use while it runs, and at its end', a
     delay: 6_000,
     duration_ms: 50,
   })
-  // The call has come to the service: it counts as use.
+  // The call has reached the service, so it counts as a use.
   await setBackInUse(session, made)
   expect((await drag).status).toBe(200)
   expect(await isThere(session)).toBe(true)

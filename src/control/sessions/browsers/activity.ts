@@ -8,19 +8,11 @@ import { touch } from './rows.ts'
 /** Timeouts are at least 10 s and are promised to take effect within 5 s. */
 const SWEEP_MS = 1_000
 
-export interface Activity {
-  /** Marks a session as in use until the returned function is called. */
-  hold(id: string): () => void
-  /** Begins to touch held sessions in the database, every second, and to end the idle ones. Disposing the result waits for the sweep under way. */
-  watch(): AsyncDisposable
-  /** How many callers hold it now. */
-  held(id: string): number
-}
+export type Activity = ReturnType<typeof watchActivity>
 
-/** Counts holds. */
-export function watchActivity(db: Db, fleet: Fleet, log: Log): Activity {
+export function watchActivity(db: Db, fleet: Pick<Fleet, 'sweep'>, log: Log) {
   const holds = new Map<string, number>()
-  /** Sessions that were held at some time since the last sweep. */
+  /** Sessions that were in use at some time since the last sweep. */
   let used = new Set<string>()
   const sweep = async () => {
     const seen = used
@@ -28,7 +20,7 @@ export function watchActivity(db: Db, fleet: Fleet, log: Log): Activity {
     try {
       await touch(db, [...new Set([...seen, ...holds.keys()])])
     } catch (error) {
-      // The next sweep records them: a use while the database is away is a use.
+      // Keep them for the next sweep: a use counts also while the database is away.
       for (const id of seen) used.add(id)
       throw error
     }
@@ -39,7 +31,8 @@ export function watchActivity(db: Db, fleet: Fleet, log: Log): Activity {
       await sweep().catch((err: unknown) => log.error({ err }, 'looking for idle sessions failed'))
   }
   return {
-    watch() {
+    /** Starts to extend the timeout of sessions in use, every second, and to end idle ones. Disposing the result waits for the current sweep. */
+    watch(): AsyncDisposable {
       const stop = new AbortController()
       const ended = run(stop.signal).catch(() => {}) // ends only by its signal
       return {
@@ -49,8 +42,10 @@ export function watchActivity(db: Db, fleet: Fleet, log: Log): Activity {
         },
       }
     },
-    held: (id) => holds.get(id) ?? 0,
-    hold(id) {
+    /** Number of callers that use the session now. */
+    held: (id: string) => holds.get(id) ?? 0,
+    /** Marks a session as in use until the returned function is called. */
+    hold(id: string): () => void {
       holds.set(id, (holds.get(id) ?? 0) + 1)
       used.add(id)
       let held = true

@@ -1,22 +1,20 @@
 // The rules of sessions over real HTTP: create, find, list, change, end. Behaviour reference: the Browsers group of the contract.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
 import { dyingAgent } from '../../../../test/support/dying-agent.ts'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
+import { CreateBrowser } from './contract.ts'
+import { placeOf } from './place.ts'
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud()
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud()
 
 /** Larger than the screen of warm browsers, so that a new one is started for the caller. */
 const LARGE = { width: 3840, height: 2160 }
 let made = 0
 const newName = (): string => `browser-${++made}`
 
-/** The answer of a call that must fail. */
+/** The error of a call that must fail. */
 async function refused(answer: Promise<Response>): Promise<{ status: number; code: string; message: string; named: string[]; retry: string | null }> {
   const response = await answer
   const body = (await response.json()) as { code: string; message: string; details?: { message: string }[] }
@@ -197,15 +195,6 @@ describe('the name of a session', () => {
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, ...Array.from({ length: 7 }, () => 409)])
   })
 
-  test('can be used again once its session has ended', async () => {
-    const name = newName()
-    const first = await cloud.create({ name })
-    expect(await end(name)).toBe(204)
-    const second = await cloud.create({ name })
-    expect((await get(name)).session_id).toBe(second.session_id)
-    expect((await get(first.session_id, '?include_deleted=true')).name).toBe(name)
-  })
-
   test('finds its session like the id, with any characters', async () => {
     for (const name of ['with space', 'a/b', 'ü 🌽', '100%', 'q?x=1#y', '..a', 'a+b']) {
       const { session_id } = await cloud.create({ name })
@@ -252,6 +241,9 @@ describe('an update of a session', () => {
     ['location', { timezone: 'UTC' }],
     ['proxy', { mode: 'direct', name: 'mine' }],
     ['start_url', 'javascript:alert(1)'],
+    // These cannot be changed.
+    ['timeout_seconds', 100],
+    ['headless', true],
   ])('of %s is refused, and the error names it', async (field, value) => {
     expect((await refused(patch(await cloud.create(), { [field]: value }))).named).toEqual([field])
   })
@@ -265,13 +257,6 @@ describe('an update of a session', () => {
     expect(await tags(null)).toEqual({})
   })
 
-  test('of the viewport changes the screen', async () => {
-    const session = await cloud.create()
-    expect(((await (await patch(session, { viewport: { width: 1024, height: 768 } })).json()) as Session).viewport).toMatchObject({ width: 1024, height: 768 })
-    const picture = Buffer.from(await (await cloud.send('POST', `/browsers/${session.session_id}/computer/screenshot`, {})).arrayBuffer())
-    expect([picture.readUInt32BE(16), picture.readUInt32BE(20)]).toEqual([1024, 768])
-  })
-
   test("of the viewport is limited to the size that the session's screen can have", async () => {
     const [usual, large] = [await cloud.create(), await cloud.create({ viewport: LARGE })]
     expect((await refused(patch(usual, { viewport: { width: 2561, height: 1600 } }))).named).toEqual(['viewport.width'])
@@ -279,15 +264,8 @@ describe('an update of a session', () => {
     expect((await get(usual.session_id)).viewport).toEqual(usual.viewport)
     expect((await patch(usual, { viewport: { width: 2560, height: 1600, force: true } })).status).toBe(200)
     expect((await patch(large, { viewport: { width: 1024, height: 768 } })).status).toBe(200)
-    // The X server of that session still supports its full screen after the picture was made smaller.
+    // The X server of that session still supports the full size after the viewport was made smaller.
     expect((await patch(large, { viewport: LARGE })).status).toBe(200)
-  })
-
-  test.each([
-    ['timeout_seconds', 100],
-    ['headless', true],
-  ])('of %s, which cannot be changed, is refused, and the error names it', async (field, value) => {
-    expect(await refused(patch(await cloud.create(), { [field]: value }))).toMatchObject({ status: 400, named: [field] })
   })
 
   test('of an ended or unknown session answers 404', async () => {
@@ -306,13 +284,6 @@ describe('an update of a session', () => {
 })
 
 describe('deleting a session', () => {
-  test('answers 204 once, and then 404', async () => {
-    const { session_id } = await cloud.create()
-    const first = await cloud.fetch(`/browsers/${session_id}`, { method: 'DELETE' })
-    expect([first.status, await first.text()]).toEqual([204, ''])
-    expect([await end(session_id), await end(session_id)]).toEqual([404, 404])
-  })
-
   test('answers 204 to all concurrent callers, and ends the session once', async () => {
     const { session_id } = await cloud.create()
     const answers = await Promise.all(Array.from({ length: 6 }, () => end(session_id, '?wait=true')))
@@ -342,21 +313,13 @@ describe('deleting a session', () => {
     expect(await uptime()).toBe(await uptime())
   })
 
-  test('leaves nothing on the disk', async () => {
-    const { existsSync } = await import('node:fs')
-    const { session_id } = await cloud.create()
-    expect(existsSync(cloud.paths.instance(session_id))).toBe(true)
-    await end(session_id, '?wait=true')
-    expect(existsSync(cloud.paths.instance(session_id))).toBe(false)
-  })
-
   test('answers when it is out of use; with wait=true, when nothing is left of it, also when it was deleted before', async () => {
     const { session_id, name } = await cloud.create({ name: newName() })
-    // Ends take no time with pretended browsers, so the answer may come after it.
+    // Ending a fake browser takes no time, so the answer may already be 404.
     expect([await end(session_id), (await cloud.fetch(`/browsers/${session_id}`)).status]).toEqual([204, 404])
     expect([204, 404]).toContain(await end(session_id, '?wait=true'))
     expect((await cloud.query('select state from browsers where id = $1', [session_id]))[0]).toEqual({ state: 'deleted' })
-    // Its name is free at once.
+    // The name is free at once.
     expect((await cloud.create({ name })).name).toBe(name)
     expect((await cloud.fetch(`/browsers/${session_id}?wait=perhaps`, { method: 'DELETE' })).status).toBe(400)
   })
@@ -377,4 +340,50 @@ describe('an unknown session', () => {
         false,
       ])
   })
+})
+
+describe('the options of a create', () => {
+  test.each([
+    { telemetry: null },
+    { telemetry: {} },
+    { telemetry: { enabled: false } },
+    { telemetry: { enabled: false, browser: {} } },
+    { extensions: [] },
+    { proxy_id: '' },
+    { proxy: { mode: 'direct' } },
+    { proxy: { mode: 'default', id: null } },
+    { profile: null },
+    { profile: { id: '', save_changes: false } },
+    { network: { allowed_hosts: null } },
+    { vaults: [] },
+    { gpu: false, video_memory: null },
+    { region: 'us-east', memory: '4GiB' },
+  ])('accept %j, which equals the default', async (option) => {
+    expect((await create(option)).status).toBe(200)
+  })
+
+  test('accept null wherever they are optional', async () => {
+    const names = Object.keys(CreateBrowser.shape)
+    const session = await cloud.create({ ...Object.fromEntries(names.map((name) => [name, null])), viewport: { width: 300, height: 200, refresh_rate: null } })
+    expect(session).toMatchObject({ headless: false, timeout_seconds: 60, viewport: { width: 300, height: 200 } })
+  })
+})
+
+test('a session shows its region and its memory, and lists can be filtered by region', async () => {
+  const { region, memory, session_id } = await cloud.create()
+  expect([region, memory]).toEqual(['us-east', '2GiB'])
+  expect((await cloud.create({ memory: '1GiB' })).memory).toBe('1GiB')
+  expect(await list('region=us-east&limit=100')).toContain(session_id)
+  expect(await list('region=eu-west')).toEqual([])
+  expect((await cloud.fetch('/browsers?region=moon')).status).toBe(400)
+})
+
+test.each([
+  [256, '1GiB'],
+  [1024, '1GiB'],
+  [4096, '2GiB'],
+  [6144, '6GiB'],
+  [65_536, '16GiB'],
+])('an instance with %i MiB reports the memory %s, which every release of the SDKs knows', (mb, memory) => {
+  expect(placeOf('us-east', mb).memory).toBe(memory)
 })

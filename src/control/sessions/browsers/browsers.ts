@@ -4,8 +4,9 @@ import { isId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
 import { fault } from '../../../http/fault.ts'
-import { calledBy, includes, roleOf, sessionOf, type Called, type LeasedSession, type Page, type Principal } from '../../../http/route.ts'
+import { calledBy, includes, roleOf, sessionOf, type Called, type AcquiredSession, type Page, type Principal } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
+import { pageOf } from '../../../store/lists.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
 import { browserRules as options, FIT_MS, storedOptions, WARM_FIT_MS, type Fitter } from './fitter.ts'
@@ -27,7 +28,7 @@ import type { SessionProxies } from './session-proxies.ts'
 import type { Connection, Uses } from './standby.ts'
 import { Thumbnails, type Thumbnail } from './thumbnails.ts'
 
-/** Most calls and WebSockets of one session at the same time. Each uses descriptors of the service that other sessions need, too. */
+/** Most calls and WebSockets of one session at the same time. Each uses file descriptors of the service, which other sessions need, too. */
 const MAX_CALLS = 256
 const CALLS_RETRY_SECONDS = 1
 
@@ -49,13 +50,14 @@ interface BrowsersSettings {
 }
 
 export interface Browsers {
-  /** `authFlowId`: it is the browser of this login or health check. */
+  /** `authFlowId`: the login or health check that the browser is for. */
   create(by: Pick<Principal, 'project'>, wanted: CreateBrowser, origin: string, signal: AbortSignal, authFlowId?: string): Promise<Browser>
   list(by: Principal, filter: ListFilter & { region: Region | undefined }, origin: string): Promise<Page<Browser>>
   get(by: Principal, called: Called, includeDeleted: boolean, origin: string): Promise<Browser>
   update(by: Principal, idOrName: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
   /**
-   * Ends a session; resolves when it is out of use. `isRemoved`: when nothing is left of it, or the first attempt to end it has failed; also for one that is being ended.
+   * Ends a session. Resolves when callers cannot reach it any more; with `isRemoved`, when nothing is left of it or the first attempt to end it has failed. A
+   * session that is already ending is waited for.
    */
   delete(by: Pick<Principal, 'project'>, idOrName: string, isRemoved: boolean): Promise<void>
   /** The live sessions of an app's run, newest first. All are of the run's project. */
@@ -66,25 +68,29 @@ export interface Browsers {
   endLeftByInvocations(): Promise<void>
   /** The project of a live session, for the holder of its token; undefined when it has ended. */
   projectOf(id: string): Promise<string | undefined>
-  /** The name of a live session, for the same. */
+  /** The name of a live session, for the holder of its token. */
   nameOf(id: string): Promise<string | undefined>
-  /** Which caller of its pool has a live session; 0 for one that belongs to no pool. */
+  /** The number of the acquisition that a live session of a pool has now; 0 for a session that belongs to no pool. */
   leaseOf(id: string): Promise<number | undefined>
-  /** Why this caller's time with a session is over, as its row tells; undefined while it is not. */
-  endOf(session: LeasedSession): Promise<EndReason | undefined>
+  /** Why this caller's session has ended, by its row; undefined while it runs. */
+  endOf(session: AcquiredSession): Promise<EndReason | undefined>
   /**
-   * The agent of a running session of a project; of any, when a secret has named it. The session counts as in use until it is released. @throws 404, also when it belongs to another caller of its pool now;
-   * 429 when too many callers hold it; 409 for the browser of a login, unless `how` says that this call shows its callers nothing of what is typed
+   * The agent of a running session of a project, or of any project when the caller has shown a secret of the session. The session counts as in use until the
+   * result is released. @throws 404, also when another caller of its pool has the browser now; 429 when too many callers use it; 409 for the browser of a
+   * login, unless `how` says that this call shows nothing that is typed
    */
   reach(project: string | undefined, called: Called, how?: { isForLogins: boolean }): Promise<Reached>
-  /** A small picture of a running session, which this neither keeps awake nor wakes; undefined: there is none. @throws 404, 409 for the browser of a login */
+  /**
+   * A small picture of a running session; undefined when there is none. Asking neither keeps the session awake nor wakes it. @throws 404, 409 for the browser
+   * of a login
+   */
   thumbnail(by: Principal, idOrName: string, signal: AbortSignal): Promise<Thumbnail | undefined>
 }
 
-/** Who may only look gets no token, and a live view to watch. */
+/** A caller who may only watch gets no token, and a live view without control. */
 const accessOf = (by: Principal | undefined) => (by && !includes(roleOf(by), 'use') ? 'watch' : 'control')
 
-/** What is typed into the browser of a login is secret, to those as well who could read the page by its tools. */
+/** What a person types into the browser of a login is secret, also for callers who could otherwise read the page by its tools. */
 const closed = (id: string) => fault.conflict(`the browser "${id}" belongs to a login: its tools are closed; its live view shows it`)
 
 /** A running session that counts as in use, and stays awake, until it is released. */
@@ -92,9 +98,11 @@ export interface Reached {
   id: string
   endpoint: Endpoint
   release: () => void
-  /** From now on it stays awake only while the connection is used, and for some time afterwards. It still counts as in use until it is released. */
+  /**
+   * After this call, the session stays awake only while the connection is used, and for some time afterwards. It still counts as in use until it is released.
+   */
   connected: () => Connection
-  /** Of a browser of a pool: aborts when it is given back. */
+  /** For a browser of a pool: aborts when it is given back. */
   ended?: AbortSignal | undefined
 }
 
@@ -114,7 +122,7 @@ export function makeBrowsers({
   maxBrowsers,
   log,
 }: BrowsersSettings): Browsers {
-  const { at, fitNew, configure } = fitter
+  const { at, fitNew } = fitter
   const thumbnails = new Thumbnails()
 
   const presentOne = async (row: BrowserRow, origin: string, by?: Principal): Promise<Browser> => (await present([row], origin, undefined, accessOf(by)))[0]!
@@ -122,13 +130,20 @@ export function makeBrowsers({
   async function find(project: string | undefined, called: Called, includeDeleted = false): Promise<BrowserRow> {
     const { idOrName, lease } = calledBy(called)
     const row = await findBrowser(db, { scope, project }, idOrName, includeDeleted)
-    // One that was given back to its pool is nobody's now.
+    // A browser that was given back to its pool belongs to no caller.
     if (!row || row.state === 'warm' || row.state === 'releasing') throw fault.notFound('browser', idOrName)
     if (lease !== undefined && row.lease !== lease) throw fault.notFound('browser', idOrName)
     return row
   }
 
   const liveById = async (id: string): Promise<BrowserRow | undefined> => (isId(id) ? findBrowser(db, { scope, project: undefined }, id, false) : undefined)
+
+  /** Finds a live session and registers its project and acquisition, so that later calls need no query. */
+  async function learn(id: string): Promise<BrowserRow | undefined> {
+    const row = await liveById(id)
+    if (row) fleet.registry.belongs(row)
+    return row
+  }
 
   /** @throws 400 when an option is refused; 409 when it has changed. */
   const check = (refusal: Refusal | undefined): void => {
@@ -152,15 +167,19 @@ export function makeBrowsers({
     return { release, connected }
   }
 
-  /** @throws 400 unless `invocationId` is a run of the project that has not ended. */
+  /** @throws 400 when the named run does not belong to the project, or has ended. */
   const checkUnfinished = async (project: string, invocationId: string | undefined): Promise<void> => {
     if (invocationId !== undefined && !(await isUnfinished(db, project, invocationId)))
       throw fault.field('invocation_id', 'there is no such invocation, or it has ended')
   }
 
   /** A running session of the project, without a hold on it. @throws as {@link Browsers.reach} */
-  async function locate(project: string | undefined, called: Called, isForLogins: boolean): Promise<LeasedSession & { endpoint: Endpoint; isPooled: boolean }> {
-    // Every call to a session comes here. A query would take half of the time of a click.
+  async function locate(
+    project: string | undefined,
+    called: Called,
+    isForLogins: boolean,
+  ): Promise<AcquiredSession & { endpoint: Endpoint; isPooled: boolean }> {
+    // Every call to a session comes here. A query would double the time of a click.
     const { idOrName: id, lease: wanted } = calledBy(called)
     const known = fleet.session(id)
     if (known?.project !== undefined && (project === undefined || known.project === project)) {
@@ -169,7 +188,7 @@ export function makeBrowsers({
       if (lease !== undefined && (!isPooled || wanted === undefined || wanted === lease)) return { id, lease, endpoint, isPooled }
     }
     const row = await find(project, called)
-    fleet.belongs(row)
+    fleet.registry.belongs(row)
     if (!isForLogins && row.auth_flow_id !== null) throw closed(row.id)
     if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
     return { ...at(row), isPooled: row.pool_id !== null }
@@ -177,7 +196,7 @@ export function makeBrowsers({
 
   const endAll = async (ids: readonly string[]): Promise<void> => void (await Promise.all(ids.map((id) => fleet.takeOut(id, 'deleted'))))
 
-  /** A browser for a session; how it is, and whether it was ready before its caller asked. @throws 404 when the project has been deleted; 409 when the name is taken; 429 when there is no seat */
+  /** A browser for a session, its state, and whether it was ready before its caller asked. @throws 404 when the project was deleted; 409 when the name is taken; 429 without a free seat */
   async function obtain(ownership: Ownership, signal: AbortSignal): Promise<{ row: BrowserRow; state: ReadyState; warm: boolean }> {
     const obtained = seated(ownership.project, 1, maxBrowsers, fleet.obtain(ownership, signal))
     const { id, row, wasReady: warm } = await named(ownership.name, obtained)
@@ -199,16 +218,18 @@ export function makeBrowsers({
   ): Promise<BrowserRow | undefined> {
     const { row, state, warm } = await obtain(ownership, signal)
     const last = (rest: Fit, ms: number) => fitNew(row, rest, signal, ms)
-    const configured = async () => {
+    const configure = async () => {
       try {
-        return { ...row, ...(await configure(row, { wanted, brought, profile, state }, last, signal, warm ? warmFitMs : FIT_MS)) }
+        return { ...row, ...(await fitter.configure(row, { wanted, brought, profile, state }, last, signal, warm ? warmFitMs : FIT_MS)) }
       } finally {
-        // The run may have ended before this browser belonged to it, and then has not ended this browser; or it has ended this browser during this call.
+        // When a run ends, it ends its browsers, once. A run that ended before this browser was in the list missed it, so this ends the browser. If the run has
+        // already ended it, the caller gets the reason.
         await checkUnfinished(ownership.project, ownership.invocationId)
       }
     }
-    // Only one that hangs is replaced: settings that a browser refuses would be refused by the next one as well.
-    return handOver({ fleet, activity, uses, log }, row, configured, ({ name }) => warm && name === 'TimeoutError', '', signal)
+    // Replace only a browser that hangs. If a browser refuses settings, the next one would refuse them, too.
+    const mayReplace = ({ name }: Error) => warm && name === 'TimeoutError'
+    return handOver({ fleet, activity, uses, log }, { row, configure, mayReplace, field: '', signal })
   }
 
   const change = makeChange({
@@ -246,10 +267,8 @@ export function makeBrowsers({
       const { project } = by
       if (filter.region !== undefined && filter.region !== place.region) return { items: [], nextOffset: undefined }
       const rows = await listBrowsers(db, { scope, project }, filter)
-      return {
-        items: await present(rows.slice(0, filter.limit), origin, undefined, accessOf(by)),
-        nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined,
-      }
+      const { items, nextOffset } = pageOf(rows, filter, (row) => row)
+      return { items: await present(items, origin, undefined, accessOf(by)), nextOffset }
     },
     get: async (by, called, includeDeleted, origin) => presentOne(await find(by.project, called, includeDeleted), origin, by),
     async update({ project }, idOrName, given, origin, signal) {
@@ -257,7 +276,7 @@ export function makeBrowsers({
       if (flow !== null) throw closed(id)
       const inTime = pool === null ? signal : AbortSignal.any([signal, calls.signalOf({ id, lease })])
       const { options: changes } = await lookUp(project, given)
-      // Once begun it goes on when the browser is given back, which waits for it: nobody knows what the browser would have of one that is broken off.
+      // An update that has begun is finished, even if the browser is given back to its pool meanwhile. The release waits for it, because a half-done update leaves an unknown state.
       const changed = async () => {
         const rest = uses.hold(id)
         return change(project, { id, lease }, idOrName, changes, signal, inTime).finally(rest)
@@ -268,7 +287,7 @@ export function makeBrowsers({
       const row = await find(project, idOrName, isRemoved)
       if (row.state === 'deleted') throw fault.notFound('browser', idOrName)
       const isEnding = isRemoved ? await fleet.end(row.id, 'deleted') : await fleet.takeOut(row.id, 'deleted')
-      // Its end may have finished in the meantime.
+      // The session may have ended in the meantime.
       if (!isEnding && row.deleted_at === null) throw fault.notFound('browser', idOrName)
     },
     ofInvocation: async (by, invocationId, origin) => present(await liveOfInvocation(db, scope, invocationId), origin, undefined, accessOf(by)),
@@ -278,17 +297,13 @@ export function makeBrowsers({
     async projectOf(id) {
       const known = fleet.session(id)?.project
       if (known !== undefined) return known
-      const row = await liveById(id)
-      if (row) fleet.belongs(row)
-      return row?.project_id ?? undefined
+      return (await learn(id))?.project_id ?? undefined
     },
     nameOf: async (id) => (await liveById(id))?.name ?? undefined,
     async leaseOf(id) {
       const known = fleet.session(id)?.lease
       if (known !== undefined) return known
-      const row = await liveById(id)
-      if (row) fleet.belongs(row)
-      return row?.lease
+      return (await learn(id))?.lease
     },
     async endOf({ id, lease }) {
       const row = await findBrowser(db, { scope, project: undefined }, id, true)

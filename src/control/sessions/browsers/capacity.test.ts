@@ -5,7 +5,7 @@ import { amount } from '../../../../test/support/long.ts'
 import { sleep, until } from '../../../base/wait.ts'
 
 const WARM_MS = 10_000
-/** A start over the fake driver takes a few milliseconds. The second create comes up to this long after the first. */
+/** A start with the fake driver takes a few milliseconds. The second create comes at most this long after the first. */
 const LATEST_MS = 15
 const ROUNDS = amount(20, 60)
 const create = (cloud: FastCloud) => cloud.send('POST', '/browsers', {})

@@ -15,7 +15,10 @@ const moved = (move: (path: string) => string): typeof cdpHttp =>
 
 const toBaseUrl = (path: string): string => path.replace(PUBLIC_SOCKETS.cdp, `${SESSION_PATH}/{id}`)
 
-/** The same calls at every address at which clients ask: below the CDP address and below `base_url`, as Chromium with a slash at the end or without (Playwright has one). */
+/**
+ * The same calls at every address where clients look for them: below the CDP address and below `base_url`, each with and without a slash at the end (Playwright
+ * adds one, Chromium accepts both).
+ */
 export const cdpHttpEverywhere = [cdpHttp, moved((path) => `${path}/`), moved(toBaseUrl), moved((path) => `${toBaseUrl(path)}/`)]
 
 export function cdpHttpHandlers(browsers: Browsers): Handlers<typeof cdpHttp> {
@@ -26,7 +29,7 @@ export function cdpHttpHandlers(browsers: Browsers): Handlers<typeof cdpHttp> {
     signal: AbortSignal
   }
 
-  /** Asks the session's agent. `what` is said when it has no answer. */
+  /** Asks the session's agent. `what` is the error text when the agent does not answer. */
   async function ask<A>({ principal, params, signal }: Asked, what: string, question: (endpoint: Endpoint, signal: AbortSignal) => Promise<A>): Promise<A> {
     const by = known(principal)
     const { endpoint, release } = await browsers.reach(by.project, sessionOf(by, params.id))

@@ -1,7 +1,7 @@
-// Changing a session that runs: what an update says is stored, and the browser is fitted to it, one option after the other.
+// Changes a running session: stores the options of an update, and fits the browser to them one after the other.
 import { Mutexes } from '../../../base/mutex.ts'
 import { Fault, fault } from '../../../http/fault.ts'
-import type { Called, LeasedSession } from '../../../http/route.ts'
+import type { Called, AcquiredSession } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { refuseStart } from '../network/contract.ts'
 import type { UpdateBrowser } from './contract.ts'
@@ -11,7 +11,7 @@ import { takeBackOptions, updateRunning, type BrowserOptions, type BrowserRow } 
 import { named } from './refused.ts'
 import { withSave, type SessionProfiles } from './session-profiles.ts'
 
-/** Tries to store a change that builds on what another replica is just changing. */
+/** Attempts to store a change while other replicas change the same row. */
 const STORE_TRIES = 5
 
 interface ChangeSettings {
@@ -27,12 +27,12 @@ interface ChangeSettings {
 }
 
 /**
- * `called` is how the caller names the session, which must still be its. Changes that the browser is fitted to are made one call at a time for each session; `inTime` ends the
- * wait for that turn.
+ * `called` is the id or name that the caller used; the session must still be this caller's. Changes that need the browser run one at a time for each session;
+ * `inTime` limits the wait for that turn.
  */
 export type ChangeSession = (
   project: string,
-  session: LeasedSession,
+  session: AcquiredSession,
   called: string,
   changes: UpdateBrowser,
   signal: AbortSignal,
@@ -43,7 +43,7 @@ export function makeChange({ db, options, profiles, find, check, fitter, restore
   const { at, assertFits, fit, allow } = fitter
   const turns = new Mutexes()
 
-  /** What an update says of the profile, which another session may be saving just now: checked, and ready to be done. */
+  /** The profile part of an update. Checks the profile, waits until no ended session saves into it, and returns the work that loads it. */
   async function attaching(
     row: BrowserRow,
     { profile: given, profile_save_changes: save, start_url: url }: UpdateBrowser,
@@ -59,10 +59,10 @@ export function makeChange({ db, options, profiles, find, check, fitter, restore
   }
 
   type Parts = ReturnType<typeof browserRules.changes>
-  /** What a row has when these parts have taken effect. */
+  /** The options of a row after these parts have taken effect. */
   const after = (before: BrowserRow, parts: Parts) => Object.assign({}, before.options, ...parts.map(({ stored }) => stored)) as BrowserOptions
 
-  /** What an update changes in a row. @throws a Fault when it may not */
+  /** The changes that an update makes to a row. @throws a Fault when it may not */
   function partsOf(before: BrowserRow, changes: UpdateBrowser): Parts {
     check(options.refuseUpdate(changes, before.options))
     const parts = options.changes(changes, before.options)
@@ -72,7 +72,7 @@ export function makeChange({ db, options, profiles, find, check, fitter, restore
     return parts
   }
 
-  /** Stores an update whose parts have been computed from `first`, also while another replica stores one. */
+  /** Stores an update whose parts were computed from `first`, also while another replica stores one. */
   async function store(
     first: BrowserRow,
     computed: Parts,
@@ -104,7 +104,7 @@ export function makeChange({ db, options, profiles, find, check, fitter, restore
       await allow(row)
       return row
     } catch (error) {
-      // What the row says stays: it takes effect with the session's next links.
+      // The stored value stays: it takes effect when the session's links are made again.
       restoreProxy(row)
       throw fault.unavailable('network.allowed_hosts is stored, and takes effect when the session can be reached again; send it again to wait for that', error)
     }
@@ -116,13 +116,13 @@ export function makeChange({ db, options, profiles, find, check, fitter, restore
     const { before, row, parts } = await store(found, computed, changes, called)
     let profile: Awaited<ReturnType<typeof attach>> | undefined
     for (const [place, { name, fit: wanted }] of parts.entries()) {
-      // A profile opens its pages through the proxy, and a start page is opened in its window.
+      // Load the profile after the proxy, because its pages are opened through that, and before the start page, which opens in its window.
       const work = async () => {
         if (name === 'start_url') profile ??= await attach()
         await fit(row, wanted, signal)
       }
       await work().catch(async (error: unknown) => {
-        // The row must not say what has not taken effect.
+        // Remove from the row the options that have not taken effect.
         const left = parts.slice(place).flatMap(({ stored }) => Object.keys(stored ?? {}) as (keyof BrowserOptions)[])
         const running = await takeBackOptions(db, row, left, before.options)
         if (running && wanted.proxy) restoreProxy(running)
@@ -136,14 +136,14 @@ export function makeChange({ db, options, profiles, find, check, fitter, restore
 
   return async (project, session, called, changes, signal, inTime) => {
     const found = await find(project, session)
-    // Nothing is stored of an update that is refused.
+    // Check the whole update first: a refused update stores nothing.
     partsOf(found, changes)
     const { network, ...rest } = changes
-    // First, and without a turn: what else is changed may wait for the browser.
+    // The hosts change first and without a turn: the other changes may have to wait for the browser.
     const row = network ? await changeHosts(found, network, called) : found
     if (!Object.values(rest).some((value) => value !== undefined)) return row
     const work = async () => changeRest(await find(project, session), rest, called, signal)
-    // Two viewports at once could end as one in the table and the other on the screen.
+    // Without turns, of two concurrent viewports one could be in the table and the other on the screen.
     return rest.profile || options.isStored(rest) ? turns.run(session.id, work, inTime) : work()
   }
 }

@@ -1,4 +1,4 @@
-// Which commands of a connection have no answer, as clients and browsers write them, in whatever pieces they come.
+// Which commands of a connection have no answer yet. Tests use the formats of real clients and browsers, cut at any byte.
 import { expect, test } from 'vitest'
 import { Commands, MessageEnds } from './commands.ts'
 
@@ -17,7 +17,7 @@ function frameOf(data: Buffer, first: number, isMasked: boolean): Buffer {
   return Buffer.concat([Buffer.from([first]), length, mask, data.map((byte, at) => byte ^ mask[at & 3]!)])
 }
 
-/** A text message, in so many frames. */
+/** A text message in `parts` frames. */
 function frame(text: string, isMasked: boolean, parts = 1): Buffer {
   const data = Buffer.from(text)
   const size = Math.ceil(data.length / parts)

@@ -1,7 +1,7 @@
-// Which commands of a CDP or BiDi connection have no answer yet: the page of one that sleeps would never give it. Looks at the beginning and the end of
-// messages only, as they pass. What it cannot read, it does not count.
+// Finds commands of a CDP or BiDi connection that have no answer yet: a sleeping page would never answer them. Reads only the beginning and the end of each
+// message as it passes. Ignores messages that it cannot parse.
 
-/** Bytes of the beginning and of the end of a message that are looked at. An id is among the first members, or the last ones. */
+/** Bytes that are read at the beginning and at the end of a message. An id is among the first members, or the last ones. */
 const LOOKED_AT = 256
 /** Commands of one connection that are remembered. A client that leaves more unanswered loses the oldest. */
 const MAX_COMMANDS = 1024
@@ -97,7 +97,7 @@ const ID_LAST = /"id"\s*:\s*(\d+)\s*(?:,\s*"sessionId"\s*:\s*"[^"]*"\s*)?\}\s*$/
 const SESSION = /"sessionId"\s*:\s*"([^"]*)"/
 /** An answer of CDP, or of BiDi. */
 const ANSWER = /^\{(?:"type":"(?:success|error)",)?"id":(\d+)\b/
-/** The target of a session has gone: commands to it are not answered any more. */
+/** A CDP session has ended: its open commands get no answer any more. */
 const DETACHED = /^\{"method":"Target\.detachedFromTarget","params":\{"sessionId":"([^"]*)"/
 
 export class Commands {
@@ -116,17 +116,16 @@ export class Commands {
     if (gone !== undefined) for (const [command, session] of this.#open) if (session === gone) this.#open.delete(command)
   })
 
-  /** Whether a command has no answer. */
   get any(): boolean {
     return this.#open.size > 0
   }
 
-  /** A piece of what the client sends. */
+  /** Data that the client sends. */
   sent(chunk: Uint8Array): void {
     this.#sent.push(chunk)
   }
 
-  /** A piece of what the browser sends. */
+  /** Data that the browser sends. */
   received(chunk: Uint8Array): void {
     this.#received.push(chunk)
   }

@@ -70,7 +70,6 @@ export const END_REASONS = [
   'surplus',
 ] as const
 
-/** A session. */
 export const Browser = z.object({
   session_id: z.string(),
   created_at: Time,
@@ -82,11 +81,11 @@ export const Browser = z.object({
   name: z.string().optional(),
   tags: z.record(z.string(), z.string()).optional(),
   ...replyShape(OPTIONS),
-  /** The pool that it was acquired from. */
+  /** The pool from which the session was acquired. */
   pool: z.object({ id: z.string(), name: z.string().optional() }).optional(),
   usage: z.object({ uptime_ms: z.int() }),
   deleted_at: Time.optional(),
-  /** Of one that has ended. */
+  /** For a session that has ended. */
   end_reason: z.enum(END_REASONS).optional(),
 })
 export type Browser = z.output<typeof Browser>
@@ -118,7 +117,7 @@ export const browsers = {
       ...pagingQuery,
       status: z.enum(['active', 'deleted', 'all']).optional(),
       include_deleted: queryBoolean.optional(),
-      /** Part of a name, or a whole id: of a session, its profile, its proxy or its pool. Of a pool also a part of the name. */
+      /** Part of the name or the whole id of a session, its profile, its proxy or its pool. Of a pool also part of its name. */
       query: z.string().max(255).optional(),
       /** `tags[k]=v`: all must match. */
       tags: z.record(z.string(), z.string()).optional(),

@@ -1,4 +1,4 @@
-// Seats that replicas count together: which rows count, once for several callers while many are free, and exactly at the limit.
+// Seats that replicas count together: which rows count; one count serves several callers while many seats are free; the limit is exact.
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
@@ -35,7 +35,7 @@ test('a session takes one from its boot, or from its claim of a warm browser, un
   expect(await seats()).toBe(0)
 })
 
-/** A scope with so many seats, which several replicas count. */
+/** A scope with `of` seats, which several replicas count. */
 function scopeOf(of: number) {
   const seen = { taken: 0, counts: 0 }
   const count = async () => {

@@ -4,7 +4,6 @@ import type { END_REASONS } from './contract.ts'
 /** Why a session ended. Clients whose sockets are closed by it get it as well. */
 export type EndReason = (typeof END_REASONS)[number]
 
-/** A session that ends. */
 export interface EndingSession {
   id: string
   reason: EndReason
@@ -23,12 +22,12 @@ export interface EndStep {
    * Whether the end continues without this step when it fails or exceeds its limit. Otherwise the end is tried again later, from this step on.
    */
   mayFail: boolean
-  /** Whether callers who end a session wait for this step, and for those after it, only when they ask for that. */
+  /** Callers who end a session wait for this step and the later ones only if they ask for that. */
   isBehind?: boolean
   /**
-   * Does the step. A step that returns no promise had nothing to wait for, and one that resolves with `nothing` has found nothing to do: it is not recorded by a statement of
-   * its own, and the next process may run it again. A step whose work callers need not wait for says so by `outOfUse`, once nobody reaches the session any more and the next service would find that
-   * work: callers then get their answer.
+   * Does the step. A step that returns no promise had nothing to wait for. A step that resolves with `nothing` had nothing to do: it is not recorded, so the
+   * next process may run it again. A step calls `outOfUse` when no caller can reach the session any more and the next service would find the rest of the work.
+   * Callers get their answer then.
    */
   run(session: EndingSession, signal: AbortSignal, outOfUse: () => void): Promise<void | 'nothing'> | undefined
 }

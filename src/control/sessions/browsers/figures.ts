@@ -1,4 +1,4 @@
-// Figures of browsers for Prometheus: how many are in which state, and what the warm pool does.
+// Metrics of browsers for Prometheus: how many are in which state, and what the warm pool does.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { PoolsState, WarmPoolMeter } from './fleet/settings.ts'
 
@@ -26,10 +26,10 @@ export function meterWarmPool(registry: Registry): WarmPoolMeter {
   }
 }
 
-/** Shows what is there now. `byState`: all browsers of the database, and those of this replica. */
+/** Metrics of the present number of browsers. `byState` counts all browsers of the database, and those of this replica. */
 export function showBrowsers(registry: Registry, byState: () => Promise<Record<'all' | 'own', Record<string, number>>>, warmPool: () => PoolsState): void {
   const registers = [registry]
-  /** One query for both figures, which are collected at the same time. */
+  /** One query serves both metrics, which are collected at the same time. */
   let asking: ReturnType<typeof byState> | undefined
   const counts = () => (asking ??= byState().finally(() => (asking = undefined)))
   const showStates = (name: string, help: string, of: 'all' | 'own') =>

@@ -1,9 +1,9 @@
-// Fitting a browser to what its session wants: the settings of its agent, and what has to come before and after them.
+// Fits a browser to the options of its session: the settings of its agent, and the steps before and after them.
 import { fitting, session, type Fit } from '../../../agent/session/contract.ts'
 import type { Log } from '../../../base/log.ts'
 import { call } from '../../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../../http/endpoint.ts'
-import type { LeasedSession } from '../../../http/route.ts'
+import type { AcquiredSession } from '../../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../../instances/driver.ts'
 import type { CreateBrowser } from './contract.ts'
 import type { Fleet } from './fleet.ts'
@@ -18,15 +18,15 @@ import type { Endpoints } from '../../../http/stored-endpoint.ts'
 
 /** Timeout for fitting: a policy restarts Chromium; everything else takes milliseconds. */
 export const FIT_MS = 30_000
-/** The same for a warm browser, which another one can replace: if it hangs, its caller should not wait for half a minute. */
+/** The same for a warm browser. If it hangs, it is replaced, so its caller should not wait for half a minute. */
 export const WARM_FIT_MS = 10_000
-/** Limit on sending a browser what its options name: 20 extensions of the largest size, on a busy machine. */
+/** Limit on sending a browser the files that its options name: 20 extensions of the largest size, on a busy machine. */
 const BRING_MS = 60_000
 
 /** The rules that follow from the list of options. */
 export const browserRules = optionRules(OPTIONS)
 
-/** The options of a new browser, as its row has them. A screen that is larger than the usual one in either direction needs an X server of its own size; RandR cannot grow a screen. */
+/** The options of a new browser as its row stores them. A viewport above the usual size in either direction needs an X server of its own size, because RandR cannot grow a screen. */
 export function storedOptions(wanted: Parameters<typeof browserRules.stored>[0]): BrowserOptions {
   const stored = browserRules.stored(wanted)
   const { width, height } = stored.viewport
@@ -34,38 +34,41 @@ export function storedOptions(wanted: Parameters<typeof browserRules.stored>[0])
 }
 
 export interface FitterSettings {
-  fleet: Pick<Fleet, 'endpointOf'>
+  fleet: Pick<Fleet, 'registry'>
   endpoints: Endpoints
   profiles: SessionProfiles
   sessionProxies: SessionProxies
-  /** Hears whether a session captures telemetry from now on. */
+  /** Learns whether a session captures telemetry from now on. */
   telemetry: { noted(session: { id: string; isOn: boolean }): void }
   log: Log
 }
 
-/** What a new browser is to become. */
+/** The wanted state of a new browser. */
 export interface Configuration {
   wanted: Partial<CreateBrowser>
   brought: Brought | undefined
   profile: Chosen | undefined
-  /** How it is now. */
+  /** The present state of the browser. */
   state: ReadyState
 }
 
 export interface Fitter {
-  /** Where a session's agent answers. */
-  at(row: BrowserRow): LeasedSession & { endpoint: Endpoint }
-  /** @throws fault.conflict when the agent is of an older version, and does not have one of the settings. */
+  /** The address of a session's agent. */
+  at(row: BrowserRow): AcquiredSession & { endpoint: Endpoint }
+  /** @throws fault.conflict when the agent is of an older version and lacks one of the settings. */
   assertFits(row: BrowserRow, wanted: Fit): void
   /** Resolves when the settings have taken effect. */
   fit(row: BrowserRow, wanted: Fit, signal: AbortSignal, ms?: number): Promise<void>
-  /** Has the list of allowed hosts that the session's row has take effect, also when the caller leaves. Neither the browser nor a client of it can prevent that. */
+  /** Applies the list of allowed hosts in the session's row, also when the caller disconnects. Neither the browser nor a client of it can prevent that. */
   allow(row: BrowserRow): Promise<void>
-  /** Tells a browser that has just become a session its timeout, which applies when there is no service, together with other settings. Without these, it does not wait. */
+  /**
+   * Gives a browser that has just become a session its timeout, which the agent applies when no service runs, together with other settings. Without other
+   * settings, it does not wait.
+   */
   fitNew(row: BrowserRow, wanted: Fit, signal: AbortSignal, ms?: number): Promise<void>
   /**
-   * Gives a new browser all that it is to become: its proxy, its profile, what its options name, and by `last` the rest. `ms` limits each call that is usually short. Returns what
-   * that has changed in its row.
+   * Configures a new browser completely: its proxy, its profile, the files of its options, and at the end the other settings. `ms` limits each call that is
+   * usually short. Returns the columns of its row that this has changed.
    */
   configure(
     row: BrowserRow,
@@ -80,7 +83,7 @@ export function makeFitter({ fleet, endpoints, profiles, sessionProxies, telemet
   const at = (row: BrowserRow) => ({ id: row.id, lease: row.lease, endpoint: endpoints.open(row.endpoint!, row.id) })
 
   const assertFits: Fitter['assertFits'] = ({ id }, wanted) => {
-    const endpoint = fleet.endpointOf(id)
+    const endpoint = fleet.registry.endpointOf(id)
     if (endpoint) for (const setting of Object.keys(wanted)) assertOffered(endpoint, fitting(setting))
   }
 
@@ -103,15 +106,15 @@ export function makeFitter({ fleet, endpoints, profiles, sessionProxies, telemet
     async fitNew(row, wanted, signal, ms) {
       const timeout = { timeout_seconds: row.timeout_seconds }
       if (Object.keys(wanted).length > 0) return fit(row, { ...wanted, ...timeout }, signal, ms)
-      // A caller that wants the browser as it is does not wait for this. If it fails, the browser keeps the timeout of an unclaimed one.
+      // A caller that needs no other setting does not wait for this call. If it fails, the browser keeps the timeout of an unclaimed one.
       void fit(row, timeout, AbortSignal.timeout(FIT_MS)).catch((err: unknown) => log.debug({ err, browser: row.id }, 'a session was not told its timeout'))
     },
     async configure(row, { wanted, brought, profile, state }, last, signal, ms = FIT_MS) {
       const { proxy, stealth, chrome_policy: policy, ...rest } = browserRules.fit(wanted as CreateBrowser, state)
-      // Before a page of the profile is opened. Policies restart Chromium, which would open the profile's tabs a second time, beside an empty one.
+      // These come before the profile's pages are opened. Policies restart Chromium, which would open the profile's tabs a second time, beside an empty one.
       const before = { ...(proxy && { proxy }), ...(stealth && { stealth }), ...(policy && profile && { chrome_policy: policy }) }
       await fit(row, before, signal, before.chrome_policy ? FIT_MS : ms)
-      // A profile comes with a window of its own, which the rest is about; extensions are loaded into it.
+      // A profile brings its own window, to which all later settings apply. Extensions are loaded into it.
       const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: wanted.start_url === undefined, isUpdate: false }, signal))
       const inTime = AbortSignal.any([signal, AbortSignal.timeout(BRING_MS)])
       const also = await brought?.bring(at(row).endpoint, inTime)

@@ -1,4 +1,4 @@
-// The fleet while the database does not answer: what ends or fails then is cleaned up when it is back.
+// The fleet while the database does not answer: browsers that end or fail then are cleaned up when it is back.
 import { adoptAll } from '../../../instances/driver.ts'
 import { existsSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
@@ -9,7 +9,7 @@ import type { Db } from '../../../store/db.ts'
 import { watchActivity } from './activity.ts'
 import { db, driver, makeFleet, NOTICE_MS, owner, paths, row, runningIds, signal, sweptAway, warmIds } from './fleet.suite.ts'
 
-/** The database, and whether it refuses every query. */
+/** A database that can be switched off: it then refuses every query. */
 function interruptible(): { through: Db; away: (is: boolean) => void } {
   let isAway = false
   const refuse = <T>(value: T): T => {
@@ -40,7 +40,7 @@ describe('while the database is away', () => {
       const [instance] = await adoptAll(driver)
       await instance![Symbol.asyncDispose]()
       await instance!.exited
-      expect([fleet.endpointOf(id), registry.ready]).toEqual([undefined, 0])
+      expect([fleet.registry.endpointOf(id), registry.ready]).toEqual([undefined, 0])
       if (state === 'warm') expect(registry.claim(id)).toBe(false)
       away(false)
       await sweptAway(fleet, id)

@@ -12,7 +12,8 @@ import { fakeDriver } from '../../../instances/fake/fake.ts'
 import { openDb, type Db } from '../../../store/db.ts'
 import { startPostgres } from '../../../store/embedded.ts'
 import type { EndReason, EndStep } from './end-step.ts'
-import { usualKind, WARM_VIEWPORT, type Kind } from './fleet/kinds.ts'
+import { usualKind, type Kind } from './fleet/kinds.ts'
+import { DEFAULT_VIEWPORT } from './options/contract.ts'
 import { Registry } from './fleet/registry.ts'
 import { fixedKeys } from '../../../base/keys.ts'
 import { makeSealer } from '../../../base/sealed.ts'
@@ -32,7 +33,7 @@ export const owner = (name?: string): Ownership => ({
   project: DEFAULT_PROJECT,
   name,
   tags: {},
-  options: { headless: false, stealth: false, kiosk_mode: false, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN },
+  options: { headless: false, stealth: false, kiosk_mode: false, viewport: DEFAULT_VIEWPORT, maxScreen: USUAL_MAX_SCREEN },
   timeoutSeconds: 60,
 })
 
@@ -60,8 +61,8 @@ afterEach(async () => {
 })
 
 /**
- * A service's fleet, and what it has told the clients of ended browsers. `steps` replaces the steps of an end; it gets the one that ends the instance. `more` replaces other settings.
- * `abandon` leaves the fleet as a killed service does.
+ * A service's fleet, and the reasons that it has told the clients of ended browsers. `steps` replaces the steps of an end; it gets the step that ends the
+ * instance. `more` replaces other settings. `abandon` leaves the fleet as a killed service does.
  */
 export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db, steps?: (ended: EndStep) => EndStep[], more: Partial<FleetSettings> = {}) {
   const received: [string, EndReason][] = []
@@ -90,7 +91,7 @@ export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db
   fleets.add(fleet)
   return { fleet, registry, received, abandon: () => void fleets.delete(fleet) }
 }
-/** What a service does after its start. */
+/** The work of a service after its start. */
 export async function reconcile(fleet: Fleet): Promise<void> {
   await fleet.adopt()
   await fleet.endLost()

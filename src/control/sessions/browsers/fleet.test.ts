@@ -1,4 +1,4 @@
-// The fleet over the fake driver: what a service finds after a crash, what ends a browser, and how the end is recorded.
+// The fleet over the fake driver: recovery after a crash, reasons for the end of a browser, and how the end is recorded.
 import { adoptAll } from '../../../instances/driver.ts'
 import { existsSync } from 'node:fs'
 import { describe, expect, test, vi } from 'vitest'
@@ -6,9 +6,9 @@ import { newId } from '../../../base/ids.ts'
 import { Unavailable } from '../../../base/unavailable.ts'
 import { until } from '../../../base/wait.ts'
 import type { Driver, Exit, Instance } from '../../../instances/driver.ts'
-import { db, driver, HOST, makeFleet, NOTICE_MS, owner, paths, reconcile, row, runningIds, signal, sweptAway, warmIds, way } from './fleet.suite.ts'
+import { db, driver, HOST, makeFleet, NOTICE_MS, owner, paths, reconcile, row, runningIds, signal, warmIds, way } from './fleet.suite.ts'
 import type { EndReason } from './end-step.ts'
-import { WARM_VIEWPORT } from './fleet/kinds.ts'
+import { DEFAULT_VIEWPORT } from './options/contract.ts'
 import { moveBrowser, type BrowserState } from './lifecycle.ts'
 import { insertStarting } from './rows.ts'
 
@@ -25,18 +25,15 @@ describe('a browser', () => {
   test('starts, runs and ends, and its log has each step', async () => {
     const { fleet, received } = makeFleet()
     const id = await fleet.start(owner(), signal)
-    expect([await row(id), await runningIds(), fleet.sessions]).toMatchObject([{ state: 'running', scope: HOST }, [id], 1])
+    expect([await row(id), await runningIds(), fleet.registry.sessions]).toMatchObject([{ state: 'running', scope: HOST }, [id], 1])
     expect(await fleet.end(id, 'deleted')).toBe(true)
     expect(await row(id)).toMatchObject({ state: 'deleted', end_reason: 'deleted', deleted_at: expect.any(Date) as Date })
-    expect([await way(id), received, await runningIds(), fleet.sessions]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']], [], 0])
-  })
-
-  test('ends once, however many callers delete it', async () => {
-    const { fleet, received } = makeFleet()
-    const id = await fleet.start(owner(), signal)
-    expect(await Promise.all(Array.from({ length: 5 }, () => fleet.end(id, 'deleted')))).toContain(true)
-    expect(await fleet.end(id, 'timeout')).toBe(false)
-    expect([await way(id), received]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']]])
+    expect([await way(id), received, await runningIds(), fleet.registry.sessions]).toEqual([
+      ['starting', 'running', 'stopping', 'deleted'],
+      [[id, 'deleted']],
+      [],
+      0,
+    ])
   })
 
   test('is removed with its row if its caller leaves while it starts', async () => {
@@ -58,8 +55,8 @@ describe('a browser', () => {
       [[id, 'crashed']],
       false,
     ])
-    // The row says so a moment before.
-    await expect.poll(() => fleet.sessions).toBe(0)
+    // The row changes a moment earlier.
+    await expect.poll(() => fleet.registry.sessions).toBe(0)
   })
 
   test.each<[Omit<Exit, 'reason'>, EndReason]>([
@@ -85,7 +82,7 @@ describe('a browser', () => {
   test('that an engine makes after its start was given up is removed, once a while, and no other is', async () => {
     const { fleet } = makeFleet()
     const id = await fleet.start(owner(), signal)
-    const stray = await driver.start({ id: newId(), viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT, apiPorts: [] }, signal)
+    const stray = await driver.start({ id: newId(), viewport: DEFAULT_VIEWPORT, maxScreen: DEFAULT_VIEWPORT, apiPorts: [] }, signal)
     await fleet.sweep()
     expect((await runningIds()).toSorted()).toEqual([id, stray.id].toSorted())
     const later = performance.now() + 301_000
@@ -116,90 +113,6 @@ describe('a browser', () => {
   })
 })
 
-describe('an end that fails at first', () => {
-  test('leaves the browser deleted for callers but not removed, and the sweep retries until nothing is left', async () => {
-    const stubborn = failing(3)
-    const { fleet, received } = makeFleet(0, stubborn)
-    const id = await fleet.start(owner('mine'), signal)
-    expect(await fleet.end(id, 'timeout')).toBe(true)
-    expect([await row(id), await runningIds(), fleet.endpointOf(id), fleet.sessions]).toMatchObject([
-      { state: 'stopping', end_reason: 'timeout', deleted_at: expect.any(Date) as Date },
-      [id],
-      undefined,
-      1,
-    ])
-    // Another call is one more attempt, and no error.
-    expect(await fleet.end(id, 'deleted')).toBe(true)
-    await sweptAway(fleet, id)
-    expect([(await row(id)).end_reason, await way(id), await runningIds(), fleet.sessions]).toEqual([
-      'timeout',
-      ['starting', 'running', 'stopping', 'deleted'],
-      [],
-      0,
-    ])
-    expect(received.every(([ended, reason]) => ended === id && reason === 'timeout')).toBe(true)
-  })
-
-  test('does not stop the sweep from ending others', async () => {
-    const hang = Promise.withResolvers<void>()
-    const { fleet } = makeFleet(0, failing(1, hang.promise))
-    const ids = [await fleet.start(owner(), signal), await fleet.start(owner(), signal)]
-    await db
-      .updateTable('browsers')
-      .set({ last_active_at: new Date(Date.now() - 61_000) })
-      .execute()
-    await fleet.sweep()
-    const states = async () => (await Promise.all(ids.map(row))).map(({ state }) => state).toSorted()
-    await until('the end of one', NOTICE_MS, async () => (await states())[0] === 'deleted').finally(() => hang.resolve())
-    expect(await states()).toEqual(['deleted', 'stopping'])
-  })
-
-  test('is finished by the next service, with the reason of its first attempt', async () => {
-    const { fleet } = makeFleet(0, failing(1))
-    const id = await fleet.start(owner(), signal)
-    await fleet.end(id, 'timeout')
-    expect((await row(id)).state).toBe('stopping')
-    await reconcile(makeFleet().fleet)
-    expect([await row(id), await runningIds()]).toMatchObject([{ state: 'deleted', end_reason: 'timeout' }, []])
-  })
-
-  test('and fails again at a start does not stop the next service from starting, and is retried later', async () => {
-    const id = await makeFleet().fleet.start(owner(), signal)
-    await moveBrowser(db, id, 'stopping', 'deleted', { end_reason: 'deleted' })
-    const { fleet } = makeFleet(0, failing(1))
-    await reconcile(fleet)
-    expect([(await row(id)).state, await runningIds()]).toEqual(['stopping', [id]])
-    await sweptAway(fleet, id)
-    expect(await runningIds()).toEqual([])
-  })
-})
-
-/** The driver, with instances whose end fails the first `times`, counted over all. It waits for `wait` before it reports the failure. */
-function failing(times: number, wait = Promise.resolve()): Driver {
-  let left = times
-  const stubborn = (instance: Instance): Instance => ({
-    ...instance,
-    async [Symbol.asyncDispose]() {
-      if (left-- > 0) {
-        await wait
-        throw new Error('a cgroup is busy')
-      }
-      await instance[Symbol.asyncDispose]()
-    },
-  })
-  return {
-    apps: driver.apps,
-    start: async (...args) => stubborn(await driver.start(...args)),
-    relieve: async () => undefined,
-    found: () => driver.found(),
-    async adopt(id) {
-      const instance = await driver.adopt(id)
-      return instance && stubborn(instance)
-    },
-    [Symbol.asyncDispose]: async () => {},
-  }
-}
-
 describe('after a crash, the next service', () => {
   test('adopts running sessions and warm browsers, and can end them', async () => {
     const before = makeFleet(1).fleet
@@ -209,7 +122,7 @@ describe('after a crash, the next service', () => {
     const [warm] = await warmIds()
     const { fleet } = makeFleet()
     await reconcile(fleet)
-    expect([await runningIds(), fleet.sessions]).toEqual([[id, warm!].toSorted(), 1])
+    expect([await runningIds(), fleet.registry.sessions]).toEqual([[id, warm!].toSorted(), 1])
     expect([await row(id), await row(warm!)]).toMatchObject([{ state: 'running', name: 'mine' }, { state: 'warm' }])
     expect(await fleet.end(id, 'deleted')).toBe(true)
     expect(await runningIds()).toEqual([warm])
@@ -257,9 +170,9 @@ describe('after a crash, the next service', () => {
   })
 
   test('ends an instance without a row, and one that was still starting', async () => {
-    const stray = await driver.start({ id: newId(), viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT, apiPorts: [] }, signal)
+    const stray = await driver.start({ id: newId(), viewport: DEFAULT_VIEWPORT, maxScreen: DEFAULT_VIEWPORT, apiPorts: [] }, signal)
     const starting = await leftRow('starting')
-    await driver.start({ id: starting, viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT, apiPorts: [] }, signal)
+    await driver.start({ id: starting, viewport: DEFAULT_VIEWPORT, maxScreen: DEFAULT_VIEWPORT, apiPorts: [] }, signal)
     await reconcile(makeFleet().fleet)
     expect([await runningIds(), existsSync(paths.instance(stray.id)), (await row(starting)).state]).toEqual([[], false, 'deleted'])
   })
@@ -296,7 +209,7 @@ describe('warm browsers', () => {
     const lost = () => db.selectFrom('browsers').select('id').where('end_reason', '=', 'abandoned').execute()
     await until('its end', NOTICE_MS, async () => (await lost()).length === 1)
     await until('another one', NOTICE_MS, async () => (await warmIds()).length === 1)
-    await until('the service to know', NOTICE_MS, () => fleet.isWell)
+    await until('the service to know', NOTICE_MS, () => fleet.filling.isWell)
     expect(await runningIds()).toEqual(await warmIds())
     expect(await lost()).toHaveLength(1)
     await fleet.stop()

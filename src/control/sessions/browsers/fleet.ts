@@ -6,14 +6,16 @@ import { letGo } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
 import { alone, teller, type Leases } from '../../../store/leases.ts'
 import type { EndReason } from './end-step.ts'
+import { Discards } from './fleet/discards.ts'
 import { Endings } from './fleet/endings.ts'
+import { Filling } from './fleet/filling.ts'
 import { readyState, type ReadyState } from './fleet/kinds.ts'
 import { Lending } from './fleet/lending.ts'
 import { endAskedOf, noticesOf, type Notices } from './fleet/notices.ts'
-import { Pools } from './fleet/pools.ts'
-import type { KnownSession } from './fleet/registry.ts'
+import type { Pools } from './fleet/pools.ts'
+import type { KnownSession, Registry } from './fleet/registry.ts'
 import { SessionSeats } from './fleet/session-seats.ts'
-import type { FleetSettings, PoolsState } from './fleet/settings.ts'
+import type { FleetSettings } from './fleet/settings.ts'
 import { Sweep } from './fleet/sweep.ts'
 import { watchedBrowsers, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
 
@@ -23,10 +25,12 @@ export class Fleet {
   readonly #notices: Notices
   readonly #seats: SessionSeats
   readonly #endings: Endings
-  readonly #pools: Pools
-  /** Browsers of owned pools: lent to callers, given back, ended. */
-  readonly lending: Lending
   readonly #sweep: Sweep
+  readonly registry: Registry
+  readonly pools: Pools
+  readonly filling: Filling
+  readonly lending: Lending
+  readonly discards: Discards
   readonly #stop = new AbortController()
   /** Rows that the last service left, between {@link adopt} and {@link endLost}. */
   #lost: LiveRow[] | undefined
@@ -38,7 +42,7 @@ export class Fleet {
     const notices = noticesOf(settings.scope, (text) => tell('look', text))
     const refill = () => this.refill()
     const onEnded = (isKept: boolean) => {
-      // There is room for another one.
+      // A seat became free.
       if (isKept) this.refill()
     }
     const endings = new Endings({ ...settings, leases, onEnded })
@@ -46,98 +50,78 @@ export class Fleet {
     this.#leases = leases
     this.#notices = notices
     this.#endings = endings
-    this.#pools = new Pools(shared)
-    this.#seats = new SessionSeats(shared, this.#pools)
+    this.registry = settings.registry
+    this.filling = new Filling(shared)
+    this.pools = this.filling.pools
+    this.lending = new Lending(shared, this.pools)
+    this.discards = new Discards(shared, this.pools)
+    this.#seats = new SessionSeats(shared, this.pools)
     this.#sweep = new Sweep(shared)
-    this.lending = new Lending(shared, this.#pools)
   }
 
-  /** Instances that belong to a session. */
-  get sessions(): number {
-    return this.#settings.registry.sessions
-  }
-
-  /** Does `work`, which gives an owned pool `wanted` more seats. @throws NoSeat */
+  /** Runs `work`, which gives an owned pool `wanted` more seats. @throws NoSeat */
   seatPool<T>(project: string, wanted: number, work: (db: Db) => Promise<T>, signal: AbortSignal): Promise<T> {
     return this.#seats.forPool(project, wanted, work, signal)
   }
 
-  /** A session that this replica watches, without a database query. `lease`: which caller of its pool has it, if this replica knows that. */
+  /** A session that this replica watches, found without a database query. `lease`: the number of its acquisition, if this replica knows it. */
   session(id: string): KnownSession | undefined {
-    const known = this.#settings.registry.session(id)
+    const known = this.registry.session(id)
     return known && { ...known, lease: known.isPooled ? this.#leases.remembered(known.lease) : 0 }
   }
 
-  /** The endpoint of a running session's agent that this replica watches, without a database query. */
-  endpointOf(id: string): KnownSession['endpoint'] | undefined {
-    return this.#settings.registry.endpointOf(id)
-  }
-
-  /** Records whom a session belongs to, by its row. */
-  belongs(row: Pick<BrowserRow, 'id' | 'project_id' | 'lease' | 'auth_flow_id'>): void {
-    this.#settings.registry.belongs(row)
-  }
-
-  /** Whether the wanted number of ready instances is there, or the last attempt to start one succeeded. */
-  get isWell(): boolean {
-    return this.#pools.isWell
-  }
-
-  /** How a claimed instance was made ready. */
+  /** The state in which a claimed instance was kept ready. */
   readyState({ warm_kind }: Pick<BrowserRow, 'warm_kind'>): ReadyState {
     return readyState(this.#settings.kinds, warm_kind)
   }
 
-  /** Which replica this one is. */
+  /** The id of this replica. */
   get replica(): string {
     return this.#leases.replica
   }
 
-  /** What the pools do now, for metrics. */
-  get warmPool(): PoolsState {
-    return this.#pools.state
-  }
-
-  /** An instance for a session: a ready one, or the next boot that is ready, in the order of callers. @throws NoSeat; the signal's reason; the error of a boot */
+  /** An instance for a session: a ready one, or the next one that boots, in the order of callers. @throws NoSeat; the signal's reason; the error of a boot */
   obtain(ownership: Ownership, signal: AbortSignal): Promise<Obtained> {
     return this.#seats.seated(ownership, (leaveSeat) => this.#obtain(ownership, leaveSeat, signal), signal)
   }
 
   async #obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<Obtained> {
-    if (!this.#pools.serves(ownership)) return { id: await this.start(ownership, signal, leaveSeat), row: undefined, wasReady: false }
+    const pool = this.pools.kindFor(ownership)
+    if (!pool) return { id: await this.start(ownership, signal, leaveSeat), row: undefined, wasReady: false }
     let hasLooked = false
-    // One that an older version has booted may not have what its session will ask for. Not so after the first look: where agents come from, there is no newer one.
-    const isGood = ({ id }: BrowserRow) => hasLooked || !this.endpointOf(id)?.older
-    const take = () => this.#pools.living(() => this.claim(ownership), isGood).finally(() => (hasLooked = true))
-    const { taken: row, wasReady } = await this.#pools.wait(ownership, take, signal)
+    // An agent of an older version may lack a setting that the session needs, so the first look skips its browser. Later looks take it: there may be no newer
+    // one.
+    const isGood = ({ id }: BrowserRow) => hasLooked || !this.registry.endpointOf(id)?.older
+    const take = () => this.lending.living(() => this.claim(ownership), isGood).finally(() => (hasLooked = true))
+    const { taken: row, wasReady } = await this.lending.wait(pool, take, signal)
     leaveSeat()
     return { id: row.id, row, wasReady }
   }
 
   /** Claims a ready instance for a session; undefined when none serves it. It may have ended in the meantime. @throws NoSeat */
   claim(ownership: Ownership): Promise<BrowserRow | undefined> {
-    return this.#seats.take(ownership, (db) => this.#pools.claim(ownership, db))
+    return this.#seats.take(ownership, (db) => this.lending.claim(ownership, db))
   }
 
   /** Boots an instance for a caller that no ready one serves. @throws NoSeat; when it does not come up; nothing is left then */
   start(ownership: Ownership, signal: AbortSignal, leaveSeat = () => {}): Promise<string> {
-    this.#pools.hurry()
-    return this.#pools.boots.session(ownership, signal, leaveSeat, (insert) => this.#seats.take(ownership, insert))
+    this.pools.hurry()
+    return this.filling.boots.session(ownership, signal, leaveSeat, (insert) => this.#seats.take(ownership, insert))
   }
 
   /**
-   * After a start: adopts the instances that outlived the last service. What has no counterpart ends by {@link endLost}: until then it is still reachable, for parts that continue work of
-   * the last service.
+   * After a start: adopts the instances that outlived the last service, and removes those without a row. Browsers that cannot continue end in {@link endLost};
+   * until then, parts that continue work of the last service can reach them.
    */
   async adopt(): Promise<void> {
-    void this.#endings.steps // two of one name end the start, and not the first session
+    void this.#endings.steps // two steps with the same name fail here, at the start, and not at the first end of a session
     this.#lost = await this.#sweep.takeOver()
     await this.#sweep.removeUnknown()
-    // Before anybody asks for a seat: pools have theirs.
-    await this.#pools.count()
+    // Before the first caller asks for a seat: owned pools hold seats.
+    await this.pools.count()
   }
 
-  /** Ends every browser that {@link adopt} has found without its counterpart. */
+  /** Ends every browser that {@link adopt} found without an instance, half started or half ended. */
   async endLost(): Promise<void> {
     await this.#sweep.endLost(this.#lost ?? [])
     this.#lost = undefined
@@ -148,7 +132,7 @@ export class Fleet {
     return this.#endings.end(id, reason)
   }
 
-  /** As {@link end}, but resolves when the browser is out of use. Until nothing is left of it, it keeps its seat. */
+  /** As {@link end}, but resolves when callers cannot reach the browser any more. It keeps its seat until nothing is left of it. */
   takeOut(id: string, reason: EndReason): Promise<boolean> {
     return this.#endings.end(id, reason, false)
   }
@@ -157,38 +141,38 @@ export class Fleet {
   readonly sweep = together(async () => {
     if (this.#lost !== undefined || this.#stop.signal.aborted) return
     await this.#sweep.run()
-    this.lending.trim()
-    await this.#pools.look()
+    this.discards.begin()
+    await this.filling.look()
   })
 
-  /** Starts keeping ready instances, until {@link stop}, here or where that is done. */
+  /** Starts to fill the pools, here or at the replica that has this duty, until {@link stop}. */
   refill(): void {
-    this.#pools.fill()
+    this.filling.begin()
     if (!this.#leases.holds('warm_pool')) this.#notices.tell(this.#notices.fill)
   }
 
-  /** Looks after what another replica tells of. */
+  /** Handles a notice of another replica. */
   onNotice(text: string): void {
     const { kinds, log } = this.#settings
     const { fill, isReady, asked } = this.#notices
-    if (text === fill) return this.#pools.fill()
-    if (text === isReady) return this.#pools.lookAgain()
+    if (text === fill) return this.filling.begin()
+    if (text === isReady) return this.pools.lookAgain()
     const kind = kinds.find(({ name }) => text === asked(name))
-    if (kind) return this.#pools.asked(kind.name)
+    if (kind) return this.pools.asked(kind.name)
     const ends = endAskedOf(text, this.replica)
     const work = ends !== undefined ? this.#endings.continue(ends) : text === this.replica ? this.sweep() : undefined
     void work?.catch((err: unknown) => log.warn({ err }, 'what another replica has asked for failed; the next sweep tries again'))
   }
 
   /**
-   * Ends every browser of this scope, even when the database is not available: the next start then finds them lost. What this replica hands over, it does not end: others
-   * take it over, or the next start does.
+   * Ends every browser of this replica, also when the database is not available: the next start then finds them lost. A replica that hands over ends none:
+   * other replicas, or its next start, adopt them.
    */
   async stop(): Promise<void> {
-    const { db, scope, registry, log } = this.#settings
+    const { db, scope, log } = this.#settings
     this.#stop.abort(serviceStops())
-    await this.#pools.settled()
-    await this.lending.settled()
+    await this.filling.settled()
+    await this.discards.settled()
     if (this.#leases.handsOver) {
       await this.#sweep.settled()
       return this.#endings.settled()
@@ -200,15 +184,15 @@ export class Fleet {
     } catch (err) {
       log.error({ err }, 'the end of the sessions could not be recorded')
     }
-    await Promise.all(registry.instances.map((instance) => letGo(instance, log)))
+    await Promise.all(this.registry.instances.map((instance) => letGo(instance, log)))
   }
 }
 
-/** What a session gets. */
+/** The result of {@link obtain}. */
 interface Obtained {
   id: string
-  /** Its row; undefined when it was booted for this session alone. */
+  /** The browser's row; undefined when it was booted for this session alone. */
   row: BrowserRow | undefined
-  /** It was ready before its caller asked, so it may have waited for long. */
+  /** The browser was ready before its caller asked, so it may have been idle for long. */
   wasReady: boolean
 }

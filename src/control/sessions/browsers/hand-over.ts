@@ -1,4 +1,4 @@
-// The last step before a caller gets a browser: it is configured while it counts as in use. One that does not accept that is ended.
+// The last step before a caller gets a browser: it is configured while it counts as in use. A browser that refuses is ended.
 import type { Log } from '../../../base/log.ts'
 import { RETRY_SECONDS, Unavailable } from '../../../base/unavailable.ts'
 import { CallFailed } from '../../../http/client.ts'
@@ -9,7 +9,7 @@ import type { BrowserRow } from './rows.ts'
 import type { Uses } from './standby.ts'
 
 export interface HandOver {
-  fleet: Pick<Fleet, 'belongs' | 'takeOut'>
+  fleet: Pick<Fleet, 'registry' | 'takeOut'>
   activity: Activity
   uses: Uses
   log: Log
@@ -18,25 +18,28 @@ export interface HandOver {
 /** The browser is ended, so its caller may ask for another one. */
 export const unsettled = (cause?: unknown): Unavailable => new Unavailable('the browser did not accept its settings', RETRY_SECONDS, cause, true)
 
+interface Handing<T> {
+  row: BrowserRow
+  configure: () => Promise<T>
+  /** Whether another browser may succeed after this error. */
+  mayReplace: (error: Error) => boolean
+  /** The field of the request that only a browser can check. */
+  field: string
+  signal: AbortSignal
+}
+
 /**
- * Does `configure` for the caller of a browser. Undefined when that has failed and `mayReplace` says that another browser may do better. `field` is what the caller has
- * given that only a browser can judge. @throws 400 naming `field`; 503; what else `configure` throws for callers; the signal's reason
+ * Runs `configure` for the caller of a browser. Undefined when it failed and another browser may succeed. @throws 400 naming `field`; 503; other errors of
+ * `configure` for callers; the signal's reason
  */
-export async function handOver<T>(
-  { fleet, activity, uses, log }: HandOver,
-  row: BrowserRow,
-  configure: () => Promise<T>,
-  mayReplace: (error: Error) => boolean,
-  field: string,
-  signal: AbortSignal,
-): Promise<T | undefined> {
-  fleet.belongs(row)
+export async function handOver<T>({ fleet, activity, uses, log }: HandOver, { row, configure, mayReplace, field, signal }: Handing<T>): Promise<T | undefined> {
+  fleet.registry.belongs(row)
   using held = new DisposableStack()
   held.defer(activity.hold(row.id))
   held.defer(uses.hold(row.id))
   try {
     const configured = await configure()
-    // Nobody would ever end a session whose caller left before it got the answer.
+    // If the caller left before it got the answer, nobody would end the session.
     signal.throwIfAborted()
     return configured
   } catch (error) {

@@ -3,7 +3,7 @@ import { known, type Handlers } from '../../../http/route.ts'
 import type { Browsers } from './browsers.ts'
 import type { browsers as contract } from './contract.ts'
 
-/** What an instance gives is only ever a picture. */
+/** Headers for data from an instance: browsers may show it only as a picture. */
 const INERT = { 'cache-control': 'private, no-cache', 'content-security-policy': "sandbox; default-src 'none'", 'x-content-type-options': 'nosniff' }
 
 export const browserHandlers = (browsers: Browsers): Handlers<typeof contract> => ({

@@ -1,7 +1,7 @@
 // Calls of a session's tools over the fake browser: which part of a URL reaches the agent, and how many calls may run at the same time.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { answersIn, say } from '../../../../test/support/raw-http.ts'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { hostileDriver } from '../../../../test/support/hostile-driver.ts'
 import { until } from '../../../base/wait.ts'
 import { innerPath } from './instance-apis.ts'
@@ -10,15 +10,13 @@ const PATIENCE_MS = 2_000
 const FULL = 256
 
 const agents = hostileDriver()
-let cloud: FastCloud
 let session: Session
+const cloud = fastCloud({}, agents.drive)
 beforeAll(async () => {
-  cloud = await startFastCloud({}, agents.drive)
   session = await cloud.create({ timeout_seconds: 3600 })
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** Asks for a file by a URL that is sent byte for byte. The fake agent has no files and names the one it was asked for. */
+/** Requests a file by a URL that is sent byte for byte. The fake agent has no files and names the file that was requested. */
 async function read(target: string): Promise<{ status: number; message: string }> {
   const raw = `GET /browsers/${session.session_id}/fs/read_file${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${cloud.key}\r\nconnection: close\r\n\r\n`
   const [answer] = answersIn(await say(cloud.url, Buffer.from(raw, 'latin1'), PATIENCE_MS))

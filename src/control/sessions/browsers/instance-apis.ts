@@ -1,14 +1,7 @@
 // Which tools of the agent are public, and how a public call finds its agent.
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { computer } from '../../../agent/computer/contract.ts'
-import { curl } from '../../../agent/curl/contract.ts'
-import { extensions } from '../../../agent/extensions/contract.ts'
-import { filesystem } from '../../../agent/fs/contract.ts'
-import { logs } from '../../../agent/logs/contract.ts'
-import { playwright } from '../../../agent/playwright/contract.ts'
-import { processes } from '../../../agent/process/contract.ts'
-import { telemetry } from '../../../agent/telemetry/contract.ts'
+import { contractsOf } from '../../../agent/contract.ts'
 import { under, type Target } from '../../../http/forward.ts'
 import { splitUrl } from '../../../http/body.ts'
 import { routeId } from '../../../http/mount.ts'
@@ -19,10 +12,10 @@ import { SESSION_PATH } from './contract.ts'
 /** Time that the hop to the agent may add to a call's own limit. */
 const HOP_MS = 5_000
 
-/** Every agent tool that callers may use, below its browser, by id or name. A new tool is added by one word here. */
+/** Every agent tool that callers may use, below its browser, by id or name. */
 export const instanceApis: Contract = Object.assign(
   {},
-  ...[computer, curl, playwright, filesystem, processes, logs, extensions, telemetry].map((tool) =>
+  ...contractsOf(({ isForClients }) => isForClients === true).map((tool) =>
     under('/browsers/{id}', tool, (call) => ({
       params: z.strictObject({ id: z.string(), ...(call.params as z.ZodObject).shape }),
       faults: [...new Set(['not_found', 'conflict', 'bad_gateway', 'unavailable', ...call.faults] as const)],
@@ -49,14 +42,14 @@ export function innerPath(url: string): string {
   )
 }
 
-/** Calls that neither keep a session from timing out nor from sleeping. */
+/** Calls that only watch: they neither keep a session from timing out nor keep it awake. */
 const ONLOOKERS = new Set(Object.values(instanceApis).flatMap(({ id, looksOn }) => (looksOn ? [id] : [])))
 
 /** Finds the agent of a forwarded call. */
 export const reacher =
   (browsers: Browsers) =>
   async (request: FastifyRequest, principal: Principal): Promise<Target> => {
-    // Telemetry has no value of a login.
+    // Telemetry contains no values of a login, so it is open there.
     const isOnlooker = ONLOOKERS.has(routeId(request))
     const called = sessionOf(principal, (request.params as { id: string }).id)
     const reached = await browsers.reach(principal.project, called, { isForLogins: isOnlooker })

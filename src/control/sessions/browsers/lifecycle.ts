@@ -8,7 +8,7 @@ export const browserLifecycle = lifecycle({
   starting: ['warm', 'running', 'stopping', 'failed'], // an instance is being booted
   warm: ['running', 'stopping', 'failed'], // booted, not yet claimed
   running: ['releasing', 'stopping', 'failed'], // claimed by a caller
-  releasing: ['warm', 'stopping', 'failed'], // given back to its pool, and being put back to what it was
+  releasing: ['warm', 'stopping', 'failed'], // given back to its pool; its settings are being restored
   stopping: ['deleted', 'failed'], // being ended by a caller, its timeout or the service
   failed: ['deleted'], // ended by itself; being cleaned up
   deleted: [],
@@ -16,10 +16,10 @@ export const browserLifecycle = lifecycle({
 export type BrowserState = (typeof browserLifecycle)['states'][number]
 
 const log: MoveLog = { table: 'browser_events', columns: { browser_id: sql`t.id` } }
-/** For movers of browsers: these, and the one of rows.ts. */
+/** For movers of browsers: those of this file, and the one in rows.ts. */
 export const moving = { table: 'browsers', lifecycle: browserLifecycle, log } as const
 
 export const moveBrowser = mover(moving)
 
-/** The columns that a move to `stopping`, `failed` or `deleted` sets. For callers, a session is deleted from the first of them on. */
+/** The columns that a move to `stopping`, `failed` or `deleted` sets. For callers, the first of these moves deletes the session. */
 export const ended = (reason: EndReason) => ({ end_reason: reason, deleted_at: sql`coalesce(deleted_at, now())` })

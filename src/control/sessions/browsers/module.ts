@@ -1,8 +1,8 @@
-// Browsers: what makes, fits, reaches, shows and ends sessions.
+// Browsers: opens the parts that make, fit, reach, show and end sessions.
 import { sql } from 'kysely'
 import { makeForwarder } from '../../../egress/forwarder.ts'
 import { fault } from '../../../http/fault.ts'
-import type { LeasedSession, Principal } from '../../../http/route.ts'
+import type { AcquiredSession, Principal } from '../../../http/route.ts'
 import { mountForward } from '../../../http/forward.ts'
 import { sealedColumn } from '../../../store/sealed-columns.ts'
 import { ownTokens } from '../../access/own-tokens.ts'
@@ -38,7 +38,7 @@ import { placeOf } from './place.ts'
 import { keptBrowser } from './pooled-rows.ts'
 import { makePresent, type Present } from './present.ts'
 import { endedSessions } from './purge.ts'
-import { countByState, countSeats } from './rows.ts'
+import { countByState, countSeats, holdLinks } from './rows.ts'
 import { makeSessionProxies, type SessionProxies } from './session-proxies.ts'
 import { closeForRestart, closeSockets, sessionSockets, type OpenSockets, type SessionSockets } from './sockets.ts'
 import { sessionTokens, type SessionTokens } from './tokens.ts'
@@ -55,7 +55,7 @@ interface BrowsersPart {
   calls: OpenCalls
   activity: Activity
   /** Ends the calls and connections of a caller who gives a browser back, here and at other replicas. */
-  dismiss(session: LeasedSession): Promise<void>
+  dismiss(session: AcquiredSession): Promise<void>
 }
 
 export const browsers = defineModule<BrowsersPart>({
@@ -107,7 +107,7 @@ export const browsers = defineModule<BrowsersPart>({
     const bySession = async (token: unknown, idOrName: string): Promise<Principal> => {
       const session = await tokens.check(token, idOrName, rules)
       const project = await rules.projectOf(session.id)
-      // Tokens of ended sessions are no credentials any more, and their requests are not in the audit log.
+      // Tokens of ended sessions are not valid, and their requests are not in the audit log.
       if (project === undefined) throw fault.notFound('browser', idOrName)
       return { by: { kind: 'session', ...session }, project }
     }
@@ -121,7 +121,7 @@ export const browsers = defineModule<BrowsersPart>({
     mountBrowsers(house, rules, fleet)
     house.upgrade(sockets.handlers)
     house.fill(aliases, { prefix: SESSION_PATH, means: '/browsers' })
-    house.fill(partsOfService, async () => ({ name: 'browsers', status: fleet.isWell ? 'operational' : 'degraded_performance' }))
+    house.fill(partsOfService, async () => ({ name: 'browsers', status: fleet.filling.isWell ? 'operational' : 'degraded_performance' }))
     hearReplicas(house, fleet, openSockets, calls)
     house.fill(phases.takeOver, async () => {
       await fleet.adopt()
@@ -157,6 +157,7 @@ async function openSessionProxies(house: House): Promise<SessionProxies> {
       forwarder: house.use(makeForwarder({ allowHostLoopback: config.allowHostLoopback, logLevel: config.logLevel, log })),
       uses: house.of(watched).standby,
       leases,
+      holdLinks: (id) => holdLinks(db, id, leases),
       directWays: driver.directWays,
       routingOf: routingOfSession(all),
       timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(all, await openTimeZones(config.geoipFile)),
@@ -206,12 +207,13 @@ function makeFleet(house: House, { openSockets, calls, sessionProxies }: FleetPa
       sessionProxies.restore(id, agent)
       followers.lookSoon()
     },
+    onLinksLost: ({ id, agent }) => sessionProxies.restore(id, agent),
     hasRoom: () => house.disk.room.problem === undefined,
     apiPorts: () => portsOf(house.serving.bound().port, config.publicUrl),
   })
 }
 
-/** Puts ids in place of the names in options, and finds what a browser has to be given. */
+/** Replaces names in options by ids, and finds the files and settings that a browser needs. */
 function lookUpOf(house: House): LookUp {
   const nameProxy = proxyNaming(house.of(proxies))
   const { nameDestination } = house.of(telemetry)
@@ -230,11 +232,11 @@ function mountBrowsers(house: House, browsers: Browsers, fleet: Fleet): void {
   showBrowsers(
     metrics.registry,
     () => countByState(db, fleet.replica),
-    () => fleet.warmPool,
+    () => fleet.pools.state,
   )
 }
 
-/** Looks after what other replicas tell of. */
+/** Handles the notices of other replicas. */
 function hearReplicas(house: House, fleet: Fleet, openSockets: OpenSockets, calls: OpenCalls): void {
   const { registry } = house.of(watched)
   house.use({ [Symbol.dispose]: house.notifier.on('look', (text) => fleet.onNotice(text)) })

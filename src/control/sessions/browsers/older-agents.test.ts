@@ -1,8 +1,8 @@
-// Sessions whose agents were started by an older version of Cob: they are served as far as their agents go.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+// Sessions whose agents were started by an older version of Cob: they work, except for calls and settings that their agents lack.
+import { beforeAll, expect, test } from 'vitest'
 import type { Driver, Instance } from '../../../instances/driver.ts'
 import { fakeDriver } from '../../../instances/fake/fake.ts'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 
 const older = { version: '0.0.9', lacks: ['clickMouse', 'fitSession.viewport', 'startRecording'] }
 
@@ -14,13 +14,11 @@ const drive = (paths: Parameters<typeof fakeDriver>[0]): Driver => {
   return Object.assign(Object.create(driver) as Driver, { start: async (...given: Parameters<Driver['start']>) => asOlder(await driver.start(...given)) })
 }
 
-let cloud: FastCloud
 let session: Session
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' }, drive)
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' }, drive)
   session = await cloud.create()
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const refusal = async (response: Response) => ({ status: response.status, message: ((await response.json()) as { message: string }).message })
 

@@ -1,6 +1,7 @@
-// The calls of callers who have a browser of a pool. They end when it is given back: nothing of one caller may act on the browser of the next.
+// The open calls of callers who have a browser of a pool. They end when the browser is given back, so that no call of one caller acts on the browser of the
+// next.
 import { fault } from '../../../http/fault.ts'
-import type { LeasedSession } from '../../../http/route.ts'
+import type { AcquiredSession } from '../../../http/route.ts'
 import type { EndStep } from './end-step.ts'
 
 export class OpenCalls {
@@ -9,7 +10,7 @@ export class OpenCalls {
   readonly #updates = new Map<string, number>()
 
   /** Aborts when this caller gives the browser back. */
-  signalOf({ id, lease }: LeasedSession): AbortSignal {
+  signalOf({ id, lease }: AcquiredSession): AbortSignal {
     const ends = this.#ends.get(id) ?? new Map<number, AbortController>()
     this.#ends.set(id, ends)
     const end = ends.get(lease) ?? new AbortController()
@@ -17,7 +18,7 @@ export class OpenCalls {
     return end.signal
   }
 
-  /** Does an update of a session, which does not keep it from timing out. */
+  /** Runs an update of a session. Unlike other calls, an update does not keep the session from timing out. */
   async updating<T>(id: string, work: () => Promise<T>): Promise<T> {
     this.#updates.set(id, this.updates(id) + 1)
     try {
@@ -29,12 +30,12 @@ export class OpenCalls {
     }
   }
 
-  /** Updates of a session that are under way. */
+  /** Number of running updates of a session. */
   updates(id: string): number {
     return this.#updates.get(id) ?? 0
   }
 
-  /** The step of an end. */
+  /** The step that ends the calls when a session ends. */
   readonly step: EndStep = {
     name: 'calls',
     limitMs: 1_000,
@@ -45,7 +46,7 @@ export class OpenCalls {
     },
   }
 
-  /** Ends the calls of a browser that has ended; `lease`: of one caller, who has given it back. */
+  /** Ends the calls of a browser that has ended. With `lease`: only those of the caller who has given it back. */
   end(id: string, lease?: number): void {
     for (const [one, end] of this.#ends.get(id) ?? [])
       if (lease === undefined || one === lease) {

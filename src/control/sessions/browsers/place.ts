@@ -1,11 +1,11 @@
-// What all sessions of a service have in common: their region and their memory.
+// Properties that all sessions of a service share: region and memory.
 import { holds } from './options/contract.ts'
 import type { Memory, Place, Region } from './options/option/contract.ts'
 
-/** The sizes that every release of the SDKs knows. Some accept no other in an answer. */
+/** The sizes that every release of the SDKs knows. Some SDKs reject any other size in an answer. */
 const KNOWN_TO_ALL: readonly Memory[] = ['1GiB', '2GiB', '6GiB', '8GiB', '16GiB']
 
-/** The place of a service. Its memory is the largest of those sizes that fits an instance's limit, at least 1GiB. */
+/** The place of a service. Its memory is the largest of these sizes that fits into an instance's limit, at least 1GiB. */
 export function placeOf(region: Region, instanceMemoryMb: number): Place {
   return { region, memory: KNOWN_TO_ALL.findLast((size) => holds(size, instanceMemoryMb)) ?? '1GiB', memoryMb: instanceMemoryMb }
 }

@@ -1,14 +1,14 @@
-// The rows of browsers that belong to pools: made for one, lent to its callers, given back, ended when it does not want them any more.
+// The rows of browsers of pools: inserted for a pool, lent to its callers, given back, and ended when the pool does not want them any more.
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import type { Db } from '../../../store/db.ts'
 import type { StoredTelemetry } from '../telemetry/contract.ts'
 import { ended, moveBrowser } from './lifecycle.ts'
 import { insertStarting, moveFirstBrowser, type BrowserOptions, type BrowserRow, type Ownership, type Watched } from './rows.ts'
 
-/** What a browser of a pool goes back to when its caller gives it back. */
+/** The options and the profile that a browser of a pool gets again when its caller gives it back. */
 export interface Baseline {
   options: BrowserOptions
-  /** The pool's profile. A caller may have given a browser without one another. */
+  /** The pool's profile. A caller may load another profile into a browser of a pool without one. */
   profile_id?: string
 }
 
@@ -16,27 +16,27 @@ export interface Baseline {
 export interface PoolCount {
   id: string
   size: number
-  /** How much of its size is made again in a minute, in percent. */
+  /** How much of its size is replaced in a minute, in percent. */
   rate: number
   /** Browsers that wait for a caller. */
   idle: number
-  /** Of these and all others, the ones that this replica is not making just now: its own count says how many those are. */
+  /** Number of its browsers, without those that this replica is starting now: this replica counts these itself. */
   there: number
-  /** How many it has had ended so far because it wants them made anew. */
+  /** How many of its browsers were ended so far in order to be replaced. */
   discarded: number
 }
 
-/** What is kept for callers in a scope. */
+/** The browsers that are kept ready in a scope. */
 interface Kept {
-  /** How many browsers no session has claimed, by their kinds. Those of pools are not counted. */
+  /** Number of browsers that no session has claimed, by kind. Browsers of pools are not counted. */
   ready: Map<string | null, number>
   /** The pools that are not deleted. */
   pools: PoolCount[]
-  /** How many browsers are left of other pools. */
+  /** Number of browsers that are left of deleted pools. */
   orphans: number
 }
 
-/** Counts what is kept for callers. Of those browsers that are being made, a pool counts the ones of other replicas. */
+/** Counts the browsers that are kept ready. Of the browsers that are starting, a pool counts only those of other replicas. */
 export async function countKept(db: Db, { scope, replica }: Watched): Promise<Kept> {
   const { rows } = await sql<PoolCount & { pool_id: string | null; kind: string | null; all: number }>`
     select p.id, p.size, (p.config->>'fill_rate_per_minute')::int as rate, p.discarded, coalesce(b.idle, 0) as idle, coalesce(b.there, 0) as there, b.pool_id, b.kind, b.all
@@ -53,17 +53,17 @@ export async function countKept(db: Db, { scope, replica }: Watched): Promise<Ke
   }
 }
 
-/** What a row of a pool is made with. */
+/** The values of a new row for a pool. */
 export interface PoolOwnership extends Ownership {
   pool: string
   generation: number
   baseline: Baseline
 }
 
-/** Inserts a row for a browser that is to be made for its pool; undefined when the pool has as many as it may, or was deleted. */
+/** Inserts a row for a new browser of a pool; undefined when the pool is full, or was deleted. */
 export const insertPooled = (db: Db, id: string, watched: Watched, wanted: PoolOwnership): Promise<BrowserRow | undefined> =>
   db.transaction().execute(async (tx) => {
-    // The count comes after the lock: another replica may just have made one.
+    // Count after the lock: another replica may just have inserted one.
     const { rows: pools } = await sql<{
       size: number
     }>`select size from browser_pools where id = ${wanted.pool} and deleted_at is null for no key update`.execute(tx)
@@ -73,28 +73,29 @@ export const insertPooled = (db: Db, id: string, watched: Watched, wanted: PoolO
     return insertStarting(tx, id, watched, null, wanted, pooled)
   })
 
-/** What a caller of a pool wants for as long as it has the browser. */
-export interface Lease {
+/** A caller's wishes for a browser that it acquires from a pool, until it gives it back. */
+export interface Acquisition {
   name: string | undefined
   tags: Record<string, string>
   start_url: string | undefined
-  /** What it captures, if it is not what the pool says; null: nothing. */
+  /** Its captured data, if it differs from its pool's; null when nothing is captured. */
   telemetry?: StoredTelemetry | null | undefined
 }
 
-/** Lends the browser of a pool that has waited longest, first those that this replica watches, in one statement. Undefined when none waits. */
+/** Lends the browser of a pool that has been idle longest, first among those that this replica watches, in one statement. Undefined when none is idle. */
 export async function lendFirst(
   db: Db,
   { scope, replica }: Watched,
   pool: string,
-  { name, tags, start_url: url, telemetry }: Lease,
+  { name, tags, start_url: url, telemetry }: Acquisition,
 ): Promise<BrowserRow | undefined> {
   const times = { created_at: sql`now()`, last_active_at: sql`now()` }
   const said = { ...(url !== undefined && { start_url: url }), ...(telemetry && { telemetry }) }
   const merged = sql`t.options || ${JSON.stringify(said)}::jsonb`
   const options = url === undefined && telemetry === undefined ? {} : { options: telemetry === null ? sql`(${merged}) - 'telemetry'` : merged }
   const columns = { name: name ?? null, tags: JSON.stringify(tags), lease: sql`t.lease + 1`, ...options, ...times }
-  // With its lock: who deletes the pool counts either this caller, or has deleted it before. One that has come up after its configuration was discarded is ended.
+  // Checks the pool and locks its row. So a concurrent delete of the pool either counts this caller, or has finished before. A browser that came up after its
+  // configuration was discarded is not lent, but ended.
   const isThere = sql`exists (
     select from browser_pools p where p.id = ${pool} and p.deleted_at is null and (t.lease > 0 or t.pool_generation >= p.oldest) for key share)`
   const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and pool_id = ${pool} and ${isThere}`
@@ -108,30 +109,32 @@ export async function beginRelease(db: Db, { id, lease }: Pick<BrowserRow, 'id' 
   return (await db.selectFrom('browsers').selectAll().where('id', '=', id).executeTakeFirst()) as unknown as BrowserRow | undefined
 }
 
-/** Makes a browser wait for the next caller of its pool; false when it has ended. It is the last in turn. */
+/** Makes a browser wait for the next caller of its pool; false when it has ended. It is lent after all others that wait. */
 export async function endRelease(db: Db, id: string): Promise<boolean> {
   const columns = { name: null, tags: '{}', options: sql`t.pool_baseline->'options'`, last_active_at: null, made_at: sql`now()` }
   return (await moveBrowser(db, id, 'warm', 'given back', columns)) !== undefined
 }
 
-/** The browser of a caller of this pool that has given it back, or is about to; undefined when there is none. */
+/** A browser that a caller of this pool has given back, or is about to; undefined when there is none. */
 export async function pooledBrowser(db: Db, pool: string, id: string): Promise<BrowserRow | undefined> {
   const row = await db.selectFrom('browsers').selectAll().where('id', '=', id).where('pool_id', '=', pool).where('state', '<>', 'deleted').executeTakeFirst()
   return row as unknown as BrowserRow | undefined
 }
 
-/** A browser that a caller has, or that waits in a pool, or goes back to it; undefined when it has ended, or nobody has it and it is no pool's. */
+/**
+ * A browser that a caller has, or that is idle in a pool or returning to it. Undefined when it has ended, or when no caller has it and it belongs to no pool.
+ */
 export async function keptBrowser(db: Db, scope: string, id: string): Promise<BrowserRow | undefined> {
   const rows = db.selectFrom('browsers').selectAll().where('id', '=', id).where('scope', '=', scope).where('deleted_at', 'is', null)
   return (await rows.where(sql<SqlBool>`(state = 'running' or pool_id is not null)`).executeTakeFirst()) as unknown as BrowserRow | undefined
 }
 
-/** The profile of the pool has another version than the one that the browser `t` has loaded, and the pool wants the present one. */
+/** True when the pool refreshes its browsers and its profile has a newer version than the browser `t` has loaded. */
 const HAS_OLD_PROFILE = sql<SqlBool>`(
   coalesce((p.config->>'refresh_on_profile_update')::boolean, false)
   and exists (select from profiles f where f.id = t.profile_id and f.deleted_at is null and f.version_id is distinct from t.profile_version))`
 
-/** Whether a browser of a pool, by its row, has an old state of the pool's profile. */
+/** Whether a browser of a pool, by its row, has an old version of the pool's profile. */
 export async function hasOldProfile(db: Db, id: string): Promise<boolean> {
   const { rows } = await sql`select from browsers t join browser_pools p on p.id = t.pool_id where t.id = ${id} and ${HAS_OLD_PROFILE}`.execute(db)
   return rows.length > 0
@@ -140,19 +143,19 @@ export async function hasOldProfile(db: Db, id: string): Promise<boolean> {
 const endFirst = (db: Db, which: RawBuilder<SqlBool>): Promise<BrowserRow | undefined> =>
   moveFirstBrowser(db, which, sql`made_at`, 'stopping', 'surplus', ended('surplus'))
 
-/** The time of the database, in full. */
+/** The database's time in full precision. */
 export const timeOf = async (db: Db): Promise<string> => (await sql<{ now: string }>`select now()::text as now`.execute(db)).rows[0]!.now
 
-/** Begins to end one browser that has waited in a pool since `time` or longer, or was being made then. Undefined when none has. */
+/** Starts to end one browser that has been idle in a pool, or was starting, since `time` or longer. Undefined when there is none. */
 export const endIdle = (db: Db, pool: string, time: string): Promise<BrowserRow | undefined> =>
   endFirst(db, sql`state = 'warm' and pool_id = ${pool} and made_at <= ${time}::timestamptz`)
 
-/** Browsers of the pool `p`, without those that are ending. */
+/** Number of browsers of the pool `p`, without those that are ending. */
 const THERE = sql`(select count(*) from browsers o where o.pool_id = p.id and o.state not in ('deleted', 'stopping', 'failed'))`
-/** The pool `p` was deleted, or wants the browser `t`, which waits, made anew. */
+/** True when the pool `p` was deleted, or wants the idle browser `t` replaced. */
 const IS_UNWANTED = sql<SqlBool>`(p.deleted_at is not null or t.lease = 0 and t.pool_generation < p.oldest or ${HAS_OLD_PROFILE})`
 
-/** Whether some browsers wait that their pools do not want any more. */
+/** Whether there are idle browsers that their pools do not want any more. */
 export async function hasUnwanted(db: Db, scope: string): Promise<boolean> {
   const { rows } = await sql<{ has: boolean }>`
     select exists (select from browsers t join browser_pools p on p.id = t.pool_id where t.scope = ${scope} and t.state = 'warm' and t.pool_id is not null and ${IS_UNWANTED})
@@ -160,7 +163,7 @@ export async function hasUnwanted(db: Db, scope: string): Promise<boolean> {
   return rows[0]!.has
 }
 
-/** Begins to end one that waits and that its pool does not want any more: it was deleted, has become smaller, or wants it made anew. */
+/** Starts to end an idle browser that its pool does not want any more: the pool was deleted, has become smaller, or wants the browser replaced. */
 export const endUnwanted = (db: Db, scope: string): Promise<BrowserRow | undefined> =>
   endFirst(
     db,
@@ -168,7 +171,7 @@ export const endUnwanted = (db: Db, scope: string): Promise<BrowserRow | undefin
       and exists (select from browser_pools p where p.id = t.pool_id and (${IS_UNWANTED} or ${THERE} > p.size))`,
   )
 
-/** Records that so many idle browsers of a pool were ended to be made anew: the replica that makes them does that at once. */
+/** Records that `count` idle browsers of a pool were ended in order to be replaced: the replica that fills the pool replaces them at once. */
 export const noteDiscarded = async (db: Db, pool: string, count: number): Promise<void> =>
   void (await db
     .updateTable('browser_pools')
@@ -176,7 +179,7 @@ export const noteDiscarded = async (db: Db, pool: string, count: number): Promis
     .where('id', '=', pool)
     .execute())
 
-/** Browsers that callers have of pools that were deleted together with these. */
+/** Browsers that callers still have from pools whose deletion ends them, too. */
 export async function leftByPools(db: Db, scope: string): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select b.id from browsers b join browser_pools p on p.id = b.pool_id

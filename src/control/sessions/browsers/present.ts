@@ -1,4 +1,4 @@
-// How sessions are shown to their callers.
+// Makes the answers of the API from the rows of sessions.
 import { PUBLIC_SOCKETS } from '../../../agent/session/contract.ts'
 import { pathTo } from '../../../http/route.ts'
 import type { Browser } from './contract.ts'
@@ -15,12 +15,15 @@ interface PresentSettings {
   /** The path of a session's live view. */
   livePath: (row: Pick<BrowserRow, 'id' | 'lease'>, access: 'control' | 'watch') => string
   profiles: Pick<SessionProfiles, 'shown'>
-  /** The names of pools, by their ids; also of deleted ones. A pool without a name is there, too. */
+  /** The names of pools by id, also of deleted pools. A pool without a name has an entry, too. */
   poolNames: (ids: readonly string[]) => Promise<Map<string, string | undefined>>
   place: Place
 }
 
-/** Shows sessions. `origin` is that of the API, as its caller reaches it; `known` are the names of their pools, if they are known already. With `watch` the addresses let nobody act: no tokens, and a live view to look at. */
+/**
+ * Makes the answers for sessions. `origin` is the API's origin as the caller reaches it. `known` has the names of their pools, if the caller of this function
+ * has them already. With `watch`, the addresses have no tokens, and the live view is read-only.
+ */
 export type Present = (rows: readonly BrowserRow[], origin: string, known?: Map<string, string | undefined>, access?: 'control' | 'watch') => Promise<Browser[]>
 
 export function makePresent({ tokens, livePath, profiles, poolNames, place }: PresentSettings): Present {

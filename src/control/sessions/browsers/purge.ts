@@ -6,7 +6,7 @@ import type { Purge } from '../../module.ts'
 
 const AT_ONCE = 500
 
-/** Sessions of this scope that ended more than `days` ago. A session stays as long as its replays and its telemetry, which are found by it. */
+/** Sessions of this scope that ended more than `days` ago. A session stays as long as its replays and its telemetry, because those are found through it. */
 export const endedSessions = (db: Db, scope: string, days: number): Purge => ({
   what: 'sessions',
   run: (signal) =>

@@ -1,21 +1,25 @@
-// Why a session or a pool cannot be written, in words for its caller: its name is taken, what it names is gone, or there are not enough seats.
+// Errors for callers when a session or a pool cannot be written: its name is taken, an object that it names was deleted, or there are not enough seats.
 import { fault } from '../../../http/fault.ts'
 import { NoRoom } from '../../../instances/driver.ts'
-import { isDestinationGone, isDuplicate, isProjectGone } from '../../../store/db.ts'
+import { isDestinationGone, isProjectGone } from '../../../store/db.ts'
 import { NoSeat } from '../../../store/seats.ts'
+import { written, type Named } from '../../service/written.ts'
 
 /** Retry-After when the machine is full: a session may end at any moment. */
 const FULL_RETRY_SECONDS = 5
 
-/** Explains a name that another session or pool has, and a destination of telemetry that was deleted after it was looked up. @throws 409; 400 */
-export const named = async <T>(name: string | null | undefined, work: Promise<T>): Promise<T> =>
-  work.catch((error: unknown) => {
-    if (isDestinationGone(error)) throw fault.field('telemetry.export.otlp.destination', 'has just been deleted')
-    if (isDuplicate(error, 'browsers_name')) throw fault.conflict(`there is a live browser named "${name}" already`)
-    throw isDuplicate(error, 'browser_pools_name') ? fault.conflict(`there is a browser pool named "${name}" already`) : error
+const SESSION: Named = { table: 'browsers', one: 'a live browser' }
+
+/**
+ * Turns database errors into errors for callers: another session (or pool) has the name, or a destination of telemetry was deleted after it was looked up.
+ * @throws 409; 400
+ */
+export const named = <T>(name: string | null | undefined, work: Promise<T>, of = SESSION): Promise<T> =>
+  written(work, of, name).catch((error: unknown) => {
+    throw isDestinationGone(error) ? fault.field('telemetry.export.otlp.destination', 'has just been deleted') : error
   })
 
-/** Explains a deleted project, a full machine, and that there are no `seats` more. @throws 404; 429 */
+/** Turns errors into errors for callers: the project was deleted, the machine is full, or `seats` more are not free. @throws 404; 429 */
 export const seated = async <T>(project: string, seats: number, maxBrowsers: number, work: Promise<T>): Promise<T> =>
   work.catch((error: unknown) => {
     if (isProjectGone(error)) throw fault.projectNotFound(project)

@@ -1,8 +1,9 @@
-// The browsers' rows: all queries on them.
+// All queries on the table of browsers.
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
+import { newest, type Paging } from '../../../store/lists.ts'
 import { firstMover } from '../../../store/moves.ts'
 import { holds } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
@@ -11,10 +12,10 @@ import type { OPTIONS } from './options/contract.ts'
 import type { Booted, StoredOptions } from './options/option/contract.ts'
 import type { StoredEndpoint } from '../../../http/stored-endpoint.ts'
 
-/** A caller's options, as they are stored, and the size of its X server's screen. No viewport can exceed that. */
+/** A caller's options as they are stored, and the size of the X server's screen, which no viewport can exceed. */
 export type BrowserOptions = StoredOptions<typeof OPTIONS> & Pick<Booted, 'maxScreen'>
 
-/** What a new session gets from its caller. */
+/** The values that a caller gives a new session. */
 export interface Ownership {
   /** The project that it is made in. */
   project: string
@@ -22,9 +23,9 @@ export interface Ownership {
   tags: Record<string, string>
   options: BrowserOptions
   timeoutSeconds: number
-  /** The app's run that it ends with. */
+  /** The run of an app with which it ends. */
   invocationId?: string | undefined
-  /** The login or health check that it is for. Its tools are closed to callers. */
+  /** The login or health check that it is for. Callers may not use its tools. */
   authFlowId?: string | undefined
 }
 
@@ -48,13 +49,13 @@ const owned = ({ project, name, tags, options, timeoutSeconds, invocationId, aut
   auth_flow_id: authFlowId ?? null,
 })
 
-/** Of this scope, and of the replica that watches it. */
+/** The scope of a browser, and the replica that watches it. */
 export interface Watched {
   scope: string
   replica: string
 }
 
-/** Inserts a row for a browser that is to be booted: a warm one of a kind, or a caller's, or, with `more` columns, one of a pool. */
+/** Inserts a row for a browser that is to be booted: a warm one of a kind, one for a caller, or, with the columns `more`, one of a pool. */
 export async function insertStarting(
   db: Db,
   id: string,
@@ -73,26 +74,29 @@ export async function insertStarting(
   return rows[0]!
 }
 
-/** Claims a warm browser of `kind` for the caller, in one statement: the oldest, and first those that this replica watches. Undefined when there is none. */
+/** Claims a warm browser of `kind` for the caller, in one statement: the oldest, first among those that this replica watches. Undefined when there is none. */
 export async function claimWarm(db: Db, { scope, replica }: Watched, kind: string, ownership: Ownership): Promise<BrowserRow | undefined> {
   const columns = { ...owned(ownership), created_at: sql`now()`, last_active_at: sql`now()` }
   const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and warm_kind = ${kind}`
   return moveFirstBrowser(db, which, sql`replica is distinct from ${replica}, made_at`, 'running', 'claimed warm', columns)
 }
 
-/** Begins the end of the oldest instance of `kind` that no session has claimed. Undefined when there is none. */
+/** Starts to end the oldest instance of `kind` that no session has claimed. Undefined when there is none. */
 export async function endSurplus(db: Db, scope: string, kind: string): Promise<BrowserRow | undefined> {
   const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and warm_kind = ${kind}`
   return moveFirstBrowser(db, which, sql`made_at`, 'stopping', 'surplus', ended('surplus'))
 }
 
-/** Not of a pool whose caller has given it back: nobody has that one now. */
+/** Without browsers that were given back to a pool: no caller has these now. */
 const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null and state not in ('warm', 'releasing')`
 
-/** No name is compared with a text in the form of an id. Names are compared without case, and one in capitals would answer to another session's id. */
+/** A text in the form of an id is compared with ids only. Names are compared without case, so a name in capitals could otherwise match another session's id. */
 const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : sql`lower(name) = lower(${idOrName})`)
 
-/** Where a caller looks: this scope (this service cannot reach another scope's instances) and its project; undefined: in all of them, for what is named by a secret or by ourselves. */
+/**
+ * The rows that a caller can find: in this scope, because this service cannot reach instances of another one, and in the caller's project. Undefined: in all
+ * projects, for calls that show a secret and for the service itself.
+ */
 export interface Within {
   scope: string
   project: string | undefined
@@ -105,7 +109,7 @@ const sessionsWithin = (db: Db, { scope, project }: Within) =>
     .where('scope', '=', scope)
     .$if(project !== undefined, (select) => select.where('project_id', '=', project!))
 
-/** A caller's session, by id or, while it lives, by name. `includeDeleted`: also one that has ended, or that was given back to its pool. */
+/** A caller's session, by id or, while it lives, by name. `includeDeleted`: also a session that has ended, or was given back to its pool. */
 export async function findBrowser(db: Db, within: Within, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
   const live = await sessionsWithin(db, within).where(LIVE).where(called(idOrName)).executeTakeFirst()
   if (live || !includeDeleted) return live as unknown as BrowserRow | undefined
@@ -118,46 +122,39 @@ export async function findBrowser(db: Db, within: Within, idOrName: string, incl
   return dead as unknown as BrowserRow | undefined
 }
 
-/** By the index browsers_proxy. */
+/** In the form that the index browsers_proxy serves. */
 const usesProxy = (id: string) => sql<SqlBool>`(options ? 'proxy_id' and options->>'proxy_id' = ${id})`
 
-/** By the id or a part of the name of its pool. */
+/** Sessions whose pool has this id, or this text in its name. */
 const ofPool = (query: string) =>
   sql<SqlBool>`(pool_id is not null and exists (select from browser_pools p where p.id = browsers.pool_id and (p.id = ${query} or ${holds('p.name', query)})))`
 
-export interface ListFilter {
+export interface ListFilter extends Paging {
   status: 'active' | 'deleted' | 'all'
   query: string | undefined
   tags: Record<string, string>
-  offset: number
-  limit: number
 }
 
 /** One page of sessions, newest first, with one row more than `limit` when there are more. */
-export async function listBrowsers(db: Db, within: Within, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
+export async function listBrowsers(db: Db, within: Within, { status, query, tags, ...page }: ListFilter): Promise<BrowserRow[]> {
   let select = sessionsWithin(db, within).where('created_at', 'is not', null)
   if (status === 'active') select = select.where(LIVE)
   else if (status === 'deleted') select = select.where('deleted_at', 'is not', null)
   else select = select.where((eb) => eb.or([LIVE, eb('deleted_at', 'is not', null)]))
   if (query) select = select.where((eb) => eb.or([eb('id', '=', query), eb('profile_id', '=', query), holds('name', query), usesProxy(query), ofPool(query)]))
   if (Object.keys(tags).length > 0) select = select.where(sql<SqlBool>`tags @> ${JSON.stringify(tags)}::jsonb`)
-  return (await select
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .offset(offset)
-    .limit(limit + 1)
-    .execute()) as unknown as BrowserRow[]
+  return (await select.$call(newest('browsers', page)).execute()) as unknown as BrowserRow[]
 }
 
-/** A running session, as long as it belongs to this caller of its pool. */
+/** A running session, if this caller of its pool still has it. */
 const running = (db: Db, { id, lease }: Pick<BrowserRow, 'id' | 'lease'>) =>
   db.updateTable('browsers').where('id', '=', id).where('lease', '=', lease).where('state', '=', 'running').returningAll()
 
-/** Changes name, tags or options of a running session; undefined when it is no longer running, or belongs to another caller of its pool. */
+/** Changes name, tags or options of a running session; undefined when it has ended, or another caller of its pool has it. */
 export async function updateRunning(
   db: Db,
   session: Pick<BrowserRow, 'id' | 'lease'>,
-  /** `was`: only if the options are still these. */
+  /** `was`: changes the row only if it still has these options. */
   { name, tags, options, was }: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions; was?: BrowserOptions },
 ): Promise<BrowserRow | undefined> {
   const row = running(db, session)
@@ -171,7 +168,7 @@ export async function updateRunning(
   return (await row.executeTakeFirst()) as unknown as BrowserRow | undefined
 }
 
-/** Takes back options of a running session: these are as in `before` again. What else has changed since stays. Undefined when it has ended. */
+/** Resets the options `names` of a running session to their values in `before`. Later changes of other options stay. Undefined when the session has ended. */
 export async function takeBackOptions(
   db: Db,
   session: Pick<BrowserRow, 'id' | 'lease'>,
@@ -183,15 +180,15 @@ export async function takeBackOptions(
   return (await row.executeTakeFirst()) as unknown as BrowserRow | undefined
 }
 
-/** What the fleet asks every second about all browsers: without their options, which may have megabytes. */
+/** The columns that the fleet reads of all browsers every second. The options are left out: they may have megabytes. */
 export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_steps' | 'pool_id'>
 
 const LIVE_COLUMNS = ['id', 'state', 'end_reason', 'ended_steps', 'pool_id'] as const
 
-/** How long a browser may take to be put back to what its pool has made. Its replica may have been killed meanwhile. */
+/** Limit on restoring a browser that was given back to its pool. Its replica may have been killed meanwhile. */
 const RELEASING_SECONDS = 60
 
-/** Browsers that this replica watches and of which something is left, warm ones included. `isLate`: its timeout has passed. */
+/** Browsers that this replica watches and whose end is not complete, including warm ones. `isLate`: the timeout has passed. */
 export async function watchedBrowsers(db: Db, { scope, replica }: Watched): Promise<(LiveRow & { isLate: boolean })[]> {
   const rows = await db
     .selectFrom('browsers')
@@ -207,11 +204,11 @@ export async function watchedBrowsers(db: Db, { scope, replica }: Watched): Prom
   return rows as (LiveRow & { isLate: boolean })[]
 }
 
-/** The ids of all browsers of this scope of which something is left. */
+/** The ids of all browsers of this scope whose end is not complete. */
 export const liveIds = async (db: Db, scope: string): Promise<string[]> =>
   (await db.selectFrom('browsers').select('id').where('scope', '=', scope).where('state', '<>', 'deleted').execute()).map(({ id }) => id)
 
-/** Makes this replica the one that watches the browsers of dead replicas, and returns these. Two replicas never get the same one. */
+/** Makes this replica the watcher of the browsers of dead replicas, and returns these. Two replicas never get the same browser. */
 export async function takeOverBrowsers(db: Db, scope: string, { replica, isDead }: Leases): Promise<LiveRow[]> {
   const rows = await db
     .updateTable('browsers')
@@ -225,7 +222,25 @@ export async function takeOverBrowsers(db: Db, scope: string, { replica, isDead 
   return rows as LiveRow[]
 }
 
-/** A browser of which something is left, and who watches it; undefined when there is none. */
+/** Records that this replica has the links of a browser's proxy. */
+export const holdLinks = async (db: Db, id: string, { replica }: Pick<Leases, 'replica'>): Promise<void> =>
+  void (await db.updateTable('browsers').set({ proxy_replica: replica }).where('id', '=', id).execute())
+
+/** Browsers that this replica watches although a dead replica has the links of their proxy. */
+export async function withoutLinks(db: Db, scope: string, { replica, isDead }: Leases): Promise<string[]> {
+  const rows = await db
+    .selectFrom('browsers')
+    .select('id')
+    .where('scope', '=', scope)
+    .where('replica', '=', replica)
+    .where('state', '<>', 'deleted')
+    .where('proxy_replica', 'is not', null)
+    .where(isDead(sql.ref('proxy_replica')))
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
+/** A browser whose end is not complete, and the replica that watches it; undefined when there is none. */
 export async function watcherOf(db: Db, id: string): Promise<(LiveRow & { replica: string | null }) | undefined> {
   const row = await db
     .selectFrom('browsers')
@@ -236,15 +251,18 @@ export async function watcherOf(db: Db, id: string): Promise<(LiveRow & { replic
   return row as (LiveRow & { replica: string | null }) | undefined
 }
 
-/** The replica that watches a browser, or that watched it last; undefined when there is no such browser. */
+/** The replica that watches a browser, or watched it last; undefined when there is no such browser. */
 export const replicaOf = async (db: Db, id: string): Promise<string | null | undefined> =>
   (await db.selectFrom('browsers').select('replica').where('id', '=', id).executeTakeFirst())?.replica
 
-/** Whose sessions are counted: those of a scope, or of a project in every scope. */
+/** The sessions to count: those of a scope, or of a project in every scope. */
 export type Whose = { scope: string } | { project: string }
 const belonging = (whose: Whose): RawBuilder<SqlBool> => ('scope' in whose ? sql`scope = ${whose.scope}` : sql`project_id = ${whose.project}`)
 
-/** Sessions that have a seat, or get one. A pool has as many as its size, whoever has its browsers. A warm browser that no caller has had takes none, also while it is ended. */
+/**
+ * Number of seats that are taken, by sessions and by browsers that are starting. A pool takes its whole size, lent or not. A warm browser that never had a
+ * caller takes none, even while it ends.
+ */
 export async function countSeats(db: Db, whose: Whose): Promise<number> {
   const { rows } = await sql<{ seats: number }>`
     select (
@@ -272,12 +290,12 @@ export async function isEndUnderWay(db: Db, whose: Whose): Promise<boolean> {
   return row !== undefined
 }
 
-/** The steps of a browser's end that are done. */
+/** The finished steps of a browser's end. */
 export async function endedStepsOf(db: Db, id: string): Promise<string[]> {
   return (await db.selectFrom('browsers').select('ended_steps').where('id', '=', id).executeTakeFirst())?.ended_steps ?? []
 }
 
-/** Records the steps of a browser's end that are done. */
+/** Records the finished steps of a browser's end. */
 export async function recordEndedSteps(db: Db, id: string, steps: readonly string[]): Promise<void> {
   await db
     .updateTable('browsers')

@@ -1,11 +1,11 @@
-// What sessions need of profiles: the shapes that profiles/ fills (types only).
+// Interfaces through which sessions use profiles; profiles/ implements them (types only).
 import { fault } from '../../../http/fault.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
-import type { LeasedSession } from '../../../http/route.ts'
+import type { AcquiredSession } from '../../../http/route.ts'
 import type { Selected, SessionProfile } from '../profiles/contract.ts'
 import type { BrowserRow } from './rows.ts'
 
-/** A profile that a session is to have. */
+/** The profile for a session. */
 export interface Chosen {
   id: string
   /** Its name, or its id if it has none. */
@@ -27,22 +27,22 @@ type ProfileColumns = Pick<BrowserRow, 'profile_id' | 'profile_save' | 'profile_
 
 export interface SessionProfiles {
   /**
-   * The profile that a caller names, once no session that has ended is being saved into it any more: a caller sees what it has saved.
+   * The profile that a caller names. Waits until no ended session saves into it, so that a caller sees what its earlier session has saved.
    * @throws 400 when there is none; 503 when the save takes too long
    */
   choose(project: string, given: Selected | undefined, signal: AbortSignal): Promise<Chosen | undefined>
   /**
-   * Loads the state of a profile into the browser of a session. From then on the session's row names it, and its end saves it if that is wanted.
+   * Loads a profile into the browser of a session. After that, the session's row names the profile, and the end of the session saves it if `chosen` says so.
    * @throws 404 when the session has ended; 409 when it has a profile, or its browser refuses this one; 503
    */
-  load(session: LeasedSession & { endpoint: Endpoint }, chosen: Chosen, how: Loading, signal: AbortSignal): Promise<ProfileColumns>
-  /** Changes whether a running session is saved when it ends. @throws 400 when it has no profile */
+  load(session: AcquiredSession & { endpoint: Endpoint }, chosen: Chosen, how: Loading, signal: AbortSignal): Promise<ProfileColumns>
+  /** Changes whether the profile of a running session is saved at its end. @throws 400 when it has no profile */
   changeSave(session: { id: string; endpoint: Endpoint }, save: boolean): Promise<Pick<ProfileColumns, 'profile_save'>>
-  /** What these sessions show of their profiles, by the profiles' ids. */
+  /** What the answers for these sessions show of their profiles, by the profiles' ids. */
   shown(rows: readonly BrowserRow[]): Promise<Map<string, SessionProfile>>
 }
 
-/** A profile as `profile` names it, with `profile_save_changes` of newer clients. @throws 400 when they contradict each other */
+/** The `profile` option, combined with `profile_save_changes` of newer clients. @throws 400 when they contradict each other */
 export function withSave(given: Selected | undefined, save: boolean | undefined): Selected | undefined {
   if (save === undefined) return given
   if (!given) {

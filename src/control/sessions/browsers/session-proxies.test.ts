@@ -1,4 +1,4 @@
-// The proxies of sessions, over an agent that is only its links and its fit call: changes, a service that takes a session over, its end.
+// The proxies of sessions, over an agent that has only its links and its fit call: changes of the proxy, takeover by another service, the end of the session.
 import { createServer } from 'node:http'
 import { json } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
@@ -15,12 +15,12 @@ import { httpProxy, serveSockets } from '../../../../test/support/upstreams.ts'
 import type { BrowserRow } from './rows.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
 import type { DirectWays } from '../../../instances/driver.ts'
-import { alone, type Leases } from '../../../store/leases.ts'
+import { alone } from '../../../store/leases.ts'
 import { makeSessionProxies, type SessionProxyFit } from './session-proxies.ts'
 
 const signal = new AbortController().signal
 
-/** An agent, and what it was told last. */
+/** An agent that stores the last setting it got. */
 async function agentAlone() {
   const listener = new ProxyListener(200)
   const received: ProxyFit[] = []
@@ -41,7 +41,7 @@ async function agentAlone() {
   return {
     endpoint: { host: '127.0.0.1', port: served.port },
     received,
-    /** The status of a request through the port, made as a browser makes it. */
+    /** The status of a request through the agent's port, made as a browser makes it. */
     status: async (): Promise<number> => {
       const { request } = await import('node:http')
       const asked = request({ host: '127.0.0.1', port: listener.port!, path: 'http://site.test/', agent: false }).end()
@@ -56,18 +56,20 @@ async function agentAlone() {
 
 const routingBy = (upstream: Upstream | undefined) => upstream && { upstream, routes: [] }
 
-/** A service that knows the rows of all. */
-function service(rows: Map<string, Upstream | undefined>, directWays?: DirectWays) {
+/** A service that knows all rows. `over` replaces other settings. */
+function service(rows: Map<string, Upstream | undefined>, over: Partial<Parameters<typeof makeSessionProxies>[0]> = {}) {
   const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
   const proxies = makeSessionProxies({
     uses: { hold: () => () => {} },
     leases: alone('this one'),
+    holdLinks: async () => {},
     forwarder,
-    directWays,
+    directWays: undefined,
     routingOf: async ({ id }) => routingBy(rows.get(id)),
     find: async (id) => (rows.has(id) ? ({ id } as BrowserRow) : undefined),
     apiHosts: () => ['api.test:80'],
     log: silentLog,
+    ...over,
   })
   return { forwarder, proxies, [Symbol.asyncDispose]: () => forwarder[Symbol.asyncDispose]() }
 }
@@ -87,7 +89,7 @@ test('a session uses the proxy of its row; a service that takes it over gives it
     await agent.status()
     expect(proxy.asked).toHaveLength(1)
   }
-  // No service: an error, and no other way.
+  // Without a service, requests fail. They never take another route.
   expect(await agent.status()).toBe(502)
   await using second = service(rows)
   second.proxies.restore(id, agent.endpoint)
@@ -102,28 +104,13 @@ test('a session uses the proxy of its row; a service that takes it over gives it
 test('with stealth the agent is told the time zone at the proxy, and its first one again without a proxy or where the zone is not known', async () => {
   await using proxy = await httpProxy()
   await using agent = await agentAlone()
-  const [forwarder, rows, zones] = [
-    makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog }),
-    new Map<string, Upstream>(),
-    new Map<string, string>(),
-  ]
-  await using _ = forwarder
-  const proxies = makeSessionProxies({
-    uses: { hold: () => () => {} },
-    leases: alone('this one'),
-    forwarder,
-    directWays: undefined,
-    routingOf: async ({ id }) => routingBy(rows.get(id)),
-    timeZoneOf: async ({ id }) => zones.get(id),
-    find: async () => undefined,
-    apiHosts: () => [],
-    log: silentLog,
-  })
+  const [rows, zones] = [new Map<string, Upstream>(), new Map<string, string>()]
+  await using only = service(rows, { timeZoneOf: async ({ id }) => zones.get(id) })
   const id = newId()
   const zoneOf = async (stealth: boolean, endpoint: Endpoint = agent.endpoint) => {
     let zone: string | undefined
     const fit = async (received: SessionProxyFit) => void (zone = received.time_zone)
-    await proxies.fitted({ id, options: { stealth } } as BrowserRow, endpoint, fit, signal)
+    await only.proxies.fitted({ id, options: { stealth } } as BrowserRow, endpoint, fit, signal)
     return zone
   }
   rows.set(id, through(proxy))
@@ -194,40 +181,29 @@ test("what leads around a session's proxy is closed while its browser turns, and
     await new Promise((resolve) => setImmediate(resolve))
     order.push(`turned ${to.on}`)
   }
-  await using first = service(rows, ways)
+  await using first = service(rows, { directWays: ways })
   await first.proxies.fitted({ id } as BrowserRow, agent.endpoint, fit, signal)
   expect(order.splice(0)).toEqual(['close true', 'turned true', 'end'])
-  // A caller does not get an answer before nothing goes around the proxy.
+  // The caller gets an answer only after all direct routes around the proxy are closed.
   isBroken = true
   await expect(first.proxies.fitted({ id } as BrowserRow, agent.endpoint, fit, signal)).rejects.toThrow('the network is closed')
   await expect.poll(() => order.splice(0)).toEqual(['turned true'])
   rows.set(id, undefined)
-  await using second = service(rows, ways)
+  await using second = service(rows, { directWays: ways })
   second.proxies.restore(id, agent.endpoint)
   await expect.poll(() => order).toEqual(['open true'])
 })
 
 test('a session that is taken over while the database does not answer gets its proxy when it is back', async () => {
   await using agent = await agentAlone()
-  await using forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
   let asked = 0
   const find = async (id: string) => {
     if (++asked <= 30) throw new Error('the database does not answer')
     return { id } as BrowserRow
   }
   const held = { rests: 0 }
-  using proxies = makeSessionProxies({
-    uses: { hold: () => () => void held.rests++ },
-    leases: alone('this one'),
-    forwarder,
-    directWays: undefined,
-    routingOf: async () => undefined,
-    find,
-    apiHosts: () => [],
-    againMs: 1,
-    log: silentLog,
-  })
-  proxies.restore(newId(), agent.endpoint)
+  await using only = service(new Map(), { uses: { hold: () => () => void held.rests++ }, find, againMs: 1 })
+  only.proxies.restore(newId(), agent.endpoint)
   await expect.poll(() => agent.received).toEqual([{ on: false }])
   await expect.poll(() => held.rests).toBe(1)
 })
@@ -235,30 +211,20 @@ test('a session that is taken over while the database does not answer gets its p
 test('a list of hosts is no matter of an agent that does not answer; with other replicas the agent is told whose links it is to take', async () => {
   await using agent = await agentAlone()
   await using proxy = await httpProxy({ names: { 'site.test': '127.0.0.1' } })
-  await using forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
   const row = { id: newId(), lease: 0, state: 'running', options: { network: { allowed_hosts: ['site.test'] } } } as BrowserRow
-  const service = (leases: Leases) =>
-    makeSessionProxies({
-      uses: { hold: () => () => {} },
-      leases,
-      forwarder,
-      directWays: undefined,
-      routingOf: async ({ options }) => ({ ...routingBy(through(proxy))!, allowedHosts: options.network!.allowed_hosts! }),
-      find: async () => row,
-      apiHosts: () => [],
-      log: silentLog,
-    })
-  using only = service(alone('this one'))
-  await only.fitted(row, agent.endpoint, (body) => call(agent.endpoint, session.fitSession, { body }, { signal }), signal)
+  const routingOf = async ({ options }: BrowserRow) => ({ ...routingBy(through(proxy))!, allowedHosts: options.network!.allowed_hosts! })
+  const of = { routingOf, find: async () => row }
+  await using only = service(new Map(), of)
+  await only.proxies.fitted(row, agent.endpoint, (body) => call(agent.endpoint, session.fitSession, { body }, { signal }), signal)
   await agent.status()
   expect(proxy.asked).toHaveLength(1)
   row.options.network = { allowed_hosts: ['other.test'] }
-  // No agent answers there.
-  await only.allow(row, { host: '127.0.0.1', port: 1 }, signal)
+  // No agent listens at this address.
+  await only.proxies.allow(row, { host: '127.0.0.1', port: 1 }, signal)
   expect(await agent.status()).toBe(403)
   expect(agent.received).toHaveLength(1)
-  using shared = service(sharing())
-  await shared.allow(row, agent.endpoint, signal)
+  await using shared = service(new Map(), { ...of, forwarder: only.forwarder, leases: sharing() })
+  await shared.proxies.allow(row, agent.endpoint, signal)
   expect(agent.received).toHaveLength(2)
-  await expect(shared.allow(row, { host: '127.0.0.1', port: 1 }, AbortSignal.timeout(300))).rejects.toThrow()
+  await expect(shared.proxies.allow(row, { host: '127.0.0.1', port: 1 }, AbortSignal.timeout(300))).rejects.toThrow()
 })

@@ -1,8 +1,8 @@
-// A session's WebSockets over the fake browser: authentication, what passes, and what clients are told at the end.
+// A session's WebSockets over the fake browser: authentication, data in both directions, and the close reason that clients get.
 import { once } from 'node:events'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { WebSocket, type ClientOptions } from 'ws'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { session as agent } from '../../../agent/session/contract.ts'
 import { until } from '../../../base/wait.ts'
 import { call } from '../../../http/client.ts'
@@ -10,11 +10,7 @@ import type { Endpoint } from '../../../http/endpoint.ts'
 
 const CLOSE_MS = 10_000
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud()
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud()
 
 async function connect(url: string, options: ClientOptions = {}): Promise<WebSocket> {
   const socket = new WebSocket(url, options)
@@ -22,7 +18,7 @@ async function connect(url: string, options: ClientOptions = {}): Promise<WebSoc
   return socket
 }
 
-/** The status that a handshake is refused with, and the error's code. */
+/** The HTTP status and the error code with which a handshake is refused. */
 async function refusal(url: string): Promise<{ status: number | undefined; code: string; id: string | undefined }> {
   const socket = new WebSocket(url)
   socket.on('error', () => {})
@@ -65,15 +61,16 @@ describe('cdp_ws_url', () => {
   test('answers 401 for the token of another session, a wrong one and none', async () => {
     const [mine, other] = [await cloud.create(), await cloud.create()]
     const token = new URL(mine.cdp_ws_url).searchParams.get('jwt')!
-    const at = other.cdp_ws_url.split('?')[0]!
-    for (const query of [`?jwt=${token}`, '?jwt=x', '', `?jwt=${cloud.key}`])
-      expect(await refusal(at + query)).toEqual({ status: 401, code: 'unauthorized', id: expect.any(String) as string })
+    for (const address of [other.cdp_ws_url, String(other.webdriver_ws_url)])
+      for (const query of [`?jwt=${token}`, '?jwt=x', '', `?jwt=${cloud.key}`])
+        expect(await refusal(address.split('?')[0]! + query)).toEqual({ status: 401, code: 'unauthorized', id: expect.any(String) as string })
   })
 
   test('answers 404 after the session has ended', async () => {
     const session = await cloud.create()
     await end(session)
-    expect(await refusal(session.cdp_ws_url)).toMatchObject({ status: 404, code: 'not_found' })
+    for (const address of [session.cdp_ws_url, String(session.webdriver_ws_url)])
+      expect(await refusal(address)).toMatchObject({ status: 404, code: 'not_found' })
   })
 
   test('carries a message of 16 MiB unbroken, and many small ones in order', async () => {
@@ -91,7 +88,7 @@ describe('cdp_ws_url', () => {
 describe('the clients of a session', () => {
   test('are all told that it was deleted, with a close code and a JSON reason', async () => {
     const session = await cloud.create()
-    const clients = await Promise.all(Array.from({ length: 3 }, () => connect(session.cdp_ws_url)))
+    const clients = await Promise.all([session.cdp_ws_url, session.cdp_ws_url, String(session.webdriver_ws_url)].map((address) => connect(address)))
     const endings = Promise.all(clients.map(closed))
     expect((await end(session)).status).toBe(204)
     expect(await endings).toEqual(clients.map(() => ({ code: 4001, reason: { reason: 'deleted' } })))

@@ -6,7 +6,7 @@ import type { Log } from '../../../base/log.ts'
 import { within } from '../../../base/wait.ts'
 import { upgradeTo } from '../../../http/endpoint.ts'
 import { fault } from '../../../http/fault.ts'
-import { pathTo, type LeasedSession } from '../../../http/route.ts'
+import { pathTo, type AcquiredSession } from '../../../http/route.ts'
 import { splice, type CloseReason } from '../../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../../http/upgrade.ts'
 import type { Browsers } from './browsers.ts'
@@ -15,8 +15,8 @@ import type { Connection } from './standby.ts'
 import type { SessionTokens } from './tokens.ts'
 
 /**
- * Why a WebSocket is closed: its session ends; or only this replica does, and the client finds the session at another one; or the person who helped a login may only watch from
- * now on, by the same link.
+ * Why a WebSocket is closed: its session ends; or only this replica stops (`restart`), and the client finds the session at another one; or a person who helped
+ * a login may only watch from now on, by the same link (`step_over`).
  */
 type ClosedBy = EndReason | 'restart' | 'step_over'
 
@@ -33,7 +33,7 @@ const CODES: Record<ClosedBy, number> = {
   browser_failed: 4003,
   evicted: 4003,
   node_lost: 4003,
-  surplus: 4001, // of a browser that no session has claimed, so nobody gets it
+  surplus: 4001, // of a browser that no session has claimed, so no client gets it
   released: 4001, // given back to its pool
   restart: 1012,
   step_over: 1012,
@@ -42,25 +42,25 @@ const CODES: Record<ClosedBy, number> = {
 /** Most WebSockets of one session at the same time: CDP, BiDi and live view. Each uses two descriptors of the service. */
 const MAX_SOCKETS = 64
 /**
- * Of these, most that come by a live view's link, so that people who may only look do not keep the session's own clients out. More than the agent
- * shows a picture to, because the agent tells a viewer too many why.
+ * Most of these that use a live view's link, so that people who may only watch do not keep the session's own clients out. It is larger than the number of
+ * viewers that the agent serves, because the agent tells a viewer above its limit the reason.
  */
 const MAX_VIEWERS = 40
 const FULL_RETRY_SECONDS = 1
-/** How long a client whose connection has broken waits for the reason. */
+/** How long a client whose connection has ended waits for the reason. */
 const REASON_MS = 1_000
 
-/** What opened a WebSocket: the session's own token, or a link to its live view. */
+/** The credential of a WebSocket: the session's own token, or a link to its live view. */
 type By = 'token' | 'link'
 
 export interface SessionSockets {
   handlers: Record<string, UpgradeHandler>
   /**
-   * Joins a client that has shown its token to a WebSocket of the session's agent, at a `path` of the agent's contracts. The session counts as in use, and the client is told when it
-   * ends.
+   * Connects a client that has shown its token to a WebSocket of the session's agent. `path`: one of the agent's contracts. The session counts as in use. When
+   * the session ends, the client gets the reason.
    */
   join(
-    session: LeasedSession,
+    session: AcquiredSession,
     path: string,
     call: UpgradeCall,
     how?: { by: By; /** Closes it when it aborts. */ until?: AbortSignal | undefined },
@@ -69,27 +69,27 @@ export interface SessionSockets {
 
 interface OpenSocket {
   by: By
-  /** Which caller of its pool has opened it. */
+  /** The acquisition of the caller who opened it. */
   lease: number
 }
 
-/** The open WebSockets of each session: what closes them, and whose they are. */
+/** The open WebSockets of each session: the function that closes each one, and its credential. */
 export type OpenSockets = Map<string, Map<(reason: ClosedBy) => void, OpenSocket>>
 
-/** Closes the WebSockets of a session which this process holds; `lease`: of one caller only. */
+/** Closes the WebSockets of a session that this process holds. With `lease`: only those of one caller. */
 export const closeOwnSockets = (open: OpenSockets, id: string, reason: EndReason, lease?: number): void =>
   open.get(id)?.forEach((socket, close) => {
     if (lease === undefined || socket.lease === lease) close(reason)
   })
 
-/** Closes all of them: this replica stops, and leaves the sessions to others. The server waits until its last connection has ended. */
+/** Closes all of them: this replica stops and leaves the sessions to others. The server's stop waits for its last connection. */
 export const closeForRestart = (open: OpenSockets): void => open.forEach((sockets) => sockets.forEach((_, close) => close('restart')))
 
-/** The reason in a notice of another replica. */
+/** Whether a text in another replica's notice is an end reason. */
 export const isReason = (text: string | undefined): text is EndReason =>
   text !== undefined && text !== 'restart' && text !== 'step_over' && Object.hasOwn(CODES, text)
 
-/** The step of a session's end that closes its WebSockets. `tellOthers` has other replicas close theirs. */
+/** The step of a session's end that closes its WebSockets. `tellOthers` tells other replicas to close theirs. */
 export const closeSockets = (open: OpenSockets, tellOthers: (id: string, reason: EndReason) => Promise<void>): EndStep => ({
   name: 'clients',
   limitMs: 1_000,
@@ -97,11 +97,11 @@ export const closeSockets = (open: OpenSockets, tellOthers: (id: string, reason:
   async run({ id, reason }) {
     closeOwnSockets(open, id, reason)
     await tellOthers(id, reason)
-    return 'nothing' as const // it may be told twice
+    return 'nothing' as const // a repeated notice does no harm
   },
 })
 
-/** Without compression: standby.ts looks for commands that have no answer, and Chromium would compress small answers, too. */
+/** Without compression: standby.ts looks for commands that have no answer, and Chromium would compress even small answers. */
 const plain = ({ 'sec-websocket-extensions': _, ...headers }: OutgoingHttpHeaders): OutgoingHttpHeaders => headers
 
 /** `open` is empty at first. */
@@ -109,7 +109,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
   const join: SessionSockets['join'] = async (session, path, { request, socket, head, signal, known, accepted }, { by, until } = { by: 'token' }) => {
     const project = await browsers.projectOf(session.id)
     known(project === undefined ? undefined : { by: { kind: by === 'token' ? 'session' : 'link', id: session.id }, project })
-    // By a link a person sees the screen, where fields of logins are masked.
+    // By a link, a person sees the screen, where fields of logins are masked.
     const target = await browsers.reach(undefined, session, { isForLogins: by === 'link' })
     const { id } = target
     const sockets = open.get(id) ?? new Map<(reason: ClosedBy) => void, OpenSocket>()
@@ -125,7 +125,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
       given = reason
       ending.abort()
     }
-    /** The agent's end of a connection can come before another replica's notice of the reason; the row has it before both. */
+    /** The agent may close a connection before another replica's notice of the reason arrives; the row has the reason earlier than both. */
     const why = async (): Promise<CloseReason> => {
       const found =
         given ??
@@ -147,7 +147,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
       )
       await accepted()
       completeHandshake(socket, upstream)
-      // What a silent client of CDP or BiDi waits for is not known, so it keeps the session awake for a time of its own.
+      // It is not known what a silent client of CDP or BiDi waits for, so its connection keeps the session awake for a time of its own.
       if (by === 'token') connection = target.connected()
       if (head.length > 0) {
         connection?.sent(head)

@@ -1,11 +1,11 @@
-// What counts as a use of a session, and what happens when a use and the way into sleep meet. With fake browsers, whose sleep is a mark.
+// Which calls count as a use of a session, and races between a use and falling asleep. Fake browsers only set a mark when they sleep.
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, startFastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { scratchDir } from '../../../../test/support/scratch.ts'
 import { readConfig } from '../../../base/config.ts'
 import { silentLog } from '../../../base/log.ts'
@@ -22,11 +22,7 @@ const ASLEEP_MS = 10_000
 const LONG_MS = AFTER_MS + 1_500
 
 describe('a service with sessions that sleep', () => {
-  let cloud: FastCloud
-  beforeAll(async () => {
-    cloud = await startFastCloud({ COB_STANDBY_AFTER_SECONDS: '1', COB_STANDBY_CONNECTED_AFTER_SECONDS: '1' })
-  })
-  afterAll(() => cloud[Symbol.asyncDispose]())
+  const cloud = fastCloud({ COB_STANDBY_AFTER_SECONDS: '1', COB_STANDBY_CONNECTED_AFTER_SECONDS: '1' })
 
   const isAsleep = ({ session_id: id }: Session) => sleepers.has(id)
   const asleep = (session: Session) => until('the session to sleep', ASLEEP_MS, () => isAsleep(session), { everyMs: 10 })
@@ -137,7 +133,7 @@ test.each([
 
 describe('the way into sleep', () => {
   const ID = 'session'
-  /** What the agent answers that goes on. */
+  /** The work that the agent reports as running. */
   let running: string[] = []
   let asked = 0
   let agent: Server
@@ -151,7 +147,7 @@ describe('the way into sleep', () => {
   })
   afterAll(() => void agent.close())
 
-  /** What the rules do to a driver, in order. Its sleep takes until `proceed` is called. */
+  /** The calls that the rules make to a driver, in order. Its sleep takes until `proceed` is called. */
   function follow(endpoint: Endpoint = { socketPath }) {
     const did: string[] = []
     let isStill = false
@@ -199,7 +195,7 @@ describe('the way into sleep', () => {
     await using _ = rules
     await sleeping
     proceed()
-    // Between the answer of the driver and what the rules make of it.
+    // After the driver's answer, before the rules handle it.
     await Promise.resolve()
     rules.hold(ID)
     await setImmediate()

@@ -1,4 +1,4 @@
-// Puts sessions to sleep that nothing uses, and wakes them before their next use. Knows what counts as use. How an instance is stopped is its driver's subject.
+// Puts unused sessions to sleep, and wakes them before their next use. This file decides what counts as a use; the driver stops the instance.
 import { setInterval } from 'node:timers/promises'
 import { session } from '../../../agent/session/contract.ts'
 import type { Config } from '../../../base/config.ts'
@@ -11,24 +11,24 @@ import type { Standby } from '../../../instances/driver.ts'
 import { Commands } from './commands.ts'
 import type { EndStep } from './end-step.ts'
 
-/** How often it looks for unused sessions. */
+/** Interval of the search for unused sessions. */
 const LOOK_MS = 500
-/** Limit on asking an agent what goes on in its session. */
+/** Limit on asking an agent whether work runs in its session. */
 const ASK_MS = 5_000
-/** A session that could not be put to sleep is tried again after this time. */
+/** Delay of the next attempt after a session could not be put to sleep. */
 const AGAIN_MS = 30_000
-/** A session that sleeps for less keeps its memory, so that a client that thinks for some seconds does not wait for it to be read back. */
+/** A session that sleeps for less than this keeps its memory: a client that pauses for some seconds must not wait until the memory is read back from disk. */
 const RECLAIM_AFTER_MS = 20_000
 /**
- * A command without an answer keeps its session awake for so long after the last message. Longer waits than the 30 s of Playwright and the 180 s of Puppeteer
- * are rare, and browsers leave some commands unanswered for ever.
+ * A command without an answer keeps its session awake for this time after the last message and not longer, because browsers never answer some commands. Clients
+ * rarely wait longer than the 30 s of Playwright and the 180 s of Puppeteer.
  */
 const COMMAND_MS = 10 * 60_000
-/** How often it is looked whether sleeping sessions still sleep. */
+/** Interval of the check whether sleeping sessions still sleep. */
 const LOOK_AGAIN_MS = 2_000
-/** Other replicas tell of their uses once in this time. */
+/** While this replica uses a session that another one watches, it notifies that one at this interval. */
 const TELL_MS = 1_000
-/** A replica does not put a session to sleep within this time after another one has told of a use. */
+/** After a notice of another replica's use, the session stays awake for this time. */
 const TOLD_MS = 3 * TELL_MS
 
 /** The uses of sessions that pass through this service. */
@@ -41,44 +41,53 @@ export interface Uses {
   isAsleep(id: string): boolean
 }
 
-/** A CDP or BiDi connection until it is disposed. What passes, in either direction, is a use of its session. */
+/** A CDP or BiDi connection until it is disposed. Data in either direction is a use of its session. */
 export type Connection = Witness & Disposable
+
+interface Watched {
+  id: string
+  endpoint: Endpoint
+  /** No caller has it: it is idle in a pool. Its pages may still load. */
+  isIdle?: boolean
+}
 
 interface StandbySettings {
   /** Undefined when the driver cannot stop instances. */
   standby: Standby | undefined
   config: Pick<Config, 'standbyAfterSeconds' | 'standbyConnectedAfterSeconds'>
-  /** The sessions that this service watches, and that are not being ended. `isIdle`: it waits in a pool, and its pages may still load. */
-  sessions: () => Iterable<{ id: string; endpoint: Endpoint; isIdle?: boolean }>
-  /** Whether this service watches a session: then no other one puts it to sleep. */
+  /** The sessions that this replica watches and that are not being ended. */
+  sessions: () => Iterable<Watched>
+  /** Whether this replica watches a session. Only that replica puts it to sleep. */
   isHere: (id: string) => boolean
   log: Log
 }
 
-/** What this service knows of a session. Times are by performance.now(). */
+type SleepingSettings = Omit<StandbySettings, 'standby'> & { driver: Standby }
+
+/** The facts that this replica knows of a session. Times are by performance.now(). */
 interface Known {
   usedAt: number
   holds: number
   connections: Set<Commands>
-  /** Aborts when the session is used. There is one while it sleeps, or is being put to sleep. */
+  /** Aborts when the session is used. Undefined when the session neither sleeps nor is being put to sleep. */
   sleep: AbortController | undefined
   isAsleep: boolean
-  /** It is not put to sleep before. */
+  /** The earliest time of the next attempt to put the session to sleep. */
   notBefore: number
-  /** When it was last looked whether it still sleeps. */
+  /** Time of the last check whether it still sleeps. */
   seenAt: number
-  /** When other replicas were last told of a use. */
+  /** Time of the last notice of a use to other replicas. */
   sentAt: number
 }
 
 export interface Sleep extends Uses, AsyncDisposable {
-  /** How many sessions sleep that this service watches. */
+  /** Number of this replica's sessions that sleep. */
   readonly asleep: number
-  /** The step of a session's end that wakes it: its profile may have to be saved, and what stands still may not be able to end. */
+  /** The step of a session's end that wakes it: stopped processes can neither save a profile nor end. */
   readonly wakeStep: EndStep
 }
 
-/** For a driver that cannot stop instances. */
+/** The null object for a driver that cannot stop instances. */
 const NEVER: Sleep = {
   asleep: 0,
   hold: () => () => {},
@@ -88,54 +97,121 @@ const NEVER: Sleep = {
   async [Symbol.asyncDispose]() {},
 }
 
-/** Looks for unused sessions until it is disposed. */
-export function sleepWhenUnused({ standby, config, sessions, isHere, log }: StandbySettings): Sleep {
-  if (!standby) return NEVER
-  const afterMs = config.standbyAfterSeconds * 1000
-  const connectedAfterMs = config.standbyConnectedAfterSeconds * 1000
-  const driver = standby
-  const all = new Map<string, Known>()
-  const stop = new AbortController()
-  const underWay = new Set<Promise<void>>()
+/** Looks for unused sessions until disposed. */
+export const sleepWhenUnused = ({ standby: driver, ...settings }: StandbySettings): Sleep => (driver ? new Sleeping({ ...settings, driver }) : NEVER)
 
-  const known = (id: string): Known => {
-    let found = all.get(id)
-    if (!found)
-      all.set(
-        id,
-        (found = {
-          usedAt: performance.now(),
-          holds: 0,
-          connections: new Set(),
-          sleep: undefined,
-          isAsleep: false,
-          notBefore: 0,
-          seenAt: 0,
-          sentAt: -Infinity,
-        }),
-      )
-    return found
+class Sleeping implements Sleep {
+  readonly #settings: SleepingSettings
+  readonly #afterMs: number
+  readonly #connectedAfterMs: number
+  readonly #all = new Map<string, Known>()
+  readonly #stop = new AbortController()
+  readonly #underWay = new Set<Promise<void>>()
+  readonly #looking: Promise<unknown>
+
+  constructor(settings: SleepingSettings) {
+    this.#settings = settings
+    this.#afterMs = settings.config.standbyAfterSeconds * 1000
+    this.#connectedAfterMs = settings.config.standbyConnectedAfterSeconds * 1000
+    const onError = (err: unknown) => this.#stop.signal.aborted || settings.log.error({ err }, 'sessions do not sleep any more')
+    this.#looking = this.#run().catch(onError)
   }
 
-  function wake(id: string, one: Known): void {
+  get asleep(): number {
+    return [...this.#all.values()].filter(({ isAsleep }) => isAsleep).length
+  }
+
+  isAsleep(id: string): boolean {
+    return this.#settings.driver.isAsleep(id)
+  }
+
+  connect(id: string): Connection {
+    const one = this.#use(id)
+    const commands = new Commands()
+    one.connections.add(commands)
+    return {
+      sent: (chunk) => {
+        this.#use(id, one)
+        commands.sent(chunk)
+      },
+      received: (chunk) => {
+        this.#use(id, one)
+        commands.received(chunk)
+      },
+      [Symbol.dispose]() {
+        one.connections.delete(commands)
+        one.usedAt = performance.now()
+      },
+    }
+  }
+
+  hold(id: string): () => void {
+    const one = this.#use(id)
+    one.holds++
+    let held = true
+    return () => {
+      if (!held) return
+      held = false
+      one.holds--
+      one.usedAt = performance.now()
+    }
+  }
+
+  readonly wakeStep: EndStep = {
+    name: 'wake',
+    limitMs: 1_000,
+    mayFail: true,
+    run: ({ id }) => {
+      const one = this.#all.get(id)
+      if (one) this.#wake(id, one)
+      else this.#settings.driver.wake(id)
+      this.#all.delete(id)
+      return undefined
+    },
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort(new Error('the service stops'))
+    await Promise.all([this.#looking, ...this.#underWay])
+  }
+
+  #known(id: string): Known {
+    const found = this.#all.get(id)
+    if (found) return found
+    const made = {
+      usedAt: performance.now(),
+      holds: 0,
+      connections: new Set<Commands>(),
+      sleep: undefined,
+      isAsleep: false,
+      notBefore: 0,
+      seenAt: 0,
+      sentAt: -Infinity,
+    }
+    this.#all.set(id, made)
+    return made
+  }
+
+  #wake(id: string, one: Known): void {
     one.sleep?.abort(new Error('the session is used'))
     one.sleep = undefined
     one.isAsleep = false
     one.sentAt = performance.now()
-    driver.wake(id)
+    this.#settings.driver.wake(id)
   }
 
-  function use(id: string, one = known(id)): Known {
+  #use(id: string, one = this.#known(id)): Known {
     one.usedAt = performance.now()
-    // The replica that watches it may have put it to sleep, and is told of the use.
-    if (one.sleep || (!isHere(id) && one.usedAt - one.sentAt >= TELL_MS)) wake(id, one)
+    // Wake it also when another replica watches it: the call tells that replica of the use, and it may have put the session to sleep.
+    if (one.sleep || (!this.#settings.isHere(id) && one.usedAt - one.sentAt >= TELL_MS)) this.#wake(id, one)
     return one
   }
 
-  async function tryToSleep(id: string, endpoint: Endpoint, one: Known): Promise<void> {
+  async #tryToSleep(id: string, endpoint: Endpoint, one: Known): Promise<void> {
+    const { driver, log } = this.#settings
     const control = new AbortController()
     one.sleep = control
-    const signal = AbortSignal.any([control.signal, stop.signal])
+    const signal = AbortSignal.any([control.signal, this.#stop.signal])
     try {
       const { running } = await call(endpoint, session.sessionActivity, {}, { signal: AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]) })
       if (running.length > 0) {
@@ -143,8 +219,8 @@ export function sleepWhenUnused({ standby, config, sessions, isHere, log }: Stan
         return
       }
       signal.throwIfAborted()
-      const isStill = await driver.sleep(id, Math.max(afterMs, TOLD_MS), signal)
-      // Whoever has used it in the last moment has woken it.
+      const isStill = await driver.sleep(id, Math.max(this.#afterMs, TOLD_MS), signal)
+      // A use during the call has woken the session.
       if (control.signal.aborted) return
       one.isAsleep = isStill
       if (!isStill) one.usedAt = performance.now()
@@ -154,114 +230,70 @@ export function sleepWhenUnused({ standby, config, sessions, isHere, log }: Stan
       log.warn({ err, browser: id }, 'a session that nothing uses could not be put to sleep')
       one.notBefore = performance.now() + AGAIN_MS
     } finally {
-      // A use has aborted it, and there may be another attempt by now.
+      // After a use, another attempt may have started: it has its own controller.
       if (one.sleep === control && !one.isAsleep) one.sleep = undefined
     }
     if (one.sleep !== control) return
     await sleep(RECLAIM_AFTER_MS, signal).then(
       () => driver.reclaim(id, signal),
-      () => {}, // it was used, or the service stops
+      () => {}, // the session was used, or the service stops
     )
   }
 
-  function isUsed({ holds, connections, usedAt }: Known, now: number, isIdle = false): boolean {
+  #isUsed({ holds, connections, usedAt }: Known, now: number, isIdle = false): boolean {
     const quietMs = now - usedAt
-    if (holds > 0 || quietMs < (isIdle ? Math.max(afterMs, connectedAfterMs) : afterMs)) return true
+    if (holds > 0 || quietMs < (isIdle ? Math.max(this.#afterMs, this.#connectedAfterMs) : this.#afterMs)) return true
     if (connections.size === 0) return false
-    return quietMs < connectedAfterMs || (quietMs < COMMAND_MS && [...connections].some(({ any }) => any))
+    return quietMs < this.#connectedAfterMs || (quietMs < COMMAND_MS && [...connections].some(({ any }) => any))
   }
 
-  function look(): void {
+  async #run(): Promise<void> {
+    for await (const _ of setInterval(LOOK_MS, undefined, { signal: this.#stop.signal }))
+      try {
+        this.#look()
+      } catch (err) {
+        // An error of one instance's driver must not keep all others awake.
+        this.#settings.log.error({ err }, 'looking for unused sessions failed; it is done again')
+      }
+  }
+
+  #look(): void {
+    const { sessions } = this.#settings
     const now = performance.now()
     const watched = new Set<string>()
-    for (const { id, endpoint, isIdle } of sessions()) {
-      watched.add(id)
-      const one = known(id)
-      if (one.isAsleep) {
-        if (now - one.seenAt < LOOK_AGAIN_MS) continue
-        one.seenAt = now
-        if (driver.isAsleep(id)) continue
-        // Another replica has woken it, or its driver.
-        log.debug({ browser: id }, 'a session was woken by others')
-        one.usedAt = now
-        wake(id, one)
-      }
-      if (afterMs === 0 || one.sleep || isUsed(one, now, isIdle) || now < one.notBefore) continue
-      if (endpoint.older?.lacks.includes(session.sessionActivity.id)) continue
-      const work: Promise<void> = tryToSleep(id, endpoint, one)
-        .catch((err: unknown) => log.error({ err, browser: id }, 'a session that sleeps was left alone'))
-        .finally(() => underWay.delete(work))
-      underWay.add(work)
+    for (const one of sessions()) {
+      watched.add(one.id)
+      this.#lookAt(one, now)
     }
-    for (const [id, one] of all) {
-      if (watched.has(id)) continue
-      // Another replica watches it.
-      if (!isHere(id) && isUsed(one, now) && now - one.sentAt >= TELL_MS) wake(id, one)
-      if (one.holds > 0 || one.connections.size > 0 || now - one.usedAt < TOLD_MS) continue
-      one.sleep?.abort(new Error('another service watches the session'))
-      all.delete(id)
-    }
+    for (const [id, one] of this.#all) if (!watched.has(id)) this.#lookElsewhere(id, one, now)
   }
 
-  const run = async () => {
-    for await (const _ of setInterval(LOOK_MS, undefined, { signal: stop.signal }))
-      try {
-        look()
-      } catch (err) {
-        // One instance whose driver fails must not keep all others awake for ever.
-        log.error({ err }, 'looking for unused sessions failed; it is done again')
-      }
+  /** Checks a session that this service watches. */
+  #lookAt({ id, endpoint, isIdle }: Watched, now: number): void {
+    const { driver, log } = this.#settings
+    const one = this.#known(id)
+    if (one.isAsleep) {
+      if (now - one.seenAt < LOOK_AGAIN_MS) return
+      one.seenAt = now
+      if (driver.isAsleep(id)) return
+      // Another replica or the driver has woken the session.
+      log.debug({ browser: id }, 'a session was woken by others')
+      one.usedAt = now
+      this.#wake(id, one)
+    }
+    if (this.#afterMs === 0 || one.sleep || this.#isUsed(one, now, isIdle) || now < one.notBefore) return
+    if (endpoint.older?.lacks.includes(session.sessionActivity.id)) return
+    const work: Promise<void> = this.#tryToSleep(id, endpoint, one)
+      .catch((err: unknown) => log.error({ err, browser: id }, 'a session that sleeps was left alone'))
+      .finally(() => this.#underWay.delete(work))
+    this.#underWay.add(work)
   }
-  const running = run().catch((err: unknown) => stop.signal.aborted || log.error({ err }, 'sessions do not sleep any more'))
 
-  return {
-    get asleep() {
-      return [...all.values()].filter(({ isAsleep }) => isAsleep).length
-    },
-    connect(id) {
-      const one = use(id)
-      const commands = new Commands()
-      one.connections.add(commands)
-      const passing = (look: () => void) => {
-        use(id, one)
-        look()
-      }
-      return {
-        sent: (chunk) => passing(() => commands.sent(chunk)),
-        received: (chunk) => passing(() => commands.received(chunk)),
-        [Symbol.dispose]() {
-          one.connections.delete(commands)
-          one.usedAt = performance.now()
-        },
-      }
-    },
-    hold(id) {
-      const one = use(id)
-      one.holds++
-      let held = true
-      return () => {
-        if (!held) return
-        held = false
-        one.holds--
-        one.usedAt = performance.now()
-      }
-    },
-    isAsleep: (id) => driver.isAsleep(id),
-    wakeStep: {
-      name: 'wake',
-      limitMs: 1_000,
-      mayFail: true,
-      run({ id }) {
-        const one = all.get(id)
-        if (one) wake(id, one)
-        else driver.wake(id)
-        all.delete(id)
-        return undefined
-      },
-    },
-    async [Symbol.asyncDispose]() {
-      stop.abort(new Error('the service stops'))
-      await Promise.all([running, ...underWay])
-    },
+  /** For a session that another replica watches: tells that replica that the use continues, and forgets the session after its last use. */
+  #lookElsewhere(id: string, one: Known, now: number): void {
+    if (!this.#settings.isHere(id) && this.#isUsed(one, now) && now - one.sentAt >= TELL_MS) this.#wake(id, one)
+    if (one.holds > 0 || one.connections.size > 0 || now - one.usedAt < TOLD_MS) return
+    one.sleep?.abort(new Error('another service watches the session'))
+    this.#all.delete(id)
   }
 }

@@ -1,15 +1,11 @@
-// Pictures of sessions whose agents an attacker answers for, and how often an agent is asked.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+// Thumbnails of sessions whose agents are hostile, and how often an agent is asked.
+import { expect, test } from 'vitest'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { hostileDriver } from '../../../../test/support/hostile-driver.ts'
 import { sleep } from '../../../base/wait.ts'
 
 const agents = hostileDriver()
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({}, agents.drive)
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({}, agents.drive)
 
 const get = (id: string) => cloud.fetch(`/browsers/${id}/thumbnail`)
 /** The beginning of a PNG of this size. */
@@ -49,13 +45,13 @@ test('an agent is asked once for a hundred callers, once a second, and not soon 
   })
   const began = performance.now()
   const answers = await Promise.all(Array.from({ length: 100 }, () => get(id)))
-  // A hundred calls may take more than a second.
+  // A hundred calls may take longer than a second.
   expect(asked).toBeLessThanOrEqual(1 + (performance.now() - began) / 1_000)
   expect([new Set(answers.map(({ status }) => status)), answers[0]!.headers.get('set-cookie')]).toEqual([new Set([200]), null])
   const before = asked
   await sleep(1_000)
   answer = ''
-  // It does not answer: what is kept is shown, after the limit, and then at once.
+  // The agent does not answer: the kept picture is shown, the first time after the limit, then at once.
   expect([(await get(id)).status, asked]).toEqual([200, before + 1])
   const now = performance.now()
   expect([(await get(id)).status, asked, performance.now() - now < 1_000]).toEqual([200, before + 1, true])

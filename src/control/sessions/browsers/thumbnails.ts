@@ -1,26 +1,26 @@
-// Small pictures of sessions, for pages that show many: each is taken at most once a second, whoever asks, and kept for all of them. Looking is no use of a session: it
-// times out and sleeps as without it.
+// Small pictures of sessions, for pages that show many sessions. Each is taken at most once a second, and all callers share it. Asking for one does not count
+// as use of the session: it times out and goes to standby as before.
 import { thumbnail, THUMBNAIL_SIDE } from '../../../agent/thumbnail/contract.ts'
 import { call } from '../../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../../http/endpoint.ts'
 
-/** A picture is at most so old, unless its session does not answer. */
+/** Greatest age of a picture, unless its session does not answer. */
 const FRESH_MS = 1_000
 /** Limit on the answer of an agent. */
 const ASK_MS = 2_000
-/** An agent that has not answered is not asked again for this time. */
+/** After an agent has not answered, it is not asked again for this time. */
 const AGAIN_MS = 5_000
-/** A picture that nobody has asked for is forgotten after this time. */
+/** A picture that no caller has asked for is forgotten after this time. */
 const KEEP_MS = 60_000
 /** Limit on one answer: a picture of noise has 180 KB, a third more as base64. */
 const MAX_BYTES = 512 * 1024
-/** Pictures that are kept, the newest. */
+/** Most pictures that are kept: the newest ones. */
 const MAX_KEPT = 500
 
 /** A running session, without a hold on it. */
 export interface Watched {
   id: string
-  /** Which caller of its pool has it: the next one does not see its pictures. */
+  /** The acquisition of its caller: the next caller does not see these pictures. */
   lease: number
   endpoint: Endpoint
   isAsleep: boolean
@@ -33,7 +33,7 @@ export interface Thumbnail {
 
 interface Kept {
   picture: Thumbnail | undefined
-  /** The agent's name for the picture. */
+  /** The agent's tag for the picture. */
   tag: string | undefined
   nextAt: number
   askedAt: number
@@ -42,7 +42,7 @@ interface Kept {
 
 const SIGNATURE = Buffer.from('\x89PNG\r\n\x1a\n\0\0\0\rIHDR', 'latin1')
 
-/** What an agent says is a picture: no larger than the pictures of ours, so that it cannot fill the memory of the browser that shows it. */
+/** Whether an agent's answer is a picture, and not larger than pictures of ours: a larger one could fill the memory of the browser that shows it. */
 function isSmallPng(png: Buffer): boolean {
   if (png.length < 33 || !png.subarray(0, SIGNATURE.length).equals(SIGNATURE)) return false
   const [width, height] = [png.readUInt32BE(16), png.readUInt32BE(20)]
@@ -52,7 +52,10 @@ function isSmallPng(png: Buffer): boolean {
 export class Thumbnails {
   readonly #kept = new Map<string, Kept>()
 
-  /** The picture of a session, also an older one when it sleeps or does not answer; undefined: there is none. @throws the signal's reason, 503 for an agent of an older version */
+  /**
+   * The picture of a session; an older one when the session sleeps or does not answer; undefined when there is none. @throws the signal's reason, 503 for an
+   * agent of an older version
+   */
   async read(session: Watched, signal: AbortSignal): Promise<Thumbnail | undefined> {
     assertOffered(session.endpoint, thumbnail.readThumbnail.id)
     const now = performance.now()
@@ -66,7 +69,7 @@ export class Thumbnails {
   #of(key: string, now: number): Kept {
     const one = this.#kept.get(key) ?? { picture: undefined, tag: undefined, nextAt: 0, askedAt: now, asking: undefined }
     one.askedAt = now
-    // The one that was asked for longest ago is the first.
+    // Reinsert it at the end: the first one in the map is the one that was asked for longest ago.
     this.#kept.delete(key)
     this.#kept.set(key, one)
     for (const [first, { askedAt }] of this.#kept) {
@@ -76,7 +79,7 @@ export class Thumbnails {
     return one
   }
 
-  /** For all callers, so it ends by its own limit only. */
+  /** All callers share this call, so it ends only by its own limit. */
   async #ask({ endpoint }: Watched, one: Kept): Promise<void> {
     one.nextAt = performance.now() + FRESH_MS
     try {
@@ -88,7 +91,7 @@ export class Thumbnails {
       one.tag = tag
       one.picture = { etag: `"${picture.length}-${tag.replaceAll(/[^\w-]/g, '')}"`, png: picture }
     } catch {
-      // It may be ending, or have just been put to sleep. What is kept is shown, and it is asked again later.
+      // The session may be ending, or have just been put to sleep. The kept picture is shown, and the agent is asked again later.
       one.nextAt = performance.now() + AGAIN_MS
     }
   }

@@ -1,21 +1,19 @@
-// Session tokens: each opens its own session's calls, nothing else, and nothing after the session has ended.
+// Session tokens: a token opens the calls of its own session only, and none after the session has ended.
 import { SignJWT } from 'jose'
 import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { contracts } from '../../modules.ts'
 import { sessionTokens } from './tokens.ts'
 
-let cloud: FastCloud
 let mine: Session
 let other: Session
+const cloud = fastCloud()
 beforeAll(async () => {
-  cloud = await startFastCloud()
   mine = await cloud.create()
   other = await cloud.create()
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const tokenOf = (session: Session): string => new URL(session.cdp_ws_url).searchParams.get('jwt')!
 /** A screenshot of a session, requested without a key. */
@@ -130,7 +128,7 @@ describe('an invalid token', () => {
   test('is refused if another key signed it', async () => {
     const token = await forged((jwt) => jwt.sign(new Uint8Array(32)))
     expect((await picture(mine, `?jwt=${token}`)).status).toBe(401)
-    // The service's secret itself signs no sessions; tokens have a key of their own.
+    // Tokens have their own key: a token signed with the service's secret is refused.
     const secret = Buffer.from(readFileSync(cloud.paths.secretKey, 'utf8').trim(), 'hex')
     expect((await picture(mine, `?jwt=${await forged((jwt) => jwt.sign(secret))}`)).status).toBe(401)
   })

@@ -1,23 +1,26 @@
-// Tokens in session URLs. Each opens one session, and is invalid once that session has ended. Of a browser of a pool it opens what one caller has, and nothing after that has given it back.
+// Tokens in session URLs. A token opens one session and is invalid after its end. For a browser of a pool, it opens only one acquisition, until its release.
 import { isId } from '../../../base/ids.ts'
 import { makeSigner } from '../../../base/signed.ts'
 import { fault } from '../../../http/fault.ts'
-import type { LeasedSession } from '../../../http/route.ts'
+import type { AcquiredSession } from '../../../http/route.ts'
 
-/** What is asked about live sessions, by id. */
+/** Queries about live sessions, by id. */
 export interface LiveSessions {
   nameOf: (id: string) => Promise<string | undefined>
   leaseOf: (id: string) => Promise<number | undefined>
 }
 
-/** A session as tokens and links name it. */
-const subjectOf = ({ id, lease }: LeasedSession): string => (lease === 0 ? id : `${id}.${lease}`)
+/** The subject of a token: a session, with its acquisition if it has one. */
+const subjectOf = ({ id, lease }: AcquiredSession): string => (lease === 0 ? id : `${id}.${lease}`)
 
 export interface SessionTokens {
   /** The token of a session. Always the same, so that the session's URLs never change. */
-  sign(session: LeasedSession, host: string): Promise<string>
-  /** The session that `token` opens. @throws 401 unless that is the session `idOrName`, and belongs to the same caller as then. Who uses it checks both again. */
-  check(token: unknown, idOrName: string, sessions: LiveSessions): Promise<LeasedSession>
+  sign(session: AcquiredSession, host: string): Promise<string>
+  /**
+   * The session that `token` opens. @throws 401 unless that is the session `idOrName` and still has the same caller. Code that uses the result checks both
+   * again.
+   */
+  check(token: unknown, idOrName: string, sessions: LiveSessions): Promise<AcquiredSession>
 }
 
 export function sessionTokens(secretKey: Buffer): SessionTokens {

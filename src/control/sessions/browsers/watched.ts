@@ -1,4 +1,4 @@
-// What this replica knows of the sessions that it watches, before and beside the rules of sessions: their agents, their calls and connections, their use.
+// Facts about the sessions that this replica watches, which other groups and the rules of sessions use: their agents, their calls and connections, their use.
 import { findBrowser } from './rows.ts'
 import { teller } from '../../../store/leases.ts'
 import { defineModule } from '../../module.ts'
@@ -9,11 +9,11 @@ import { sleepWhenUnused, type Sleep } from './standby.ts'
 interface Watched {
   registry: Registry
   standby: Sleep
-  /** A session by id or name, of any project unless one is given, also after its end. */
+  /** A session by id or name, of any project unless one is given. Also found after its end. */
   findSession(project: string | undefined, idOrName: string): Promise<BrowserRow | undefined>
-  /** Tells another replica to look after something. Without an answer: replicas look by themselves from time to time. */
+  /** Tells another replica to check something. No answer is needed: replicas also check by themselves from time to time. */
   tell(replica: string): void
-  /** Has another replica look after a session that it watches; false when none does. */
+  /** Tells the replica that watches a session to check it; false when no replica does. */
   tellWatcher(id: string): Promise<boolean>
 }
 

@@ -1,4 +1,4 @@
-// The archive of an extension as an object: read in pieces, so that its list and its manifest can be checked without the rest.
+// Reads the archive of an extension from the object store in pieces, so that its list and its manifest can be checked without the rest.
 import { buffer } from 'node:stream/consumers'
 import { checkExtension, type ExtensionZip } from '../../../base/extension-zip.ts'
 import { BadArchive } from '../../../base/archive/contents.ts'
@@ -6,10 +6,10 @@ import type { ZipSource } from '../../../base/archive/zip.ts'
 import { fault } from '../../../http/fault.ts'
 import type { Objects } from '../../../store/objects.ts'
 
-/** Bytes read of an object at a time. The list of most extensions fits into one piece. */
+/** Size of one read from an object, in bytes. The list of most extensions fits into one piece. */
 const PIECE = 256 * 1024
 
-/** Limit on looking at one archive: some 40 pieces for the longest list, from a bucket that is slow. */
+/** Limit on checking one archive: some 40 pieces for the longest list, from a slow bucket. */
 const LOOK_MS = 60_000
 
 /** Checks a stored archive. @throws 400 that names `file` */
@@ -23,7 +23,7 @@ export async function checkArchive(objects: Objects, key: string, size: number, 
   }
 }
 
-/** Reads an object as a zip reader does: its end, its list from the beginning to the end, and one file. */
+/** An object as a source for a zip reader, which reads the end, then the list in order, and one file. */
 function inPieces(objects: Objects, key: string, size: number, signal: AbortSignal): ZipSource {
   let start = 0
   let piece: Buffer = Buffer.alloc(0)

@@ -1,4 +1,4 @@
-// The extensions that a new session asks for: found by id or name, then sent to its browser, which unpacks them.
+// The extensions of a new session: finds them by id or name, then sends them to the browser, which unpacks them.
 import { extensionStaging } from '../../../agent/extensions/contract.ts'
 import { call, CallFailed } from '../../../http/client.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
@@ -11,7 +11,7 @@ import { findExtension, noteUse, type ExtensionRow } from './rows.ts'
 /** Extensions that were found. */
 export interface Chosen {
   ids: string[]
-  /** Has the browser unpack them. Returns what it is then to load. @throws 400 that names the one that cannot be used; CallFailed */
+  /** Makes the browser unpack them. Returns the settings that load them. @throws 400 that names the extension that cannot be used; CallFailed */
   bring(agent: Endpoint, signal: AbortSignal): Promise<{ extensions: string[] }>
 }
 

@@ -64,7 +64,7 @@ describe('an extension of the store', () => {
     answer = (_, response) => response.end(crx)
     const bytes = new Uint8Array(await (await get(PAGE)).arrayBuffer())
     expect((await cloud.fetch('/extensions', { method: 'POST', body: extensionForm(bytes, 'from_chrome_store') })).status).toBe(201)
-    // The name of the route is not reachable as a name, but its metadata and its deletion are.
+    // The download route of an extension with this name is taken by another route. Its metadata and its deletion still work.
     expect((await cloud.fetch('/extensions/from_chrome_store/metadata')).status).toBe(200)
     expect((await cloud.fetch('/extensions/from_chrome_store')).status).toBe(400)
     expect((await cloud.fetch('/extensions/from_chrome_store', { method: 'DELETE' })).status).toBe(204)

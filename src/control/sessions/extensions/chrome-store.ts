@@ -11,18 +11,18 @@ const STORE_MS = 60_000
 const MAX_REDIRECTS = 5
 /** A header may be as long as Chromium allows, before a zip of the largest size. */
 const MAX_CRX_BYTES = MAX_EXTENSION_BYTES + 256 * 1024 + 12
-/** Each is in memory twice while its signatures are checked. */
+/** Each extension is in memory twice while its signatures are checked. */
 const AT_ONCE = 2
 
 type Os = 'win' | 'mac' | 'linux'
 
-/** The pages of extensions: `/detail/<title>/<id>`, and below `/webstore` on the old address. The title may be absent. */
+/** The addresses of extensions' pages: `/detail/<title>/<id>`, and below `/webstore` on the old host. The title may be absent. */
 const PAGES: Record<string, RegExp> = {
   'chromewebstore.google.com': /^\/detail\/(?:[^/]+\/)?([a-p]{32})\/?$/,
   'chrome.google.com': /^\/webstore\/detail\/(?:[^/]+\/)?([a-p]{32})\/?$/,
 }
 
-/** The id of the extension that an address in the Chrome Web Store shows. @throws 400 that names `url` */
+/** The extension's id in an address of the Chrome Web Store. @throws 400 that names `url` */
 function idInStore(url: string): string {
   const { protocol, hostname, pathname } = URL.canParse(url) ? new URL(url) : { protocol: '', hostname: '', pathname: '' }
   const id = /^https?:$/.test(protocol) && Object.hasOwn(PAGES, hostname) ? PAGES[hostname]!.exec(pathname)?.[1] : undefined
@@ -30,30 +30,26 @@ function idInStore(url: string): string {
   return id
 }
 
-export interface ChromeStore {
-  /** The zip of an extension whose page has this address. @throws 400 for another address; 404 when the store has none; 502 when its answer is no good */
-  fetch(url: string, os: Os, signal: AbortSignal): Promise<Buffer>
-}
+/** The zip of the extension whose page has this address. @throws 400 for another address; 404 when the store has none; 502 when its answer is invalid */
+export type FetchFromStore = (url: string, os: Os, signal: AbortSignal) => Promise<Buffer>
 
-/** The store whose update service is at `base`. */
-export function chromeStore(base: string): ChromeStore {
+/** Fetches from the store whose update service is at `base`. */
+export function chromeStore(base: string): FetchFromStore {
   const slots = new Slots(AT_ONCE)
-  return {
-    async fetch(url, os, signal) {
-      const id = idInStore(url)
-      const late = AbortSignal.any([signal, AbortSignal.timeout(STORE_MS)])
-      try {
-        return await slots.run(async () => (await readCrx(await download(base, id, os, late), id)).zip, late)
-      } catch (error) {
-        if (signal.aborted || error instanceof Fault) throw error
-        if (error instanceof BadCrx) throw fault.badGateway(`what the Chrome Web Store sent ${error.message}`)
-        throw late.aborted ? fault.badGateway(`the Chrome Web Store has not sent the extension within ${STORE_MS} ms`) : error
-      }
-    },
+  return async (url, os, signal) => {
+    const id = idInStore(url)
+    const late = AbortSignal.any([signal, AbortSignal.timeout(STORE_MS)])
+    try {
+      return await slots.run(async () => (await readCrx(await download(base, id, os, late), id)).zip, late)
+    } catch (error) {
+      if (signal.aborted || error instanceof Fault) throw error
+      if (error instanceof BadCrx) throw fault.badGateway(`what the Chrome Web Store sent ${error.message}`)
+      throw late.aborted ? fault.badGateway(`the Chrome Web Store has not sent the extension within ${STORE_MS} ms`) : error
+    }
   }
 }
 
-/** What the newest browsers send; a store gives older ones no extensions that need newer ones. */
+/** The query that the newest browsers send; for an older browser, the store refuses extensions that need newer ones. */
 const asked = (id: string, os: Os) => ({
   response: 'redirect',
   os,
@@ -81,7 +77,7 @@ async function download(base: string, id: string, os: Os, signal: AbortSignal): 
     if (response.status === 204 || response.status === 404) throw fault.notFound('extension in the Chrome Web Store', id)
     if (response.status < 300 || response.status > 399 || location === null) throw fault.badGateway(`the Chrome Web Store answered ${response.status}`)
     const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined
-    // The store cannot send us to a service of our own network that takes plain HTTP.
+    // The store may not redirect to a service of our own network over plain HTTP.
     if (!next || (next.protocol !== 'https:' && next.origin !== new URL(base).origin))
       throw fault.badGateway('the Chrome Web Store redirects to an address that is not taken')
     url = next

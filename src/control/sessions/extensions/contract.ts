@@ -14,18 +14,17 @@ export const Extension = z.object({
   size_bytes: z.int(),
   /** SHA-256 of the exact bytes that were uploaded, in lower-case hex. */
   checksum: z.string(),
-  /** When a session last loaded it. */
+  /** Time of the last load into a session. */
   last_used_at: Time.nullable(),
 })
 export type Extension = z.output<typeof Extension>
 
-/** One of the extensions that a new session asks for. */
+/** One extension in the options of a new session. */
 const ExtensionChoice = z
   .strictObject({ id: z.string().min(1).max(255).optional(), name: z.string().min(1).max(255).optional() })
   .refine(({ id, name }) => (id === undefined) !== (name === undefined), 'must have either an id or a name')
 export type ExtensionChoice = z.output<typeof ExtensionChoice>
 
-/** The option of browsers. */
 export const ExtensionChoices = z.array(ExtensionChoice).max(MAX_EXTENSIONS).optional()
 
 const text = { type: 'string' } as const
@@ -43,7 +42,7 @@ const FORM = {
   },
 } as const
 
-/** A large archive over a slow line takes long. */
+/** A large archive over a slow connection takes long. */
 const TRANSFER_MS = 600_000
 
 const params = z.strictObject({ id_or_name: z.string().min(1) })
@@ -80,7 +79,7 @@ export const extensions = {
   }),
   downloadFromChromeStore: route({
     method: 'GET',
-    // A name of an extension may be the same word; that one is downloaded by its id.
+    // An extension may have the same name as this route; it can be downloaded by its id.
     path: '/extensions/from_chrome_store',
     id: 'downloadFromChromeStore',
     group,

@@ -3,10 +3,11 @@ import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
 import { fault } from '../../../http/fault.ts'
 import type { Bytes, FormPart, Page } from '../../../http/route.ts'
-import { isDuplicate, isProjectGone, type Db } from '../../../store/db.ts'
+import type { Db } from '../../../store/db.ts'
 import { pageOf, type Asked } from '../../../store/lists.ts'
 import { byIdOrName } from '../../../store/names.ts'
 import type { Objects } from '../../../store/objects.ts'
+import { written } from '../../service/written.ts'
 import { checkArchive } from './archive.ts'
 import { choose, type Chosen } from './chosen.ts'
 import type { Extension, ExtensionChoice } from './contract.ts'
@@ -20,32 +21,22 @@ interface ExtensionsSettings {
   log: Log
 }
 
-export interface Extensions {
-  /** @throws 400 when the archive is refused; 409 when the name is taken; 413 */
-  upload(project: string, parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<Extension>
-  list(project: string, filter: Asked): Promise<Page<Extension>>
-  /** @throws 404 */
-  get(project: string, idOrName: string): Promise<Extension>
-  /** The bytes that were uploaded. @throws 404 */
-  download(project: string, idOrName: string, signal: AbortSignal): Promise<Bytes>
-  /** For a new session. Undefined when it wants none. @throws 400 that names the wrong one */
-  choose(project: string, wanted: readonly ExtensionChoice[] | undefined): Promise<Chosen | undefined>
-  /** @throws 404 */
-  delete(project: string, idOrName: string): Promise<void>
-}
+export type Extensions = ReturnType<typeof makeExtensions>
 
-export function makeExtensions({ db, objects, scope, log }: ExtensionsSettings): Extensions {
+export function makeExtensions({ db, objects, scope, log }: ExtensionsSettings) {
+  /** @throws 404 */
   const find = async (project: string, idOrName: string): Promise<ExtensionRow> => {
     const row = await findExtension(db, project, byIdOrName(idOrName))
     if (!row) throw fault.notFound('extension', idOrName)
     return row
   }
 
-  /** If this fails, the sweep of objects removes it later. Its error must not hide another one. */
+  /** If this fails, the sweep of objects removes the archive later. The error must not hide another one. */
   const drop = (key: string) => objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the archive of an extension could not be removed yet'))
 
   return {
-    async upload(project, parts, signal) {
+    /** @throws 400 when the archive is refused; 409 when the name is taken; 413 */
+    async upload(project: string, parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<Extension> {
       const id = newId()
       const key = extensionKey(id)
       await using opened = new AsyncDisposableStack()
@@ -53,7 +44,7 @@ export function makeExtensions({ db, objects, scope, log }: ExtensionsSettings):
       const { archive, name } = await readExtensionForm(parts, objects, key, signal)
       const { crx } = await checkArchive(objects, key, archive.bytes, signal)
       signal.throwIfAborted()
-      const row = await insertExtension(db, {
+      const row = {
         id,
         project_id: project,
         scope,
@@ -62,25 +53,24 @@ export function makeExtensions({ db, objects, scope, log }: ExtensionsSettings):
         size_bytes: archive.bytes,
         checksum: archive.sha256,
         by_policy: crx !== undefined,
-      }).catch((error: unknown) => {
-        if (isDuplicate(error, 'extensions_name')) throw fault.conflict(`there is an extension named "${name}" already`)
-        throw isProjectGone(error) ? fault.projectNotFound(project) : error
-      })
+      }
+      const made = await written(insertExtension(db, row), { table: 'extensions', one: 'an extension' }, name, project)
       opened.move()
-      return record(row)
+      return record(made)
     },
 
-    async list(project, filter) {
+    async list(project: string, filter: Asked): Promise<Page<Extension>> {
       return pageOf(await listExtensions(db, project, filter), filter, record)
     },
 
-    get: async (project, idOrName) => record(await find(project, idOrName)),
+    get: async (project: string, idOrName: string): Promise<Extension> => record(await find(project, idOrName)),
 
-    async download(project, idOrName, signal) {
+    /** The bytes that were uploaded. @throws 404 */
+    async download(project: string, idOrName: string, signal: AbortSignal): Promise<Bytes> {
       const { id, name, object } = await find(project, idOrName)
       const found = await objects.get(object, undefined, signal)
       if (!found) {
-        // Deleted since it was found, or gone from the store.
+        // It was deleted meanwhile, or the store has lost it.
         await find(project, id)
         throw fault.broken(`the archive of the extension "${id}" is missing in the object store`)
       }
@@ -90,9 +80,10 @@ export function makeExtensions({ db, objects, scope, log }: ExtensionsSettings):
       }
     },
 
-    choose: (project, wanted = []) => choose(db, objects, project, wanted),
+    /** For a new session. Undefined when it wants none. @throws 400 that names the wrong extension */
+    choose: (project: string, wanted: readonly ExtensionChoice[] = []): Promise<Chosen | undefined> => choose(db, objects, project, wanted),
 
-    async delete(project, idOrName) {
+    async delete(project: string, idOrName: string): Promise<void> {
       const key = await removeExtension(db, (await find(project, idOrName)).id)
       if (key === undefined) throw fault.notFound('extension', idOrName)
       await drop(key)

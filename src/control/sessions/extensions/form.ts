@@ -5,7 +5,7 @@ import type { FormPart } from '../../../http/route.ts'
 import type { Objects, Stored } from '../../../store/objects.ts'
 import { storeUpload } from '../../service/uploads.ts'
 
-/** Reads a whole form, its parts in any order. @throws 400 that names every wrong field, 413; the archive may have been stored then */
+/** Reads a whole form, its parts in any order. @throws 400 that names every wrong field, 413. The archive may be stored by then */
 export async function readExtensionForm(
   parts: AsyncIterable<FormPart>,
   objects: Objects,
@@ -22,7 +22,7 @@ export async function readExtensionForm(
       if (hasFile) complain('file', 'is given twice')
       else if (!('content' in part)) complain('file', 'must be a file: a part with a filename')
       hasFile = true
-      // Once the form is refused, nothing more of it is stored.
+      // After an error in the form, no more of it is stored.
       if ('content' in part && problems.length > 0) part.content.resume()
       else if ('content' in part) archive = await storeUpload(objects, key, part.content, MAX_EXTENSION_BYTES, signal)
     } else if ('content' in part) {
@@ -30,7 +30,7 @@ export async function readExtensionForm(
       part.content.resume()
     } else if (part.name !== 'name') complain(shorten(part.name), 'there is no such part; they are file and name')
     else if (name !== undefined) complain('name', 'is given twice')
-    // A form has no null: clients send nothing for fields that they do not set.
+    // A form has no null: clients send an empty text for a field that they do not set.
     else if (part.value !== '') {
       name = part.value
       problems.push(...checked(StoredName, name, 'name').problems)

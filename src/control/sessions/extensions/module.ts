@@ -1,4 +1,4 @@
-// Extensions: uploaded, and brought to sessions.
+// Extensions: callers upload them, and sessions load them.
 import { defineModule } from '../../module.ts'
 import { chromeStore } from './chrome-store.ts'
 import { extensions as contract } from './contract.ts'

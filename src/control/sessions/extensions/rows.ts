@@ -1,4 +1,4 @@
-// The extensions' rows: what callers see of them, and the queries.
+// All queries on the table of extensions.
 import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../../store/db.ts'
 import { newest, type Asked } from '../../../store/lists.ts'
@@ -9,7 +9,7 @@ import type { Extension, ExtensionChoice } from './contract.ts'
 
 export type ExtensionRow = Selectable<Tables['extensions']>
 
-/** What callers see. */
+/** The answer for an extension. */
 export const record = ({ id, created_at, name, size_bytes, checksum, last_used_at }: ExtensionRow): Extension => ({
   id,
   created_at: created_at.toISOString(),
@@ -44,11 +44,11 @@ export const insertExtension = (
   row: Pick<ExtensionRow, 'id' | 'project_id' | 'scope' | 'name' | 'object' | 'size_bytes' | 'checksum' | 'by_policy'>,
 ): Promise<ExtensionRow> => db.insertInto('extensions').values(row).returningAll().executeTakeFirstOrThrow()
 
-/** The key of its object; undefined when it is gone. */
+/** Returns the key of its object; undefined when the extension is already deleted. */
 export const removeExtension = async (db: Db, id: string): Promise<string | undefined> =>
   (await db.deleteFrom('extensions').where('id', '=', id).returning('object').executeTakeFirst())?.object
 
-/** Notes that a session has loaded these. */
+/** Records that a session has loaded these. */
 export const noteUse = async (db: Db, ids: string[]): Promise<void> =>
   void (await db
     .updateTable('extensions')
@@ -61,7 +61,7 @@ const PREFIX = 'extensions'
 /** The key of an extension's archive. */
 export const extensionKey = (id: string): string => `${PREFIX}/${id}`
 
-/** The archives of extensions, for the removal of those that no row names. */
+/** The archives that rows name; the sweep of objects removes all others. */
 export const extensionObjects = (db: Db, scope: string): ObjectOwner => ({
   prefix: PREFIX,
   named: async (ids) => (await db.selectFrom('extensions').select('object').where('id', 'in', ids).execute()).map(({ object }) => object),

@@ -1,20 +1,16 @@
-// Extensions in sessions, over the fake driver: archives go to the agent, which unpacks them for real. Whether Chromium runs them: test/e2e.
+// Extensions in sessions, over the fake driver: the agent gets the archives and unpacks them for real. Whether Chromium runs them: test/e2e.
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { extensionIdOf, makeCrx, rsaSigner } from '../../../../test/support/crx.ts'
 import { blockingExtension, extensionForm, extensionZip, MANIFEST } from '../../../../test/support/extensions.ts'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud } from '../../../../test/support/fast-cloud.ts'
 import { makeZip } from '../../../../test/support/zips.ts'
 import { newId } from '../../../base/ids.ts'
 import type { Extension } from './contract.ts'
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0' })
 
 async function upload(name?: string, zip: Uint8Array = extensionZip({ 'a.js': name ?? 'x' }), headers: Record<string, string> = {}): Promise<Extension> {
   const response = await cloud.fetch('/extensions', { method: 'POST', body: extensionForm(zip, name), headers })

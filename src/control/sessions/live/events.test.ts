@@ -1,30 +1,27 @@
-// The live view's list of events, over fake browsers: what a link shows of the session's stream, and what ends it.
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+// The live view's list of events, over fake browsers: what a link shows of the session's events, and what ends it.
+import { createServer, type ServerResponse } from 'node:http'
+import { expect, test } from 'vitest'
 import { telemetryFeed, type EventType, type TelemetryEvent } from '../../../agent/telemetry/contract.ts'
 import { endpointOf } from '../../../../test/support/agents.ts'
 import { frames } from '../../../../test/support/apps.ts'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { serveSockets } from '../../../../test/support/upstreams.ts'
 import type { Rate } from '../../../base/bucket.ts'
 import { sleep, until, within } from '../../../base/wait.ts'
 import { call } from '../../../http/client.ts'
 import { EventShare, liveEventLists } from './events.ts'
 
 const SECRET = 'kanarienvogel'
-/** Until something that was told is shown, or what has ended is noticed, on a busy machine. */
+/** Timeout for an event to be shown, or an end to be noticed, on a busy machine. */
 const SEEN_MS = 20_000
 const ON = { telemetry: { browser: Object.fromEntries(['console', 'network', 'page', 'interaction'].map((name) => [name, { enabled: true }])) } }
 
-let cloud: FastCloud
-beforeAll(async () => void (cloud = await startFastCloud({ COB_MAX_BROWSERS: '20' })))
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_MAX_BROWSERS: '20' })
 
 const viewOf = (session: Session) => session.browser_live_view_url as string
 const watchOf = async (session: Session): Promise<string> =>
   new URL((await fetch(`${viewOf(session)}?readOnly=true`, { redirect: 'manual' })).headers.get('location')!, cloud.url).href
-/** As the session's agent notices an event. */
+/** Records an event as the session's agent does. */
 async function tell({ session_id: id }: Session, type: EventType, data: Record<string, unknown>): Promise<void> {
   const endpoint = await endpointOf({ ...cloud, dataDir: cloud.paths.root }, id)
   await call(endpoint, telemetryFeed.addTelemetry, { body: { type, source: { kind: 'cdp' }, data } }, { signal: AbortSignal.timeout(SEEN_MS) })
@@ -36,7 +33,7 @@ interface Said {
   event?: string
   error?: { code: string }
 }
-/** The list behind a link. */
+/** The list that a link opens. */
 async function opened(view: string, query = '') {
   const leave = new AbortController()
   const response = await fetch(`${view}/events${query}`, { signal: leave.signal })
@@ -146,7 +143,7 @@ test('ten are open at most, and one that is closed makes room', async () => {
     return again.status === 200
   })
   for (const list of lists) list.close()
-  // Who asks for the head alone takes no place.
+  // A HEAD request takes no place.
   for (let asked = 0; asked < 12; asked++)
     await until('a head', SEEN_MS, async () => (await fetch(`${viewOf(session)}/events`, { method: 'HEAD' })).status === 200)
 })
@@ -154,7 +151,7 @@ test('ten are open at most, and one that is closed makes room', async () => {
 test('it keeps a session neither in use nor from timing out', async () => {
   const session = await cloud.create({ ...ON, timeout_seconds: 3600 })
   const list = await opened(viewOf(session))
-  // Longer than two looks for idle sessions, so that the calls above are recorded, and the list could count as a later use.
+  // Longer than two checks for idle sessions: the calls above are recorded by then, and the list would show as a later use.
   await sleep(2_200)
   await cloud.query(`update browsers set last_active_at = now() - interval '2 hours' where id = $1`, [session.session_id])
   await within('the end of the list', SEEN_MS, list.ended)
@@ -165,9 +162,16 @@ test('a flood is thinned out: a list begins with all that an agent keeps, and th
   const share = new EventShare(0)
   expect([share.take(8_192, 0), share.take(8_192, 0), share.take(50, 0)]).toEqual([8_192, 1_808, 0])
   expect([share.take(4_000, 1_000), share.take(4_000, 1_500), share.take(10, 1_500)]).toEqual([1_000, 500, 0])
-  // After a quiet time there is room for a burst again, and for no more than at first.
+  // After a quiet time there is room for a burst again, and not for more than at first.
   expect([share.take(300, 60_000), share.take(20_000, 60_000)]).toEqual([300, 9_700])
 })
+
+/** An agent whose stream of events is written by `send`. */
+async function agentThat(send: (response: ServerResponse) => void) {
+  const server = createServer((_, response) => send(response.writeHead(200, { 'content-type': 'text/event-stream' })))
+  const served = await serveSockets(server)
+  return { ...served, watched: { id: 'a', categories: [], endpoint: { host: '127.0.0.1', port: served.port }, shown: 'full' as const } }
+}
 
 test('a list reads no more than its share, and says how many events its agent has forgotten meanwhile', async () => {
   const frame = (seq: number) => {
@@ -181,65 +185,48 @@ test('a list reads no more than its share, and says how many events its agent ha
     return `data: ${JSON.stringify({ seq, event })}\n\n`
   }
   let goOn = () => {}
-  const server = createServer((_, response) => {
-    response.writeHead(200, { 'content-type': 'text/event-stream' })
+  await using agent = await agentThat((response) => {
     response.write(frame(1) + frame(2))
     goOn = () => void response.end(frame(9))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  try {
-    const { port } = server.address() as AddressInfo
-    const watched = { id: 'a', categories: [], endpoint: { host: '127.0.0.1', port }, shown: 'full' as const }
-    const read = async (rate?: Rate) => {
-      const said: unknown[] = []
-      for await (const one of liveEventLists(rate).open(watched, AbortSignal.timeout(SEEN_MS))) {
-        if ('events' in one) said.push(...one.events.map(({ line }) => line.seq))
-        else if ('skipped' in one) said.push(`${one.skipped} skipped`)
-        if (said.at(-1) === 2) goOn()
-      }
-      return said
+  })
+  const read = async (rate?: Rate) => {
+    const said: unknown[] = []
+    for await (const one of liveEventLists(rate)(agent.watched, AbortSignal.timeout(SEEN_MS))) {
+      if ('events' in one) said.push(...one.events.map(({ line }) => line.seq))
+      else if ('skipped' in one) said.push(`${one.skipped} skipped`)
+      if (said.at(-1) === 2) goOn()
     }
-    expect(await read({ perSecond: 200_000, atOnce: 1_000 })).toEqual([1, 2, '6 skipped', 9])
-    // What an agent leaves out by itself it tells of.
-    expect(await read()).toEqual([1, 2, 9])
-  } finally {
-    server.close()
+    return said
   }
+  expect(await read({ perSecond: 200_000, atOnce: 1_000 })).toEqual([1, 2, '6 skipped', 9])
+  // When the agent itself left events out, it reports that in its own events.
+  expect(await read()).toEqual([1, 2, 9])
 })
 
 test('a list reads no more than its share of an agent that sends frames without events, either', async () => {
   let sent = 0
   const beats = ': x\n\n'.repeat(10_000)
-  const server = createServer((_, response) => {
-    response.writeHead(200, { 'content-type': 'text/event-stream' })
+  await using agent = await agentThat((response) => {
     const more = () => {
       do sent += beats.length
       while (response.write(beats) && !response.destroyed)
       response.once('drain', () => setImmediate(more))
     }
     more()
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  try {
-    const { port } = server.address() as AddressInfo
-    const watched = { id: 'a', categories: [], endpoint: { host: '127.0.0.1', port }, shown: 'full' as const }
-    const leave = AbortSignal.timeout(1_000)
-    const reading = (async () => {
-      for await (const _ of liveEventLists({ perSecond: 10_000, atOnce: 10_000 }).open(watched, leave));
-    })()
-    await expect(reading).rejects.toThrow()
-    // What connections hold by themselves; a list that reads all gets some hundred megabytes in this time.
-    expect(sent).toBeLessThan(16 * 1024 * 1024)
-  } finally {
-    server.closeAllConnections()
-    server.close()
-  }
+  })
+  const leave = AbortSignal.timeout(1_000)
+  const reading = (async () => {
+    for await (const _ of liveEventLists({ perSecond: 10_000, atOnce: 10_000 })(agent.watched, leave));
+  })()
+  await expect(reading).rejects.toThrow()
+  // Data in the buffers of the connection is allowed. A list that reads everything gets some hundred megabytes in this time.
+  expect(sent).toBeLessThan(16 * 1024 * 1024)
 })
 
 test('a viewer who has left before the list is opened takes no place', async () => {
-  const lists = liveEventLists()
+  const list = liveEventLists()
   const watched = { id: 'a', categories: [], endpoint: { socketPath: '/nowhere' }, shown: 'full' as const }
-  const open = (signal: AbortSignal) => () => lists.open(watched, signal)
+  const open = (signal: AbortSignal) => () => list(watched, signal)
   for (let asked = 0; asked < 11; asked++) expect(open(AbortSignal.abort(new Error('gone')))).not.toThrow()
   for (let asked = 0; asked < 10; asked++) expect(open(new AbortController().signal)).not.toThrow()
   expect(open(new AbortController().signal)).toThrow('its limit')

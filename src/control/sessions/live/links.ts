@@ -1,18 +1,18 @@
-// The addresses of live views. The token in an address is signed, names one session, and says what its holder may do.
+// The addresses of live views. The token in an address is signed, names one session, and has the rights of its holder.
 import { makeShortSigner } from '../../../base/signed.ts'
-import type { LeasedSession } from '../../../http/route.ts'
+import type { AcquiredSession } from '../../../http/route.ts'
 
 /** The path of live views. The next segment is a token, which logs must not contain. */
 export const LIVE_PATH = '/browser/live'
 
-/** `act`: of the person who helps a login; control while that waits for it, else only to watch. */
+/** `act` is for a person who helps a login: control while the login waits for the person, otherwise only watching. */
 export type Access = 'control' | 'watch' | 'act'
 
 export interface LiveLinks {
   /** The path of a session's live view. Always the same, like the session's other addresses. */
-  path(session: LeasedSession, access: Access): string
-  /** What a token opens; undefined when its signature is wrong. The caller must check that the session still lives, and belongs to the same caller. */
-  read(token: string): (LeasedSession & { access: Access }) | undefined
+  path(session: AcquiredSession, access: Access): string
+  /** The content of a token; undefined when its signature is wrong. The caller must check that the session still lives, and has the same caller. */
+  read(token: string): (AcquiredSession & { access: Access }) | undefined
 }
 
 const LETTERS = { control: 'c', watch: 'w', act: 'a' } as const satisfies Record<Access, string>

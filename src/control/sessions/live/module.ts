@@ -1,4 +1,4 @@
-// The live view: a page on which people watch a session, and act in it.
+// The live view: a page on which people watch a session and control it.
 import { secretsBelow } from '../../access/audit-logs/module.ts'
 import { defineModule, question } from '../../module.ts'
 import { dashboard } from '../../service/dashboard/module.ts'
@@ -8,7 +8,7 @@ import { watched } from '../browsers/watched.ts'
 import { LIVE_PATH, liveLinks, type LiveLinks } from './links.ts'
 import { makeLiveViews } from './routes.ts'
 
-/** Of a login: aborts when no person may act in its browser any more; undefined: they may not now. */
+/** For a login: a signal that aborts when no person may act in its browser any more; undefined when nobody may act now. */
 export const whileActing = question<(flow: string, signal: AbortSignal) => Promise<AbortSignal | undefined>>('who may act in the browser of a login')
 
 export const live = defineModule<LiveLinks>({

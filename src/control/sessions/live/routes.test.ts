@@ -1,15 +1,11 @@
-// The live view's addresses over the fake browser: authentication, rights, what is kept out of logs, and what ends a view.
+// The live view's addresses over the fake browser: authentication, rights, which parts logs omit, and what ends a view.
 import { once } from 'node:events'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { liveLinks } from './links.ts'
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud()
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud()
 
 /** Requests like a person's browser: without a key. */
 const open = (url: string) => fetch(url, { redirect: 'manual' })
@@ -123,14 +119,4 @@ test('viewers are 40 at most, and leave room for the clients of the session', as
   const client = new WebSocket(session.cdp_ws_url)
   await once(client, 'open')
   for (const socket of [client, ...viewers]) socket.terminate()
-})
-
-test('viewers get the same close codes at the end as every WebSocket', async () => {
-  const session = await cloud.create()
-  const socket = new WebSocket(`${viewOf(session).replace('http', 'ws')}/socket`)
-  await once(socket, 'message')
-  const closed = once(socket, 'close')
-  await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
-  const [code, reason] = (await closed) as [number, Buffer]
-  expect([code, JSON.parse(reason.toString())]).toEqual([4001, { reason: 'deleted' }])
 })

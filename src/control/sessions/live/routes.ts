@@ -3,26 +3,34 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LIVE_SOCKETS } from '../../../agent/live/contract.ts'
 import type { Endpoint } from '../../../http/endpoint.ts'
 import { fault } from '../../../http/fault.ts'
-import { eventStream, SSE_TYPE } from '../../../http/sse.ts'
+import { sendEvents } from '../../../http/mount.ts'
 import type { UpgradeHandler } from '../../../http/upgrade.ts'
 import type { Log } from '../../../base/log.ts'
-import type { LeasedSession } from '../../../http/route.ts'
+import type { AcquiredSession } from '../../../http/route.ts'
 import { HTML, pageHeaders, type Pages } from '../../service/dashboard/pages.ts'
-import type { SessionSockets } from '../browsers/sockets.ts'
+import type { EndReason } from '../browsers/end-step.ts'
+import { isReason, type SessionSockets } from '../browsers/sockets.ts'
 import type { StoredTelemetry } from '../telemetry/contract.ts'
 import { liveEventLists } from './events.ts'
 import { LIVE_PATH, type Access, type LiveLinks } from './links.ts'
 
-/** Why a session ended, for viewers. The page has all of these texts for the case that the session ends while it is open. */
-const ENDINGS: Record<string, string> = {
+/** The end reasons as texts for viewers. The page contains all of them, for a session that ends while the page is open. */
+const ENDINGS: Record<EndReason, string> = {
   deleted: 'The owner of this session has ended it.',
   timeout: 'It timed out because nobody used it.',
-  crashed: 'Its browser crashed.',
-  lost: 'It was lost when the service crashed.',
-  shutdown: 'The service was stopped.',
   released: 'It was given back to its pool.',
+  crashed: 'Its browser crashed.',
+  browser_failed: 'Its browser did not start again.',
+  memory_limit: 'It used more memory than it may.',
+  disk_limit: 'It used more disk than it may.',
+  evicted: 'The cluster took its place for other work.',
+  node_lost: 'The machine that it ran on was lost.',
+  lost: 'It was lost when the service crashed.',
+  abandoned: 'It was no longer needed before it had started.',
+  shutdown: 'The service was stopped.',
+  surplus: 'It was one browser more than its pool wanted.',
 }
-const endingOf = (reason: string): string => ENDINGS[reason] ?? 'It is closed.'
+const endingOf = (reason: string): string => (isReason(reason) ? ENDINGS[reason] : 'It is closed.')
 
 /** The session and the rights that a token opens. */
 type Found =
@@ -37,13 +45,13 @@ export interface LiveViews {
 }
 
 interface LiveSettings {
-  /** What a session's row says, also after its end. */
+  /** The session's row, also after its end. */
   findSession(id: string): Promise<SessionRow | undefined>
   links: LiveLinks
   sockets: Pick<SessionSockets, 'join'>
   /** The agent of a running session; `ended` aborts when its caller has given it back to its pool. @throws 404 */
-  reach(session: LeasedSession): Promise<{ endpoint: Endpoint; release: () => void; ended?: AbortSignal | undefined }>
-  /** Of a login: aborts when no person may act in its browser any more; undefined: they may not now. */
+  reach(session: AcquiredSession): Promise<{ endpoint: Endpoint; release: () => void; ended?: AbortSignal | undefined }>
+  /** For a login: a signal that aborts when no person may act in its browser any more; undefined when nobody may act now. */
   whileActing(flowId: string, signal: AbortSignal): Promise<AbortSignal | undefined>
   pages: Pages
   log: Log
@@ -60,14 +68,14 @@ interface SessionRow {
 }
 
 export function makeLiveViews({ findSession, links, sockets, reach, whileActing, pages, log }: LiveSettings): LiveViews {
-  const lists = liveEventLists()
+  const open = liveEventLists()
 
   async function find(token: string): Promise<Found> {
     const claims = links.read(token)
     if (!claims) return { state: 'unknown' }
     const row = await findSession(claims.id)
     if (!row) return { state: 'ended', reason: 'deleted' }
-    // The caller of its pool for whom the link was made has given it back.
+    // The caller of the pool for whom the link was made has given the browser back.
     if (row.lease !== claims.lease || row.state === 'warm' || row.state === 'releasing') return { state: 'ended', reason: 'released' }
     if (row.state === 'running') {
       const captured = row.options.telemetry?.categories ?? []
@@ -78,7 +86,7 @@ export function makeLiveViews({ findSession, links, sockets, reach, whileActing,
 
   /** Any site may frame the page. */
   function guarded(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-    // Some browsers do not take 'self' to include WebSockets.
+    // In some browsers, 'self' does not include WebSockets.
     const sockets = /^[\w.:[\]-]+$/.test(request.host) ? ` ws://${request.host} wss://${request.host}` : ''
     return reply.headers(pageHeaders('any', { 'connect-src': `'self'${sockets}` }))
   }
@@ -92,7 +100,7 @@ export function makeLiveViews({ findSession, links, sockets, reach, whileActing,
     if (found.state === 'ended') return reply.code(410).send(await pages.message({ title: 'This session has ended', text: endingOf(found.reason) }))
     request.caller = { by: { kind: 'link', id: found.id }, project: found.project }
     const watch = links.path(found, 'watch')
-    // The address that stays in the address bar, where it may be copied, gives no right to control the session.
+    // Redirect to an address without control: people may copy the address from the address bar.
     if (found.access !== 'watch' && asksToWatch(request.query)) return reply.redirect(watch, 303)
     const data = { title: found.name, base: links.path(found, found.access), endings: ENDINGS, ...(found.access !== 'watch' && { watch }) }
     return reply.send(await pages.render('live', { title: found.name, data }))
@@ -106,7 +114,7 @@ export function makeLiveViews({ findSession, links, sockets, reach, whileActing,
       .send({ state: found.state, ...(found.state === 'ended' && { reason: found.reason, message: endingOf(found.reason) }) })
   }
 
-  /** The list of events. It only looks on: the session may time out, or sleep, under it. */
+  /** The list of events. It only watches: while it is open, the session may time out or sleep. */
   async function events(request: FastifyRequest, reply: FastifyReply, known: (socket: object) => void): Promise<FastifyReply> {
     const found = await find((request.params as { token: string }).token)
     if (found.state !== 'running') return state(request, reply)
@@ -116,15 +124,12 @@ export function makeLiveViews({ findSession, links, sockets, reach, whileActing,
     release()
     const gone = new AbortController()
     reply.raw.on('close', () => gone.abort(fault.clientClosed()))
-    // It may have left while its session was looked for.
+    // The viewer may have left while the session was looked up.
     if (reply.raw.destroyed || request.raw.socket.destroyed) gone.abort(fault.clientClosed())
     const signal = ended ? AbortSignal.any([gone.signal, ended]) : gone.signal
     const shown = found.access === 'control' && !asksToWatch(request.query) ? 'full' : 'brief'
-    const messages = lists.open({ id: found.id, categories: found.captured, endpoint, shown }, signal)
-    return guarded(request, reply)
-      .type(SSE_TYPE)
-      .header('x-accel-buffering', 'no')
-      .send(eventStream(messages, signal, log))
+    const messages = open({ id: found.id, categories: found.captured, endpoint, shown }, signal)
+    return sendEvents(guarded(request, reply), messages, signal, log)
   }
 
   return {
@@ -148,7 +153,7 @@ export function makeLiveViews({ findSession, links, sockets, reach, whileActing,
   }
 }
 
-/** `?readOnly=true`, or any value that is not a plain no: when in doubt, the viewer may only watch. */
+/** Whether the query has `readOnly=true`, or any value that is not clearly "no": when in doubt, the viewer may only watch. */
 function asksToWatch(query: unknown): boolean {
   const { readOnly } = query as { readOnly?: unknown }
   return readOnly !== undefined && readOnly !== 'false'

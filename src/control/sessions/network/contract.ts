@@ -1,4 +1,4 @@
-// The option `network` of browsers: which hosts a session may reach, which it reaches directly, and which through a proxy of their own.
+// The option `network` of browsers: which hosts a session may reach, which it reaches directly, and which through another proxy.
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 import { allowedHost, isListed, overlap, privateHost, routeHost, splitPort } from '../../../base/hosts.ts'
@@ -7,11 +7,11 @@ import { option, type Refusal } from '../browsers/options/option/contract.ts'
 
 /** Every request is compared with all of them. */
 const MAX_ALLOWED_HOSTS = 1000
-/** As the published command line says. */
+/** The limit of the published command line. */
 const MAX_PRIVATE_HOSTS = 32
 const MAX_ROUTES = 32
 const MAX_ROUTE_HOSTS = 100
-/** In characters of JSON. A list of sessions shows all of it for each of them. */
+/** In characters of JSON. A list of sessions shows the whole value for each session. */
 const MAX_NETWORK = 64 * 1024
 const TOO_LARGE = 'is larger than 64 KiB'
 const isSmall = (network: object): boolean => JSON.stringify(network).length <= MAX_NETWORK
@@ -68,7 +68,7 @@ const UpdateNetwork = z
     allowed_hosts: AllowedHosts.nullable().optional(),
     /** The revision that the caller has seen. */
     expected_allowlist_revision: z.string().max(255).optional(),
-    /** The caller's name for this change, the same when it is tried again. */
+    /** The caller's id for this change; the same when the caller retries it. */
     mutation_id: z.string().min(1).max(255).optional(),
   })
   .refine(isSmall, TOO_LARGE)
@@ -90,16 +90,16 @@ const Network = z.object({
   allowlist_state: z
     .object({
       revision: z.string(),
-      /** Of the last change that named the revision it expected: that revision, and the change. */
+      /** The revision that the last conditional change expected, and the id of that change. */
       base_revision: z.string().optional(),
       mutation_id: z.string().optional(),
     })
     .optional(),
 })
-/** As a row has it. */
+/** The option as it is stored in a row. */
 export type Network = z.output<typeof Network>
 
-/** Whether an update has been stored already: its caller tries again what may have failed halfway. */
+/** Whether an update is already stored: its caller may retry after a failure halfway. */
 const isRepeated = ({ allowed_hosts: hosts, expected_allowlist_revision: expected, mutation_id: id }: UpdateNetwork, before: Network | undefined): boolean => {
   const state = before?.allowlist_state
   return id !== undefined && state?.mutation_id === id && state.base_revision === expected && isDeepStrictEqual(before?.allowed_hosts, hosts ?? undefined)
@@ -115,7 +115,7 @@ function refuseUpdate(given: UpdateNetwork | undefined, before: Network | undefi
   return { field: 'network.allowed_hosts', problem: 'can be changed only in a session that has been created with it, and not after it was removed' }
 }
 
-/** What an update that is not refused makes of a session's network. */
+/** A session's network after an update that is not refused. */
 function updated(given: UpdateNetwork | undefined, before: Network | undefined): Network | undefined {
   const { allowed_hosts: hosts, expected_allowlist_revision: expected, mutation_id: id } = given ?? {}
   if (hosts === undefined || !before?.allowlist_state || isRepeated(given!, before)) return before
@@ -131,7 +131,7 @@ export const networkOption = option({
     given && Object.keys(given).length > 0
       ? {
           ...(given.private_hosts && { private_hosts: given.private_hosts }),
-          // Names have become ids (references.ts).
+          // By now, references.ts has replaced names by ids.
           ...(given.proxy_routes && { proxy_routes: given.proxy_routes.map(({ hosts, proxy }) => ({ hosts, proxy: { id: proxy.id! } })) }),
           ...(given.allowed_hosts && { allowed_hosts: given.allowed_hosts, allowlist_state: { revision: newId() } }),
         }
@@ -139,14 +139,14 @@ export const networkOption = option({
   refuseUpdate: (given, _, before) => refuseUpdate(given, before),
   restore: (given, before) => updated(given, before),
   fit: (given) => (given?.allowed_hosts || given?.proxy_routes?.length ? { proxy: { on: true } } : {}),
-  // An update is the forwarder's matter, and none of the browser's (../browsers/session-proxies.ts).
+  // An update concerns only the forwarder, not the browser (../browsers/session-proxies.ts).
   reply: { schema: Network.optional(), show: (stored) => stored },
 })
 
 /** Whether the traffic of a session with this network goes through the forwarder, even without a proxy. */
 export const isForwarded = (network: Network | undefined): boolean => (network?.proxy_routes ?? []).length > 0 || network?.allowlist_state !== undefined
 
-/** Why a session cannot open a page; undefined when it may. */
+/** Why a session cannot open this page; undefined when it can. */
 export function refuseStart(network: Pick<Network, 'allowed_hosts' | 'private_hosts'> | undefined, url: string | undefined): string | undefined {
   const { protocol, hostname = '', port } = (url ? URL.parse(url) : null) ?? {}
   if (!network?.allowed_hosts || !/^https?:$/.test(protocol ?? '')) return undefined

@@ -1,4 +1,4 @@
-// The option `network` of browsers: what a create and an update may say, and what becomes of a list of allowed hosts.
+// The option `network` of browsers: valid values of a create and an update, and how updates change a list of allowed hosts.
 import { describe, expect, test } from 'vitest'
 import { CreateBrowser, UpdateBrowser } from '../browsers/contract.ts'
 import { OPTIONS } from '../browsers/options/contract.ts'
@@ -6,7 +6,7 @@ import { optionRules } from '../browsers/options/rules.ts'
 import type { Network } from './contract.ts'
 
 const rules = optionRules(OPTIONS)
-/** The paths of what is refused in a create with this network. */
+/** The paths of the errors of a create with this network. */
 const refused = (network: object, more: object = {}) => CreateBrowser.safeParse({ network, ...more }).error?.issues.map(({ path }) => path.join('.')) ?? []
 const created = (network: object) => rules.stored(CreateBrowser.parse({ network })).network
 const row = (network: Network | undefined) => ({

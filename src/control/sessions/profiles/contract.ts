@@ -1,4 +1,4 @@
-// The contract of the Profiles group: the state of a browser (cookies, storage, tabs, …) that sessions load and save; and the options of sessions for it.
+// The state of a browser (cookies, storage, tabs, …) that sessions load and save, and the options of sessions for it.
 import { z } from 'zod'
 import { isId } from '../../../base/ids.ts'
 import { bytes, json, nameQuery, none, page, pagingQuery, route } from '../../../http/route.ts'
@@ -20,17 +20,17 @@ export const Profile = z.object({
   last_used_at: Time.optional(),
   /** When it was saved, restored or renamed. */
   updated_at: Time.optional(),
-  /** A session that has ended is being saved into it. A create that names the profile waits for that. */
+  /** Set while an ended session is being saved into it. A create that names the profile waits for that. */
   saving: z.literal(true).optional(),
 })
 export type Profile = z.output<typeof Profile>
 
-/** How the save of an ended session went. */
+/** The result of the save of an ended session. */
 const Saved = z.object({
-  /** `in_part`: without what Chromium had not written yet; `not`: nothing of this session was saved. */
+  /** `in_part`: data that Chromium had not written yet is missing; `not`: nothing of this session was saved. */
   saved: z.enum(['whole', 'in_part', 'not']),
   version_id: z.string().optional(),
-  /** Why; and which session has saved the same profile meanwhile. */
+  /** The reason; and which other session has saved the same profile meanwhile. */
   message: z.string(),
 })
 
@@ -43,13 +43,13 @@ export const Version = z.object({
   created_at: Time,
   session_id: z.string(),
   bytes: z.int(),
-  /** Of the archive (tar.zst), in lower-case hex. */
+  /** SHA-256 of the archive (tar.zst), in lower-case hex. */
   sha256: z.string(),
   /** The Chromium that wrote it. An older one refuses it. */
   chromium: z.string().optional(),
-  /** False: Chromium had not been closed properly, and the last seconds may be missing. */
+  /** False: Chromium had not been closed properly, and data of its last seconds may be missing. */
   whole: z.boolean(),
-  /** Sessions load this one. */
+  /** Whether sessions load this version. */
   current: z.boolean(),
 })
 export type Version = z.output<typeof Version>
@@ -62,7 +62,7 @@ interface Selection {
   save: boolean | undefined
 }
 
-/** A profile by its id or name. Without both nothing is asked for, so that templates may leave them empty. */
+/** A profile by its id or name. Both may be empty, for clients with templates: then no profile is asked for. */
 const Selected = Given.superRefine(({ id, name, save_changes: save }, context) => {
   if (id && name) context.addIssue({ code: 'custom', path: ['name'], message: 'cannot be given together with id' })
   if (!id && !name && save) context.addIssue({ code: 'custom', path: ['save_changes'], message: 'needs the id or the name of a profile' })
@@ -71,14 +71,14 @@ const Selected = Given.superRefine(({ id, name, save_changes: save }, context) =
   .optional()
 export type Selected = NonNullable<z.output<typeof Selected>>
 
-/** The option `profile` of sessions. Its profile is looked up, and loaded, by browsers.ts; what is shown of it comes from there, too. */
+/** The option `profile` of sessions. browsers.ts looks the profile up, loads it, and shows it in answers. */
 export const profileOption = option({
   create: Selected,
   update: Selected,
   reply: { schema: SessionProfile.optional(), show: () => undefined },
 })
 
-/** The same as `profile.save_changes`, as newer clients have it; an update may also change it alone. */
+/** The same as `profile.save_changes`, in the form of newer clients. An update may also change it alone. */
 export const saveOption = option({
   create: z.boolean().optional(),
   update: z.boolean().optional(),
@@ -151,7 +151,7 @@ export const profiles = {
     summary: 'Download what sessions load, as a tar archive; 202 when nothing has been saved yet',
     params,
     query: z.strictObject({ format: z.enum(['tar.zst', 'tar']).default('tar.zst') }),
-    // No limit: it takes as long as its reader needs.
+    // No limit: the download takes as long as its reader needs.
     deadlineMs: Infinity,
     reply: bytes('application/octet-stream', { others: { 202: { description: 'Nothing has been saved into it yet.', hasBody: false } } }),
     faults: ['not_found', 'unavailable'],

@@ -1,4 +1,4 @@
-// Profiles: stored states of browsers, loaded into sessions and saved when they end.
+// Profiles: stored states of browsers. Sessions load them and save them when they end.
 import { sql } from 'kysely'
 import { defineModule, hook, phases } from '../../module.ts'
 import { sessionEnding } from '../browsers/hooks.ts'

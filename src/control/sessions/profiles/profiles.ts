@@ -1,4 +1,4 @@
-// The rules of profiles: make, find, rename, delete, download, go back to a version; which one a session gets, and loading it.
+// The rules of profiles: create, find, rename, delete, download, restore a version; choose and load the profile of a session.
 import { pipeline, type Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createZstdDecompress } from 'node:zlib'
@@ -9,10 +9,11 @@ import { call, CallFailed } from '../../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../../http/endpoint.ts'
 import { asFault, Fault, fault } from '../../../http/fault.ts'
 import type { Bytes, Page } from '../../../http/route.ts'
-import { isDuplicate, isProjectGone, type Db } from '../../../store/db.ts'
+import type { Db } from '../../../store/db.ts'
 import { pageOf, type Asked } from '../../../store/lists.ts'
 import { byIdOrName } from '../../../store/names.ts'
 import { measured, type Objects } from '../../../store/objects.ts'
+import { written } from '../../service/written.ts'
 import type { Chosen, SessionProfiles } from '../browsers/session-profiles.ts'
 import { Name, type Profile, type Selected, type Version } from './contract.ts'
 import {
@@ -35,7 +36,7 @@ import {
 } from './rows.ts'
 import { removeObjects, UNPACKED, type Saves } from './saves.ts'
 
-/** How long a create waits for a save into the profile that it names. Most take less than a second. */
+/** How long a create waits for a running save into the profile that it names. Most take less than a second. */
 const SAVED_MS = 30_000
 const SAVED_LOOK_MS = 50
 const SAVED_RETRY_SECONDS = 5
@@ -45,39 +46,23 @@ const LOAD_MS = 60_000
 interface ProfilesSettings {
   db: Db
   objects: Objects
-  /** The sessions that are saved when they end, as far as this process knows them. */
+  /** Learns which sessions are saved when they end. */
   saves: Pick<Saves, 'add'>
-  /** The most bytes of an archive. */
+  /** Limit on the size of an archive, in bytes. */
   maxBytes: number
-  /** What refers to a deleted profile goes with it. */
+  /** Removes references to a deleted profile. */
   onDeleted: (id: string) => Promise<void>
-  /** See {@link SAVED_MS}; tests have less time. */
+  /** Replaces {@link SAVED_MS} in tests. */
   savedMs?: number
   log: Log
 }
 
-/** Also what sessions need of profiles. */
-export interface Profiles extends SessionProfiles {
-  create(project: string, name: string | undefined): Promise<Profile>
-  /** The id of the profile of this name, which is made when there is none. @throws 400 naming `field` for a name that no profile may have */
-  idOfNamed(project: string, name: string, field: string): Promise<string>
-  list(project: string, filter: Asked): Promise<Page<Profile>>
-  get(project: string, idOrName: string): Promise<Profile>
-  rename(project: string, idOrName: string, name: string): Promise<Profile>
-  delete(project: string, idOrName: string): Promise<void>
-  download(project: string, idOrName: string, format: 'tar.zst' | 'tar'): Promise<Bytes>
-  versions(project: string, idOrName: string): Promise<Version[]>
-  restore(project: string, idOrName: string, versionId: string): Promise<Profile>
-  /** The profile that an option names, as it is now. @throws 400 when there is none */
-  chosen(project: string, given: Pick<Selected, 'id' | 'name'>): Promise<Pick<Chosen, 'id' | 'called'>>
-}
+export type Profiles = ReturnType<typeof makeProfiles>
 
-export function makeProfiles({ db, objects, saves, maxBytes, onDeleted, savedMs = SAVED_MS, log }: ProfilesSettings): Profiles {
+export function makeProfiles(settings: ProfilesSettings) {
+  const { db, objects, saves, maxBytes, onDeleted, savedMs = SAVED_MS, log } = settings
   const named = <T>(project: string, name: string | undefined, work: Promise<T>): Promise<T> =>
-    work.catch((error: unknown) => {
-      if (isProjectGone(error)) throw fault.projectNotFound(project)
-      throw isDuplicate(error, 'profiles_name') ? fault.conflict(`there is a profile named "${name}" already`) : error
-    })
+    written(work, { table: 'profiles', one: 'a profile' }, name, project)
 
   async function find(project: string, idOrName: string): Promise<ProfileRow> {
     const row = await findProfile(db, project, byIdOrName(idOrName))
@@ -91,58 +76,10 @@ export function makeProfiles({ db, objects, saves, maxBytes, onDeleted, savedMs 
     return row
   }
 
-  /** The bytes of a version. @throws 503 when the object is gone */
-  async function archive({ object }: VersionRow, signal?: AbortSignal): Promise<{ bytes: number; content: Readable }> {
-    const stored = await objects.get(object, undefined, signal)
-    if (!stored) throw fault.broken(`the saved state is gone from the object store of this service; restore another version`)
-    return stored
-  }
-
-  /** Resolves when no session that has ended is being saved into the profile. @throws Unavailable after a while */
-  async function saved({ id, called }: Chosen, signal: AbortSignal): Promise<void> {
-    const end = performance.now() + savedMs
-    for (;;) {
-      const sessions = await savingSessions(db, id)
-      if (sessions.length === 0) return
-      if (performance.now() >= end)
-        throw new Unavailable(`the profile "${called}" is still being saved by session ${sessions[0]}, which has ended; try again`, SAVED_RETRY_SECONDS)
-      await sleep(SAVED_LOOK_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
-    }
-  }
-
-  /** Sends a version to the browser of a session. @throws 409 when it refuses it; 503 */
-  async function send(
-    { id, endpoint }: { id: string; endpoint: Endpoint },
-    chosen: Chosen,
-    version: VersionRow,
-    keepTabs: boolean,
-    onSend: () => void,
-    signal: AbortSignal,
-  ): Promise<void> {
-    assertOffered(endpoint, agentProfile.loadProfile.id)
-    const limited = AbortSignal.any([signal, AbortSignal.timeout(LOAD_MS)])
-    let content: Readable | undefined
-    const query = { keep_tabs: keepTabs ? ('true' as const) : ('false' as const), max_bytes: UNPACKED * maxBytes }
-    try {
-      content = (await archive(version, limited)).content
-      onSend()
-      await call(endpoint, agentProfile.loadProfile, { query, body: content }, { signal: limited })
-    } catch (error) {
-      signal.throwIfAborted()
-      // The object store says itself what is wrong with it.
-      if (error instanceof Fault || error instanceof Unavailable) throw asFault(error)
-      log.warn({ err: error, browser: id, profile: chosen.id, version: version.id }, 'a profile could not be loaded')
-      const what = `the profile "${chosen.called}" (version ${version.id}) could not be loaded`
-      if (error instanceof CallFailed && error.status !== undefined && error.status < 500) throw fault.conflict(`${what}: ${error.reason.slice(0, 500)}`)
-      throw fault.unavailable(what, error)
-    } finally {
-      content?.destroy()
-    }
-  }
-
   return {
-    create: async (project, name) => record(await named(project, name, insertProfile(db, project, name))),
-    async idOfNamed(project, given, field) {
+    create: async (project: string, name: string | undefined): Promise<Profile> => record(await named(project, name, insertProfile(db, project, name))),
+    /** The id of the profile of this name. Creates the profile if there is none. @throws 400 naming `field` for an invalid name */
+    async idOfNamed(project: string, given: string, field: string): Promise<string> {
       const { data: name, error } = Name.safeParse(given)
       if (name === undefined) throw fault.field(field, error?.issues[0]?.message ?? 'is no name of a profile')
       const known = await findProfile(db, project, { name })
@@ -150,66 +87,67 @@ export function makeProfiles({ db, objects, saves, maxBytes, onDeleted, savedMs 
       try {
         return (await named(project, name, insertProfile(db, project, name))).id
       } catch (error) {
-        // Another caller has just made it.
+        // Another caller may just have created it.
         const other = error instanceof Fault && error.code === 'conflict' ? await findProfile(db, project, { name }) : undefined
         if (!other) throw error
         return other.id
       }
     },
-    async list(project, filter) {
+    async list(project: string, filter: Asked): Promise<Page<Profile>> {
       return pageOf(await listProfiles(db, project, filter), filter, record)
     },
-    get: async (project, idOrName) => record(await find(project, idOrName)),
-    async rename(project, idOrName, name) {
+    get: async (project: string, idOrName: string): Promise<Profile> => record(await find(project, idOrName)),
+    async rename(project: string, idOrName: string, name: string): Promise<Profile> {
       const { id } = await find(project, idOrName)
       const row = await named(project, name, renameProfile(db, id, name))
       if (!row) throw fault.notFound('profile', idOrName)
       return record(row)
     },
-    async delete(project, idOrName) {
+    async delete(project: string, idOrName: string): Promise<void> {
       const { id } = await find(project, idOrName)
       const keys = await removeProfile(db, id)
       if (!keys) throw fault.notFound('profile', idOrName)
       await onDeleted(id)
       await removeObjects(objects, keys, log)
     },
-    async download(project, idOrName, format) {
+    async download(project: string, idOrName: string, format: 'tar.zst' | 'tar'): Promise<Bytes> {
       const { id, name } = await find(project, idOrName)
       const version = await currentVersion(db, id)
       const headers = { 'cache-control': 'no-store' }
       if (!version) return { status: 202, headers: { ...headers, 'retry-after': '5' }, body: Buffer.alloc(0) }
-      const { bytes, content } = await archive(version)
+      const { bytes, content } = await archive(objects, version)
       const disposition = { 'content-disposition': `attachment; filename="${name ?? id}.${format}"` }
       if (format === 'tar.zst') return { headers: { ...headers, ...disposition, 'content-length': String(bytes), etag: `"${version.sha256}"` }, body: content }
       return { headers: { ...headers, ...disposition }, body: unpacked(content, UNPACKED * maxBytes) }
     },
-    async versions(project, idOrName) {
+    async versions(project: string, idOrName: string): Promise<Version[]> {
       const { id, version_id: current } = await find(project, idOrName)
       return (await versionsOf(db, id)).map((row) => versionRecord(row, current))
     },
-    async restore(project, idOrName, versionId) {
+    async restore(project: string, idOrName: string, versionId: string): Promise<Profile> {
       const { id } = await find(project, idOrName)
       const row = await restoreVersion(db, id, versionId)
       if (!row) throw fault.notFound('version', versionId)
       return record(row)
     },
-    chosen: async (project, given) => naming(await chosenRow(project, given)),
+    /** The profile that an option names, without waiting for a save. @throws 400 when there is none */
+    chosen: async (project: string, given: Pick<Selected, 'id' | 'name'>): Promise<Pick<Chosen, 'id' | 'called'>> => naming(await chosenRow(project, given)),
     async choose(project, given, signal) {
       if (!given) return undefined
       const row = await chosenRow(project, given)
       const chosen = { ...naming(row), save: given.save ?? false }
-      if (row.is_saving) await saved(chosen, signal)
+      if (row.is_saving) await saved(db, chosen, savedMs, signal)
       return chosen
     },
     async load(session, chosen, { keepTabs, isUpdate }, signal) {
       if (chosen.save) assertOffered(session.endpoint, agentProfile.saveProfile.id)
-      // Two updates at once: the browser has one profile.
+      // Reserve the profile first: of two concurrent updates, only one may load a profile.
       let wasSent = false
       if (isUpdate && !(await reserveProfile(db, session, chosen.id))) throw fault.conflict('this session has a profile already, or has ended')
       try {
         const version = await currentVersion(db, chosen.id)
         const base = version?.newest ?? 0
-        if (version) await send(session, chosen, version, keepTabs, () => (wasSent = true), signal)
+        if (version) await send(settings, session, chosen, version, keepTabs, () => (wasSent = true), signal)
         if (chosen.save) saves.add(session.id)
         if (!(await attachProfile(db, session.id, { profile: chosen.id, version: version?.id, save: chosen.save, base })))
           throw fault.notFound('browser', session.id)
@@ -229,13 +167,63 @@ export function makeProfiles({ db, objects, saves, maxBytes, onDeleted, savedMs 
       const ids = [...new Set(rows.map(({ profile_id: id }) => id).filter((id) => id !== null))]
       return new Map(ids.length === 0 ? [] : (await profilesById(db, ids)).map((row) => [row.id, record(row)]))
     },
+  } satisfies SessionProfiles & Record<string, unknown>
+}
+
+/** The content of a version. @throws 503 when the object is missing */
+async function archive(objects: Objects, { object }: VersionRow, signal?: AbortSignal): Promise<{ bytes: number; content: Readable }> {
+  const stored = await objects.get(object, undefined, signal)
+  if (!stored) throw fault.broken(`the saved state is gone from the object store of this service; restore another version`)
+  return stored
+}
+
+/** Resolves when no ended session is being saved into the profile. @throws Unavailable after `ms` */
+async function saved(db: Db, { id, called }: Chosen, ms: number, signal: AbortSignal): Promise<void> {
+  const end = performance.now() + ms
+  for (;;) {
+    const sessions = await savingSessions(db, id)
+    if (sessions.length === 0) return
+    if (performance.now() >= end)
+      throw new Unavailable(`the profile "${called}" is still being saved by session ${sessions[0]}, which has ended; try again`, SAVED_RETRY_SECONDS)
+    await sleep(SAVED_LOOK_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
   }
 }
 
-/** The tar archive in an archive that a sandbox has made: it ends with an error when it is longer than `maxBytes`. */
+/** Sends a version to the browser of a session. @throws 409 when the browser refuses it; 503 */
+async function send(
+  { objects, maxBytes, log }: Pick<ProfilesSettings, 'objects' | 'maxBytes' | 'log'>,
+  { id, endpoint }: { id: string; endpoint: Endpoint },
+  chosen: Chosen,
+  version: VersionRow,
+  keepTabs: boolean,
+  onSend: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  assertOffered(endpoint, agentProfile.loadProfile.id)
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(LOAD_MS)])
+  let content: Readable | undefined
+  const query = { keep_tabs: keepTabs ? ('true' as const) : ('false' as const), max_bytes: UNPACKED * maxBytes }
+  try {
+    content = (await archive(objects, version, limited)).content
+    onSend()
+    await call(endpoint, agentProfile.loadProfile, { query, body: content }, { signal: limited })
+  } catch (error) {
+    signal.throwIfAborted()
+    // Errors of the object store already have a text for callers.
+    if (error instanceof Fault || error instanceof Unavailable) throw asFault(error)
+    log.warn({ err: error, browser: id, profile: chosen.id, version: version.id }, 'a profile could not be loaded')
+    const what = `the profile "${chosen.called}" (version ${version.id}) could not be loaded`
+    if (error instanceof CallFailed && error.status !== undefined && error.status < 500) throw fault.conflict(`${what}: ${error.reason.slice(0, 500)}`)
+    throw fault.unavailable(what, error)
+  } finally {
+    content?.destroy()
+  }
+}
+
+/** The tar stream of a version. A sandbox made the archive, so the stream fails when it is longer than `maxBytes`. */
 function unpacked(content: Readable, maxBytes: number): Readable {
   const limit = (source: AsyncIterable<Uint8Array>) => measured(source, maxBytes, new AbortController().signal).chunks
-  // The error of any of them ends the answer, whose length is not announced: its reader sees that it is incomplete.
+  // An error of any part ends the answer. Its length is not announced, so the reader sees that it is incomplete.
   return pipeline(content, createZstdDecompress(), limit, () => {}) as unknown as Readable
 }
 

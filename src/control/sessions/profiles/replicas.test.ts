@@ -1,33 +1,15 @@
-// Profiles with several replicas: what one of them saves, another one loads.
-import { readdirSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { endAll, share, startFastReplica, type FastReplica, type Shared } from '../../../../test/support/replicas.ts'
+// Profiles with several replicas: one replica saves a profile, another one loads it.
+import { describe, expect, test } from 'vitest'
+import { twoReplicas, type FastReplica } from '../../../../test/support/two-replicas.ts'
 import { newId } from '../../../base/ids.ts'
 import { until } from '../../../base/wait.ts'
 import type { Version } from './contract.ts'
 
-/** A takeover comes within five seconds. */
+/** A takeover takes up to five seconds. */
 const NOTICE_MS = 20_000
 
-/** As with agents on other machines. */
-const overTls = true
-
 describe('with several replicas', { timeout: 60_000 }, () => {
-  let shared: Shared
-  let one: FastReplica
-  let two: FastReplica
-  beforeAll(async () => {
-    shared = await share({ COB_WARM_BROWSERS: '1', COB_WARM_BROWSERS_MAX: '1' })
-    one = await startFastReplica(shared, overTls)
-    two = await startFastReplica(shared, overTls)
-  }, 60_000)
-  afterAll(async () => {
-    await Promise.all([one.stop(), two.stop()])
-    await endAll(shared, overTls)
-    const left = readdirSync(shared.paths.instances)
-    await shared[Symbol.asyncDispose]()
-    expect(left).toEqual([])
-  }, 60_000)
+  const { shared, one, two, another } = twoReplicas({ COB_WARM_BROWSERS: '1', COB_WARM_BROWSERS_MAX: '1' })
 
   const text = async (at: FastReplica, id: string) =>
     ((await (await at.fetch(`/browsers/${id}/computer/clipboard/read`, { method: 'POST' })).json()) as { text: string }).text
@@ -61,10 +43,10 @@ describe('with several replicas', { timeout: 60_000 }, () => {
   })
 
   test('a session of a replica that has stopped is saved by the one that takes it over, also if a profile was attached elsewhere', async () => {
-    const three = await startFastReplica(shared, overTls)
+    const three = await another()
     const name = newId().slice(1)
     await one.send('POST', '/profiles', { name })
-    const { session_id: id } = await three.create({ timeout_seconds: 300, viewport: { width: 3000, height: 2000 } }) // no ready one of another replica has it
+    const { session_id: id } = await three.create({ timeout_seconds: 300, viewport: { width: 3000, height: 2000 } }) // no ready browser of another replica has this size
     expect((await two.send('PATCH', `/browsers/${id}`, { profile: { name, save_changes: true } })).status).toBe(200)
     await write(one, id, 'taken over')
     const watcher = async () => (await shared.query<{ replica: string }>('select replica from browsers where id = $1', [id]))[0]!.replica

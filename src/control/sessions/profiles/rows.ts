@@ -1,4 +1,4 @@
-// The profiles' rows, those of their versions, and what the sessions' rows say of profiles: all queries on them.
+// All queries on the tables of profiles and versions, and on the profile columns of sessions.
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
@@ -7,19 +7,19 @@ import { isAskedFor } from '../../../store/names.ts'
 import type { ObjectOwner } from '../../../store/sweep.ts'
 import type { ProfileEnd, Tables } from '../../../store/tables.ts'
 
-/** So many versions are kept, besides the one that sessions load. */
+/** Number of versions that are kept, in addition to the current one. */
 const KEPT = 10
 
 export type ProfileRow = Selectable<Tables['profiles']> & { is_saving: boolean }
 export type VersionRow = Selectable<Tables['profile_versions']>
 
-/** The step of a session's end that saves its profile, as `ended_steps` names it. */
+/** The name of the step of a session's end that saves its profile, as `ended_steps` has it. */
 export const STEP = 'profile'
 
-/** Creates do not wait for a session that ended longer ago: the machine that could save it may be gone for ever. */
+/** Creates do not wait for a session that ended longer ago than this: the machine that could save it may never come back. */
 const FORGET_MS = 15 * 60_000
 
-/** Whether a session's row (`b`) says that its profile is still to be saved. One that its caller never got is not saved. */
+/** Whether a session's row (`b`) has a save that is still to come. A session that its caller never got is not saved. */
 const IS_SAVING = sql<SqlBool>`b.profile_save and b.state in ('stopping', 'failed') and b.profile_end is null and b.end_reason <> 'abandoned'
   and not ${STEP} = any(b.ended_steps) and b.deleted_at > now() - ${FORGET_MS} * interval '1 millisecond'`
 
@@ -40,7 +40,7 @@ export const insertProfile = async (db: Db, project: string, name: string | unde
   return { ...row, is_saving: false }
 }
 
-/** A profile of a project, by id or name. No name has the form of an id. */
+/** A profile of a project, by id or name. A text in the form of an id is compared with ids only. */
 export const findProfile = (db: Db, project: string, { id, name }: { id?: string | undefined; name?: string | undefined }): Promise<ProfileRow | undefined> =>
   select(db)
     .where('p.project_id', '=', project)
@@ -48,14 +48,14 @@ export const findProfile = (db: Db, project: string, { id, name }: { id?: string
     .where(id === undefined ? 'p.name' : 'p.id', '=', id ?? name ?? null)
     .executeTakeFirst()
 
-/** Profiles by their ids, also deleted ones, for sessions that name them. */
+/** Profiles by their ids, including deleted ones, for sessions that name them. */
 export const profilesById = (db: Db, ids: readonly string[]): Promise<ProfileRow[]> => select(db).where('p.id', 'in', ids).execute()
 
 /** One page of profiles, newest first, with one row more than `limit` when there are more. */
 export const listProfiles = (db: Db, project: string, filter: Asked): Promise<ProfileRow[]> =>
   select(db).where('p.project_id', '=', project).where('p.deleted_at', 'is', null).where(isAskedFor('p', filter)).$call(newest('p', filter)).execute()
 
-/** Undefined when it is gone. */
+/** Undefined when it was deleted. */
 export async function renameProfile(db: Db, id: string, name: string): Promise<ProfileRow | undefined> {
   const { rows } = await sql<ProfileRow>`
     update profiles p set name = ${name}, updated_at = now() where p.id = ${id} and p.deleted_at is null
@@ -63,7 +63,10 @@ export async function renameProfile(db: Db, id: string, name: string): Promise<P
   return rows[0]
 }
 
-/** Deletes a profile and its versions. Returns the keys of their objects; undefined when it is gone already. A save that is under way waits, and then finds no profile. */
+/**
+ * Deletes a profile and its versions. Returns the keys of their objects; undefined when it was already deleted. A save that is under way waits for this, and
+ * then finds no profile.
+ */
 export const removeProfile = (db: Db, id: string): Promise<string[] | undefined> =>
   db.transaction().execute(async (tx) => {
     const gone = tx
@@ -75,7 +78,7 @@ export const removeProfile = (db: Db, id: string): Promise<string[] | undefined>
     return (await tx.deleteFrom('profile_versions').where('profile_id', '=', id).returning('object').execute()).map(({ object }) => object)
   })
 
-/** The version that sessions load, and the number of the newest one; undefined when nothing has been saved yet. */
+/** The current version, which sessions load, and the number of the newest one; undefined when nothing has been saved yet. */
 export const currentVersion = (db: Db, profile: string): Promise<(VersionRow & { newest: number }) | undefined> =>
   db
     .selectFrom('profile_versions as v')
@@ -89,7 +92,7 @@ export const currentVersion = (db: Db, profile: string): Promise<(VersionRow & {
 export const versionsOf = (db: Db, profile: string): Promise<VersionRow[]> =>
   db.selectFrom('profile_versions').selectAll().where('profile_id', '=', profile).orderBy('number', 'desc').execute()
 
-/** Undefined when the profile has no such version. The profile first, as a save does: otherwise each could wait for the other. */
+/** Undefined when the profile has no such version. Locks the profile first, in the same order as a save: otherwise there could be a deadlock. */
 export const restoreVersion = (db: Db, profile: string, version: string): Promise<ProfileRow | undefined> =>
   db.transaction().execute(async (tx) => {
     await tx.selectFrom('profiles').select('id').where('id', '=', profile).forUpdate().execute()
@@ -100,7 +103,7 @@ export const restoreVersion = (db: Db, profile: string, version: string): Promis
     return rows[0]
   })
 
-/** What a session's row says of its profile. */
+/** The profile columns of a session's row. */
 export interface SessionRow {
   id: string
   profile_id: string | null
@@ -112,11 +115,11 @@ export interface SessionRow {
 export const sessionRow = (db: Db, id: string): Promise<SessionRow | undefined> =>
   db.selectFrom('browsers').select(['id', 'profile_id', 'profile_save', 'profile_base', 'profile_end']).where('id', '=', id).executeTakeFirst()
 
-/** The ended sessions whose state is still to be saved into a profile. */
+/** The ended sessions whose state has not been saved into a profile yet. */
 export const savingSessions = async (db: Db, profile: string): Promise<string[]> =>
   (await sql<{ id: string }>`select b.id from browsers b where b.profile_id = ${profile} and ${IS_SAVING}`.execute(db)).rows.map(({ id }) => id)
 
-/** Sessions of this scope that are saved when they end, and of which something is left. */
+/** Sessions of this scope with a profile to save, whose end is not complete. */
 export const sessionsToSave = async (db: Db, scope: string): Promise<string[]> =>
   (
     await db
@@ -131,14 +134,14 @@ export const sessionsToSave = async (db: Db, scope: string): Promise<string[]> =
 
 interface Attached {
   profile: string
-  /** The version that it has loaded; undefined if there was none. */
+  /** The version that was loaded; undefined if there was none. */
   version: string | undefined
   save: boolean
   /** The number of the newest version at that time; 0 if there was none. */
   base: number
 }
 
-/** Records what a session has loaded, or a browser that is being made for a pool; false when it has ended. */
+/** Records the profile that a session, or a browser that is starting for a pool, has loaded; false when it has ended. */
 export async function attachProfile(db: Db, session: string, { profile, version, save, base }: Attached): Promise<boolean> {
   const { rows } = await sql`
     with used as (update profiles set last_used_at = now() where id = ${profile})
@@ -147,13 +150,13 @@ export async function attachProfile(db: Db, session: string, { profile, version,
   return rows.length === 1
 }
 
-/** A session, and which caller of its pool has it. */
+/** A session, and its acquisition if it is of a pool. */
 interface Leased {
   id: string
   lease: number
 }
 
-/** Gives a running session without a profile this one, which is still to be loaded; false when it has one, or belongs to another caller. */
+/** Reserves a running session without a profile for this one, which is loaded later; false when it has one, or belongs to another caller. */
 export async function reserveProfile(db: Db, { id, lease }: Leased, profile: string): Promise<boolean> {
   const running = db.updateTable('browsers').set({ profile_id: profile }).where('id', '=', id).where('lease', '=', lease).where('state', '=', 'running')
   const rows = running.where('profile_id', 'is', null)
@@ -161,7 +164,8 @@ export async function reserveProfile(db: Db, { id, lease }: Leased, profile: str
 }
 
 /**
- * Takes the profile away again, which could not be loaded. `wasSent`: its browser may load it nevertheless. Then a browser of a pool keeps it in its row, so that no other caller gets it.
+ * Removes a profile that could not be loaded from the row. `wasSent`: the browser may still load it. Then the row of a browser of a pool keeps the profile, so
+ * that no other caller gets the browser.
  */
 export const releaseProfile = async (db: Db, { id, lease }: Leased, wasSent: boolean): Promise<void> =>
   void (await db
@@ -173,7 +177,7 @@ export const releaseProfile = async (db: Db, { id, lease }: Leased, wasSent: boo
     .where(sql<SqlBool>`(pool_id is null or ${!wasSent})`)
     .execute())
 
-/** Changes whether a running session is saved; false when it has no profile, or has ended. */
+/** Changes whether the profile of a running session is saved; false when it has no profile, or has ended. */
 export async function changeSave(db: Db, session: string, save: boolean): Promise<boolean> {
   const rows = db
     .updateTable('browsers')
@@ -184,7 +188,7 @@ export async function changeSave(db: Db, session: string, save: boolean): Promis
   return (await rows.returning('id').executeTakeFirst()) !== undefined
 }
 
-/** Writes how a save ended, once: false when that is written already. */
+/** Records the result of a save, once: false when there is a result already. */
 async function writeEnd(db: Db, session: string, end: ProfileEnd): Promise<boolean> {
   const row = db
     .updateTable('browsers')
@@ -194,23 +198,24 @@ async function writeEnd(db: Db, session: string, end: ProfileEnd): Promise<boole
   return (await row.returning('id').executeTakeFirst()) !== undefined
 }
 
-/** Nothing of a session was saved. */
+/** Records that nothing of a session was saved. */
 export const markUnsaved = async (db: Db, session: string, why: string): Promise<void> => void (await writeEnd(db, session, { saved: 'not', message: why }))
 
 type NewVersion = Pick<VersionRow, 'object' | 'bytes' | 'sha256' | 'chromium' | 'is_whole' | 'scope'> & { id: string }
 
-/** What {@link commitVersion} has done. */
+/** The result of {@link commitVersion}. */
 type Committed =
   /** `removed`: the objects of versions that are not kept any more. */
   | { is: 'saved'; removed: string[] }
   /** The profile has been deleted. */
   | { is: 'gone' }
-  /** Another service has saved this session before. */
+  /** Another service has already saved this session. */
   | { is: 'done' }
 
 /**
- * Makes a stored object the version that sessions load, and tells it to the session's row. If another session has saved since this one loaded the profile, both rows
- * say so: that state is not loaded any more, and stays a version. `leftOut`: how many entries of its folder are not in it.
+ * Makes a stored object the current version, which sessions load, and records it in the session's row. If another session has saved since this one loaded the
+ * profile, both rows record that the earlier state stays as a version that sessions do not load. `leftOut`: number of entries of the profile's folder that are not in the
+ * archive.
  */
 export const commitVersion = (
   db: Db,
@@ -259,10 +264,10 @@ export const commitVersion = (
 
 const PREFIX = 'profiles'
 
-/** The key of a version's object. It holds the version's id, by which the sweep finds the row. */
+/** The key of a version's object. It contains the version's id, by which the sweep finds the row. */
 export const versionKey = (id: string): string => `${PREFIX}/${id}`
 
-/** The objects of versions, for the removal of what no row names. */
+/** The objects of versions; the sweep removes objects that no row names. */
 export const profileObjects = (db: Db, scope: string): ObjectOwner => ({
   prefix: PREFIX,
   named: async (ids) => (await db.selectFrom('profile_versions').select('object').where('id', 'in', ids).execute()).map(({ object }) => object),

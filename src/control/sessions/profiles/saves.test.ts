@@ -1,4 +1,4 @@
-// Saving at the end of a session, when the service is killed in the middle, the object store or the database is away, or another service does it, too.
+// Saving at the end of a session while the service is killed, the object store or the database is away, or another service saves, too.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -38,11 +38,11 @@ interface Over {
   through?: typeof db
   giveUpMs?: number
   leases?: Leases
-  /** What the step of the save does instead. */
+  /** Replaces the step of the save. */
   step?: (own: EndStep) => EndStep
 }
 
-/** A service that saves. */
+/** A service that saves profiles. */
 async function service({ objects = store(), through = db, giveUpMs, leases = alone(newId()), step = (own) => own }: Over = {}) {
   const registry = new Registry()
   const agentOf = (id: string) => (registry.runs(id) ? registry.get(id)?.agent : undefined)
@@ -63,13 +63,13 @@ async function service({ objects = store(), through = db, giveUpMs, leases = alo
   return { ...made, saves, registry }
 }
 
-/** A session with a profile, which is saved when it ends, and keeps this text. */
+/** A session whose profile is saved at its end, with this text in its clipboard. */
 async function session({ fleet, saves }: Awaited<ReturnType<typeof service>>, text: string, profile?: string) {
   const id = await fleet.start(owner(), signal)
   const of = profile ?? (await insertProfile(db, DEFAULT_PROJECT, undefined)).id
   saves.add(id)
   await attachProfile(db, id, { profile: of, version: undefined, save: true, base: 0 })
-  await call(fleet.endpointOf(id)!, computer.writeClipboard, { body: { text } }, { signal })
+  await call(fleet.registry.endpointOf(id)!, computer.writeClipboard, { body: { text } }, { signal })
   return { id, profile: of }
 }
 
@@ -83,7 +83,7 @@ const textOf = async (profile: string) => {
 }
 const endOf = async (id: string) => (await row(id)).profile_end
 
-/** Work that a killed service never comes back from. */
+/** Work during which the service is killed: it never ends. */
 function dying() {
   const [reached, buried] = [Promise.withResolvers<void>(), Promise.withResolvers<never>()]
   buried.promise.catch(() => {})
@@ -124,7 +124,7 @@ describe('a service that is killed while it saves', () => {
 
       const next = await service()
       expect([await textOf(profile), (await versionsOf(db, profile)).length, await endOf(id)]).toMatchObject(['kept', 1, { saved: 'whole' }])
-      expect([(await row(id)).state, await runningIds(), next.fleet.sessions]).toEqual(['deleted', [], 0])
+      expect([(await row(id)).state, await runningIds(), next.fleet.registry.sessions]).toEqual(['deleted', [], 0])
       await removeUnnamed(objects, [profileObjects(db, 'any')], { after: new Date(0), before: new Date(Date.now() + HOUR_MS) }, signal)
       expect(await objectsOf()).toEqual([(await currentVersion(db, profile))!.object])
       expect(await findMissing(objects, [profileObjects(db, HOST)], signal)).toEqual([])
@@ -244,13 +244,13 @@ test('an object store that is away when a session is to load its profile is what
   const profiles = makeProfiles({ db, objects, saves: made.saves, maxBytes: MAX_BYTES, onDeleted: async () => {}, log: silentLog })
   const reader = await made.fleet.start(owner(), signal)
   const load = profiles.load(
-    { id: reader, lease: 0, endpoint: made.fleet.endpointOf(reader)! },
+    { id: reader, lease: 0, endpoint: made.fleet.registry.endpointOf(reader)! },
     { id: profile, called: 'it', save: false },
     { keepTabs: true, isUpdate: true },
     signal,
   )
   await expect(load).rejects.toMatchObject({ name: 'Fault', status: 503, message: 'the bucket is away', headers: { 'retry-after': '7' } })
-  // It may get one later.
+  // It may get a profile later.
   expect((await row(reader)).profile_id).toBeNull()
 })
 
@@ -264,7 +264,7 @@ test('a version whose object is gone is refused by name', async () => {
   const profiles = makeProfiles({ db, objects: store(), saves: made.saves, maxBytes: MAX_BYTES, onDeleted: async () => {}, log: silentLog })
   const reader = await made.fleet.start(owner(), signal)
   const load = profiles.load(
-    { id: reader, lease: 0, endpoint: made.fleet.endpointOf(reader)! },
+    { id: reader, lease: 0, endpoint: made.fleet.registry.endpointOf(reader)! },
     { id: profile, called: newId(), save: true },
     { keepTabs: true, isUpdate: false },
     signal,

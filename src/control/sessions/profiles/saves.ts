@@ -1,4 +1,4 @@
-// Saving profiles: the step of a session's end that streams the browser's profile from its agent into the object store, and makes it a version.
+// Saves profiles: a step of a session's end streams the browser's profile from its agent into the object store, and makes it a version.
 import { BYTES_HEADER, LEFT_OUT_HEADER, profile as agentProfile, WHOLE_HEADER } from '../../../agent/profile/contract.ts'
 import { session as agentSession } from '../../../agent/session/contract.ts'
 import { newId } from '../../../base/ids.ts'
@@ -14,24 +14,27 @@ import { TooLarge, type Objects } from '../../../store/objects.ts'
 import type { EndingSession, EndStep } from '../browsers/end-step.ts'
 import { commitVersion, markUnsaved, sessionRow, sessionsToSave, STEP, versionKey, type SessionRow } from './rows.ts'
 
-/** Limit on one attempt to save. A gigabyte at 4 MB/s takes as long. */
+/** Limit on one attempt to save: a gigabyte at 4 MB/s. */
 const SAVE_MS = 5 * 60_000
-/** An agent that packs sends something all the time. Closing Chromium takes up to some seconds. */
+/** Limit on a pause in an agent's answer. An agent sends data all the time while it packs; closing Chromium first takes up to some seconds. */
 const SILENCE_MS = 30_000
-/** Limit on asking an agent for the version of its Chromium. A version without it is no less a version. */
+/** Limit on asking an agent for the version of its Chromium. A profile is saved without it, too. */
 const STATUS_MS = 2_000
-/** A service goes on trying for so long, and then ends the session without its profile: a browser that is not used any more takes a seat. */
+/** After this time the service stops to retry and ends the session without saving its profile: until then, the unused browser takes a seat. */
 const GIVE_UP_MS = 10 * 60_000
-/** The least that an agent sends, in bytes per millisecond, after {@link SILENCE_MS}. One that sends a byte now and then would keep others from being saved. */
+/**
+ * The lowest accepted speed of an agent, in bytes per millisecond, after {@link SILENCE_MS}. An agent that sends a byte now and then would otherwise keep a
+ * slot for a long time.
+ */
 const SLOWEST = 1_000
-/** An agent that lives and refuses, or breaks off, is asked so often. Its disk does not become better by more. */
+/** Attempts with an agent that runs but refuses, or breaks off. More attempts would not help, for example when its disk is full. */
 const MAX_ATTEMPTS = 3
-/** Saves at the same time: enough that some agents that hang do not stop the others. */
+/** Saves at the same time: enough that a few hanging agents do not block the others. */
 const AT_ONCE = 16
-/** How each archive begins (zstd). */
+/** The first bytes of each archive (zstd). */
 const MAGIC = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
 
-/** What an archive may hold, in sizes of the largest archive. The databases of a browser shrink to a third or less. */
+/** Limit on the unpacked size of an archive, as a multiple of the largest archive. A browser's databases shrink to a third or less. */
 export const UNPACKED = 8
 
 interface SavesSettings {
@@ -39,23 +42,23 @@ interface SavesSettings {
   objects: Objects
   scope: string
   leases: Pick<Leases, 'remembered'>
-  /** The agent of a session that is being ended; undefined when it has ended by itself. */
+  /** The agent of a session that is ending; undefined when the instance has ended by itself. */
   agentOf: (sessionId: string) => Endpoint | undefined
-  /** The most bytes of an archive. */
+  /** Limit on the size of an archive, in bytes. */
   maxBytes: number
-  /** The reason when nothing may be stored (the disk is full). */
+  /** The reason why nothing may be stored now (the disk is full). */
   fullDisk?: () => string | undefined
-  /** See {@link GIVE_UP_MS}; tests have less time. */
+  /** Replaces {@link GIVE_UP_MS} in tests. */
   giveUpMs?: number
   log: Log
 }
 
-/** The agent's answer cannot be used. Every other error of a save is the object store's or the database's. */
+/** The agent's answer cannot be used. All other errors of a save come from the object store or the database. */
 class Unreadable extends Error {
   override name = 'Unreadable'
 }
 
-/** What a profile has before compression is more than a browser would load. */
+/** The profile is larger before compression than a browser would load. */
 class FilesTooLarge extends Error {
   override name = 'FilesTooLarge'
   constructor(bytes: number, maxBytes: number) {
@@ -68,30 +71,33 @@ class FilesTooLarge extends Error {
 export class Saves {
   readonly #settings: SavesSettings
   readonly #slots = new Slots(AT_ONCE)
-  /** Sessions that are saved when they end. May have more than those. */
+  /** Sessions whose profile is saved at their end. The set may have others, too. */
   readonly #known = new Set<string>()
   /** Sessions that are being saved: since when this process has tried, and how often the agent has failed. */
   readonly #tried = new Map<string, { since: number; failures: number }>()
-  /** Whether all such sessions are known. */
+  /** Whether the set has all such sessions. */
   #isSure = false
 
   constructor(settings: SavesSettings) {
     this.#settings = settings
   }
 
-  /** A session is to be saved when it ends. Call it before its row says so. */
+  /** Notes that a session's profile is saved at its end. Call it before the session's row says so. */
   add(sessionId: string): void {
     this.#known.add(sessionId)
   }
 
-  /** After a start: learns which sessions of earlier services are to be saved. Until then, each end asks the database, and so it does when other replicas may know better. */
+  /**
+   * After a start: reads which sessions of earlier services are to be saved. Until then, each end reads the session's row. With other replicas, each end always
+   * does.
+   */
   async adopt(): Promise<void> {
     const { db, scope } = this.#settings
     for (const id of await sessionsToSave(db, scope)) this.#known.add(id)
     this.#isSure = true
   }
 
-  /** The step of an end. Callers do not wait for the save: creates that name the profile do. */
+  /** The step of an end. Callers do not wait for the save; creates that name the profile do. */
   get step(): EndStep {
     return {
       name: STEP,
@@ -102,13 +108,13 @@ export class Saves {
     }
   }
 
-  /** Undefined: its row has to be read. */
+  /** Undefined when the session's row must be read. */
   #isToSave(sessionId: string): boolean | undefined {
     return this.#isSure ? this.#settings.leases.remembered(this.#known.has(sessionId)) : undefined
   }
 
   async #end({ id, reason }: EndingSession, signal: AbortSignal, outOfUse: () => void): Promise<void | 'nothing'> {
-    // A session that its caller never got has nothing new.
+    // A session that its caller never got has no new state.
     const row = reason === 'abandoned' ? undefined : await sessionRow(this.#settings.db, id)
     const isToSave = row?.profile_save && row.profile_end === null
     if (isToSave) {
@@ -120,7 +126,7 @@ export class Saves {
     return isToSave ? undefined : 'nothing'
   }
 
-  /** @throws what keeps the session from being saved now, and may be over later */
+  /** @throws errors that may be temporary: the save is tried again */
   async #save(row: SessionRow, reason: string, signal: AbortSignal): Promise<void> {
     const { db, agentOf, giveUpMs = GIVE_UP_MS, log } = this.#settings
     const { id } = row
@@ -139,7 +145,7 @@ export class Saves {
       signal.throwIfAborted()
       if (err instanceof TooLarge) return unsaved(`not saved: the profile is too large, its archive has ${err.message}, the limit (COB_PROFILE_MAX_MB)`, err)
       if (err instanceof FilesTooLarge) return unsaved(`not saved: ${err.message}`, err)
-      // An agent of an older version.
+      // The agent is of an older version.
       if (err instanceof Fault) return unsaved(`not saved: ${err.message}`, err)
       if (!(err instanceof Unreadable)) throw err
       if (++tried.failures < MAX_ATTEMPTS) throw err
@@ -156,10 +162,10 @@ export class Saves {
     const object = versionKey(id)
     using archive = await archiveOf(endpoint, signal)
     const { isWhole, unpackedBytes, leftOut } = archive
-    // No browser would load it.
+    // No browser would load such a profile.
     if (unpackedBytes > UNPACKED * maxBytes) throw new FilesTooLarge(unpackedBytes, UNPACKED * maxBytes)
     const { bytes, sha256 } = await objects.put(object, archive.content, { maxBytes }, signal)
-    // If this fails, the version may be there or not: the object stays, and the sweep removes it if no row names it.
+    // If this fails, the version may exist or not. The object stays; the sweep removes it if no row names it.
     const committed = await commitVersion(db, row, { id, object, bytes, sha256, chromium, is_whole: isWhole, scope }, leftOut)
     if (committed.is === 'saved') {
       log.info({ browser: row.id, profile: row.profile_id, version: id, bytes, isWhole }, 'a profile was saved')
@@ -170,11 +176,11 @@ export class Saves {
   }
 }
 
-/** The version of an agent's Chromium, if it says one. */
+/** The version of an agent's Chromium; null when the agent does not tell. */
 async function versionOf(endpoint: Endpoint, signal: AbortSignal): Promise<string | null> {
   try {
     const { chromium } = await call(endpoint, agentSession.agentStatus, {}, { signal: AbortSignal.any([signal, AbortSignal.timeout(STATUS_MS)]) })
-    // It begins with the name of the product.
+    // The text begins with the name of the product.
     return chromium.version.slice(chromium.version.indexOf('/') + 1)
   } catch {
     signal.throwIfAborted()
@@ -185,14 +191,14 @@ async function versionOf(endpoint: Endpoint, signal: AbortSignal): Promise<strin
 interface Archive extends Disposable {
   /** Whether Chromium had been closed properly. */
   isWhole: boolean
-  /** What its agent says that it has before compression; NaN if it does not. */
+  /** Size before compression, as the agent reports it; NaN if it does not. */
   unpackedBytes: number
-  /** What its agent says that it has left out: entries that Chromium cannot have made. 0 if it says nothing. */
+  /** Number of entries that the agent left out because Chromium cannot have made them. 0 if it reports none. */
   leftOut: number
   content: AsyncGenerator<Uint8Array, void>
 }
 
-/** The archive as its agent sends it, until it is disposed. @throws Unreadable, as its content does; Fault for an agent of an older version */
+/** The archive as its agent sends it, until disposed. @throws Unreadable, also while its content is read; Fault for an agent of an older version */
 async function archiveOf(endpoint: Endpoint, signal: AbortSignal): Promise<Archive> {
   const silence = new AbortController()
   const listen = () => setTimeout(() => silence.abort(new Error(`the browser sent nothing for ${SILENCE_MS / 1000} s`)), SILENCE_MS)
@@ -219,7 +225,7 @@ async function archiveOf(endpoint: Endpoint, signal: AbortSignal): Promise<Archi
           head = Buffer.concat([head, chunk.subarray(0, MAGIC.length - head.length)])
           if (!head.equals(MAGIC.subarray(0, head.length))) throw new Error('it is not an archive')
         }
-        // The time that the store takes does not count.
+        // The time that the object store takes does not count.
         yield chunk
         askedAt = performance.now()
         timer = listen()
@@ -242,7 +248,7 @@ async function archiveOf(endpoint: Endpoint, signal: AbortSignal): Promise<Archi
   }
 }
 
-/** Removes objects that no row names any more. What does not work now is left to the sweep. */
+/** Removes objects that no row names any more. The sweep removes those for which this fails. */
 export async function removeObjects(objects: Objects, keys: readonly string[], log: Log): Promise<void> {
   for (const key of keys)
     await objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the object of a version could not be removed; the sweep of objects does it'))

@@ -1,4 +1,4 @@
-// Checks of proxies, against real ones: what they prove, what they may reach, and how long they take at most.
+// Checks of proxies, against real ones: what a result proves, which addresses a check may reach, and its time limit.
 import { createServer, type RequestListener } from 'node:http'
 import { createServer as createTls } from 'node:https'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -17,7 +17,7 @@ const OPEN = { allowHostLoopback: true }
 const scope = new AsyncDisposableStack()
 let certificates: Awaited<ReturnType<typeof makeCertificates>>
 let cloud: FastCloud
-/** What the page answers with. */
+/** The answer of the page. */
 let page: (...request: Parameters<RequestListener>) => void
 let plainPort: number
 let securePort: number
@@ -27,7 +27,7 @@ beforeAll(async () => {
   const answer: RequestListener = (request, reply) => page(request, reply)
   plainPort = scope.use(await serveSockets(createServer(answer))).port
   securePort = scope.use(await serveSockets(createTls(certificates, answer))).port
-  // A proxy that only the operator names.
+  // A proxy on a server that only the operator may name.
   const own = scope.use(await httpProxy({ login: { username: 'isp-us', password: 'CANARY-operator' } }))
   cloud = scope.use(
     await startFastCloud({
@@ -91,7 +91,7 @@ describe('a check', () => {
     page = (request, reply) => void reply.writeHead(request.url === '/a?b' ? 403 : 500).end('{"ip":"203.0.113.9"}')
     expect(await check(proxy, { url: `http://127.0.0.1:${plainPort}/a?b` })).toMatchObject({ status: 'available', ip_address: '203.0.113.9' })
     expect(await check(proxy, { url: 'http://127.0.0.1:1/' })).toMatchObject({ status: 'unavailable', status_reason: expect.any(String) })
-    // The name is the proxy's to resolve, but this one means this machine's loopback.
+    // Usually the proxy resolves names, but this name means the loopback of our machine.
     expect(await check(proxy, { url: `http://host.cob.internal:${plainPort}/` })).toMatchObject({ status: 'available' })
     expect(await get(proxy)).toEqual(before)
   })
@@ -162,7 +162,7 @@ describe('a check', () => {
     await using _nowhere = nowhere
     await using server = await httpProxy({ names: { 'example.com': '127.0.0.1' } })
     const upstream = { protocol: 'http' as const, host: 'localhost', port: server.port, bypassHosts: [] }
-    // Nothing listens on port 443 here, so this proxy connects to nothing, and says so.
+    // Nothing listens on port 443 here, so this proxy fails to connect, and reports that.
     expect(await checkUpstream(upstream, undefined, OPEN, new AbortController().signal)).toEqual({
       status: 'unavailable',
       reason: 'the proxy answered with status 502',

@@ -1,4 +1,4 @@
-// Tries a proxy: opens a tunnel through it, and fetches a page if there is one to fetch.
+// Checks a proxy: opens a tunnel through it, and fetches a page if one is given.
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
@@ -10,26 +10,27 @@ import { reachable, Unreachable, type ReachSettings } from '../../../egress/reac
 import { UpstreamError } from '../../../egress/upstream-error.ts'
 import { dial, known, type Upstream } from '../../../egress/upstream.ts'
 
-/** A check as a whole, so that its caller gets an answer in any case. */
+/** Limit on a whole check, so that its caller always gets an answer. */
 const CHECK_MS = 10_000
 const MAX_BYTES = 64 * 1024
 
-/** What a check without a page asks for a connection to. IANA keeps the name for documentation, and its host answers on this port. */
+/** The target of a check without a page. IANA reserves the name for documentation, and its host answers on this port. */
 const DEFAULT_TARGET = { host: 'example.com', port: 443 }
 
 export interface Checked {
   status: 'available' | 'unavailable'
   /** Why it is unavailable. */
   reason?: string
-  /** The address that the page says it was called from. */
+  /** The client address that the page reports. */
   ip?: string
 }
 
-/** The proxy works as far as its part goes, but the page could not be fetched through it. */
+/** The tunnel through the proxy works, but the page could not be fetched. */
 class NoPage extends Error {}
 
 /**
- * Whether a proxy works: it connects to the host of `url`, which answers. Without `url`: it connects to {@link DEFAULT_TARGET}. Any answer counts. @throws the signal's reason
+ * Whether a proxy works: it connects to the host of `url`, which answers with any status. Without `url`: it connects to {@link DEFAULT_TARGET}. @throws the
+ * signal's reason
  */
 export async function checkUpstream(
   upstream: Upstream,
@@ -64,7 +65,7 @@ function reasonOf(error: unknown, limit: AbortSignal): string {
   throw error
 }
 
-/** The proxy resolves names itself; it cannot know the one of this machine's loopback. */
+/** The target as the proxy must get it. The proxy resolves names itself, but it cannot resolve the name of our machine's loopback. */
 const targetOf = ({ hostname, protocol, port }: URL, { allowHostLoopback }: ReachSettings) => ({
   host: allowHostLoopback && hostname === HOST_ALIAS ? '127.0.0.1' : hostname.replace(/^\[(.*)\]$/, '$1'),
   port: port ? Number(port) : protocol === 'https:' ? 443 : 80,
@@ -78,7 +79,7 @@ async function fetchThrough(tunnel: Duplex, page: URL, ca: string | undefined): 
       path: page.pathname + page.search,
       headers: { host: page.host, accept: '*/*', 'user-agent': 'Cob', connection: 'close' },
     })
-    asked.on('error', () => {}) // also after the answer; until then, what follows reports it
+    asked.on('error', () => {}) // also for errors after the answer; earlier errors are reported by the code below
     const answered = once(asked, 'response') as Promise<[IncomingMessage]>
     asked.end()
     const [response] = await answered
@@ -107,7 +108,7 @@ async function secured(tunnel: Duplex, host: string, ca: string | undefined): Pr
   return secure
 }
 
-/** The address that a page consists of, or `ip` of its JSON. */
+/** The address in a page: its whole text, or `ip` of its JSON. */
 function addressIn(text: string): string | undefined {
   const found = text.trimStart().startsWith('{') ? ipOf(text) : text.trim()
   return typeof found === 'string' && isIP(found) ? found : undefined

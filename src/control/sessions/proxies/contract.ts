@@ -36,7 +36,7 @@ const BypassHosts = z
 
 const Host = z.string().refine((host) => isName(host) || isIPv4(host) || isIPv6(host), 'must be a host name or an IP address, without scheme, port or path')
 
-/** What the login of each protocol can carry (RFC 7617, RFC 1929). */
+/** Limit on the login that each protocol allows (RFC 7617, RFC 1929). */
 const MAX_LOGIN = 1024
 const MAX_SOCKS_LOGIN_BYTES = 255
 const Login = z
@@ -51,7 +51,7 @@ const Custom = z.strictObject({
   port: z.int().min(1).max(65_535),
   username: Login.min(1).optional(),
   password: Login.min(5).optional(),
-  /** Certificates of authorities in PEM. The proxy signs with them what it answers for https sites, or its own certificate. */
+  /** Certificates of authorities in PEM. They sign the proxy's own certificate, or the ones that the proxy presents for https sites. */
   ca_bundle: z
     .string()
     .refine((pem) => new TextEncoder().encode(pem).length <= MAX_CA_BUNDLE_BYTES, `must have at most ${MAX_CA_BUNDLE_BYTES} bytes`)
@@ -59,7 +59,7 @@ const Custom = z.strictObject({
 })
 
 const Country = z.string().regex(/^[A-Za-z]{2}$/, 'must be a country code of two letters (ISO 3166)')
-/** It becomes part of a user name that has a form of its own. */
+/** It becomes part of a user name with a fixed form. */
 const Area = z.string().regex(/^[A-Za-z0-9_]{1,100}$/, 'must be letters, digits and "_", without spaces, such as "sanfrancisco"')
 const country = Country.optional()
 const state = Area.optional()
@@ -99,10 +99,10 @@ const Mobile = z
 
 const common = {
   name: Name.optional(),
-  /** These hosts are reached directly. */
+  /** Hosts that are reached without the proxy. */
   bypass_hosts: BypassHosts.optional(),
 }
-/** The server is the operator's (COB_PROXY_…), and so is its protocol. */
+/** The operator's server (COB_PROXY_…), which also sets the protocol. */
 const provided = { ...common, protocol: Protocol.optional() }
 const OfCountry = z.strictObject({ country })
 
@@ -141,7 +141,7 @@ export const Proxy = z.object({
   name: z.string().optional(),
   type: z.enum(TYPES),
   protocol: Protocol,
-  /** Never with a password or certificates. */
+  /** Without passwords and certificates. */
   config: z.object({
     host: z.string().optional(),
     port: z.int().optional(),
@@ -156,11 +156,11 @@ export const Proxy = z.object({
     os: z.enum(['windows', 'macos', 'android']).optional(),
   }),
   bypass_hosts: z.array(z.string()),
-  /** As the last check said; absent before the first one. */
+  /** Result of the last check; absent before the first one. */
   status: z.enum(['available', 'unavailable']).optional(),
   /** Why it is unavailable: in the answer to a check only. */
   status_reason: z.string().optional(),
-  /** The address that the page of the last check saw. */
+  /** The client address that the page of the last check reported. */
   ip_address: z.string().optional(),
   last_checked: Time.optional(),
 })
@@ -229,7 +229,7 @@ export const proxies = {
     summary: 'Try a proxy now',
     params,
     body: z.strictObject({
-      /** A page to fetch through the proxy. With it the stored status does not change. */
+      /** A page to fetch through the proxy. With it, the stored status does not change. */
       url: z
         .string()
         .max(2048)
@@ -245,12 +245,12 @@ export const proxies = {
   }),
 }
 
-/** One way out: a proxy by id or name, none (`direct`), or what is usual (`default`), which is none as well. */
+/** One route: a proxy by id or name, none (`direct`), or the default (`default`), which is none, too. */
 const Choice = z
   .strictObject({ id: z.string().min(1).max(255).optional(), name: z.string().min(1).max(255).optional(), mode: z.enum(['direct', 'default']).optional() })
   .refine((choice) => Object.values(choice).filter((value) => value !== undefined).length === 1, 'must have exactly one of id, name and mode')
 
-/** A session's proxy. The row has its id (references.ts), whichever of these named it. */
+/** A session's proxy. The row has its id (references.ts), whichever of these fields named it. */
 export const proxyOptions = {
   proxy: option({
     create: Choice.optional(),
@@ -277,7 +277,7 @@ interface Given {
   disable_default_proxy?: boolean | undefined
 }
 
-/** Refuses a body that says two things about the way out. */
+/** Refuses a body with contradicting proxy fields. */
 export function oneWayOut({ proxy, proxy_id, disable_default_proxy }: Given, context: z.core.$RefinementCtx): void {
   const refuse = (field: string, other: string) =>
     context.addIssue({ code: 'custom', path: [field], message: `cannot be given together with ${other}`, input: undefined })

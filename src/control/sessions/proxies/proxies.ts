@@ -22,32 +22,15 @@ const CHECKS_RETRY_SECONDS = 5
 interface ProxiesSettings extends UpstreamSettings {
   db: Db
   reach: ReachSettings
-  /** The page that tells the address of its caller. */
+  /** The page that answers with the address of its client. */
   checkUrl: Config['proxyCheckUrl']
   log: Log
 }
 
-export interface Proxies {
-  /** @throws 400, also for a type that the operator has not provided */
-  create(project: string, wanted: CreateProxy): Promise<Proxy>
-  list(project: string, filter: Asked): Promise<Page<Proxy>>
-  /** @throws 404; 400 when several have the name, as all that follow */
-  get(project: string, idOrName: string): Promise<Proxy>
-  rename(project: string, idOrName: string, name: string): Promise<Proxy>
-  /** Sessions that use it keep it. @throws 400 while an auth connection uses it */
-  delete(project: string, idOrName: string): Promise<void>
-  /** Tries it. With `url` the stored status does not change. @throws also 400 for a host that callers may not reach, and 429 */
-  check(project: string, idOrName: string, url: string | undefined, signal: AbortSignal): Promise<Proxy>
-  /** The id of a proxy that an option of a browser names. @throws 400 naming `field` */
-  idOf(project: string, by: { id: string } | { name: string }, field: string): Promise<string>
-  /** The server of a session's proxy, with its login: for the way out alone. Deleted ones are found as long as a session uses them. @throws Unusable */
-  upstream(project: string, id: string): Promise<Upstream>
-  /** The address that sites see of a session's proxy: that of the last check; without one, of a server that the caller has named, its own. */
-  exitOf(project: string, id: string, signal: AbortSignal): Promise<string | undefined>
-}
+export type Proxies = ReturnType<typeof makeProxies>
 
-export function makeProxies(settings: ProxiesSettings): Proxies {
-  const { db, sealer, reach, checkUrl, log } = settings
+export function makeProxies(settings: ProxiesSettings) {
+  const { db, sealer, reach, checkUrl } = settings
   let checks = 0
 
   function present(row: ProxyRow): Proxy {
@@ -55,7 +38,7 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
       id: row.id,
       type: row.type,
       protocol: row.protocol,
-      config: { ...row.config, ...loginShown(row) },
+      config: { ...row.config, ...loginShown(row, settings) },
       bypass_hosts: row.bypass_hosts,
       ...(row.name !== null && { name: row.name }),
       ...(row.status !== null && { status: row.status as Checked['status'] }),
@@ -64,18 +47,7 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
     }
   }
 
-  /** A list must not fail because one login cannot be read; a check of that proxy says why. */
-  function loginShown(row: ProxyRow): { username?: string } {
-    try {
-      const { username } = secretsOf(row, sealer)
-      return username === undefined ? {} : { username }
-    } catch (err) {
-      if (!(err instanceof Unusable)) throw err
-      log.warn({ proxy: row.id }, 'the login of a proxy cannot be read')
-      return {}
-    }
-  }
-
+  /** @throws 404; 400 when several have the name */
   async function find(project: string, idOrName: string): Promise<ProxyRow> {
     const [row, other] = await findProxies(db, project, idOrName)
     if (!row) throw fault.notFound('proxy', idOrName)
@@ -83,7 +55,7 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
     return row
   }
 
-  /** @throws 429 when too many checks go on */
+  /** @throws 429 when too many checks are running */
   async function checked(row: ProxyRow, url: string | undefined, signal: AbortSignal): Promise<Checked> {
     if (checks >= MAX_CHECKS) throw fault.tooMany(`${MAX_CHECKS} proxies are being checked already, the limit`, CHECKS_RETRY_SECONDS)
     checks++
@@ -98,7 +70,8 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
   }
 
   return {
-    async create(project, wanted) {
+    /** @throws 400, also for a type that the operator has not provided */
+    async create(project: string, wanted: CreateProxy): Promise<Proxy> {
       const id = newId()
       const { protocol, config, secrets } = stored(wanted, settings)
       const row = {
@@ -117,22 +90,24 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
         }),
       )
     },
-    async list(project, filter) {
+    async list(project: string, filter: Asked): Promise<Page<Proxy>> {
       return pageOf(await listProxies(db, project, filter), filter, present)
     },
-    get: async (project, idOrName) => present(await find(project, idOrName)),
-    async rename(project, idOrName, name) {
+    get: async (project: string, idOrName: string): Promise<Proxy> => present(await find(project, idOrName)),
+    async rename(project: string, idOrName: string, name: string): Promise<Proxy> {
       const row = await changeProxy(db, (await find(project, idOrName)).id, { name })
       if (!row) throw fault.notFound('proxy', idOrName)
       return present(row)
     },
-    async delete(project, idOrName) {
+    /** Sessions that use the proxy keep it. @throws 400 while an auth connection uses it */
+    async delete(project: string, idOrName: string): Promise<void> {
       const { id } = await find(project, idOrName)
       if (await deleteProxy(db, id)) return
       const uses = await countLogins(db, id)
       throw uses > 0 ? fault.inUse(`${uses} auth connections use this proxy; change or delete them first`) : fault.notFound('proxy', idOrName)
     },
-    async check(project, idOrName, url, signal) {
+    /** Checks it. With `url`, the stored status does not change. @throws also 400 for a host that callers may not reach, and 429 */
+    async check(project: string, idOrName: string, url: string | undefined, signal: AbortSignal): Promise<Proxy> {
       const row = await find(project, idOrName)
       if (url !== undefined) await assertReachable(url, reach, signal)
       const { status, reason, ip } = await checked(row, url ?? checkUrl, signal)
@@ -141,19 +116,27 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
       if (!after) throw fault.notFound('proxy', idOrName)
       return { ...present(after), ...(reason !== undefined && { status_reason: reason }) }
     },
-    async idOf(project, by, field) {
+    /** The id of the proxy in an option of a browser. @throws 400 naming `field` */
+    async idOf(project: string, by: { id: string } | { name: string }, field: string): Promise<string> {
       const idOrName = 'id' in by ? by.id : by.name
       const [row, other] = await findProxies(db, project, by)
       if (!row) throw fault.field(field, `there is no proxy "${idOrName.slice(0, 100)}"`)
       if (other) throw fault.ambiguousProxyName(idOrName)
       return row.id
     },
-    async upstream(project, id) {
+    /**
+     * The server of a session's proxy with its login, for the connection itself only. A deleted proxy is found as long as a session uses it. @throws Unusable
+     */
+    async upstream(project: string, id: string): Promise<Upstream> {
       const row = await proxyOfSession(db, project, id)
       if (!row) throw new Unusable('the proxy does not exist any more')
       return upstreamOf(row, settings)
     },
-    async exitOf(project, id, signal) {
+    /**
+     * The address that sites see behind a session's proxy: the result of the last check. Without a check, the address of the server itself, if the caller has
+     * named it.
+     */
+    async exitOf(project: string, id: string, signal: AbortSignal): Promise<string | undefined> {
       const row = await proxyOfSession(db, project, id)
       if (!row || row.ip_address !== null || row.type !== 'custom') return row?.ip_address ?? undefined
       return reachable(row.config.host!, reach, signal).catch((error: unknown) => {
@@ -161,6 +144,18 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
         return undefined
       })
     },
+  }
+}
+
+/** A list must not fail because one login cannot be decrypted; a check of that proxy reports the reason. */
+function loginShown(row: ProxyRow, { sealer, log }: Pick<ProxiesSettings, 'sealer' | 'log'>): { username?: string } {
+  try {
+    const { username } = secretsOf(row, sealer)
+    return username === undefined ? {} : { username }
+  } catch (err) {
+    if (!(err instanceof Unusable)) throw err
+    log.warn({ proxy: row.id }, 'the login of a proxy cannot be read')
+    return {}
   }
 }
 

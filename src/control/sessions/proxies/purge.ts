@@ -1,4 +1,4 @@
-// Removes what is secret of deleted proxies once no session uses them, and later their rows.
+// Removes the secrets of deleted proxies when no session uses them any more, and later their rows.
 import { sql } from 'kysely'
 import { deletedBefore, inBatches, removeRows } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
@@ -7,7 +7,7 @@ import { forgetSecrets, isInUse } from './rows.ts'
 
 const AT_ONCE = 500
 
-/** Proxies that were deleted more than `days` ago. Their passwords go as soon as no session uses them. */
+/** Proxies that were deleted more than `days` ago. Their passwords are removed as soon as no session uses them. */
 export const deletedProxies = (db: Db, days: number): Purge => ({
   what: 'deleted proxies',
   async run(signal) {

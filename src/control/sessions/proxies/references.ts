@@ -1,4 +1,4 @@
-// The proxies that a browser's options name, and what follows from them for its traffic.
+// The proxies in a browser's options, and the routing of its traffic that follows from them.
 import type { Naming } from '../browsers/options/look-up.ts'
 import type { Upstream } from '../../../egress/upstream.ts'
 import type { Routing } from '../../../egress/routing.ts'
@@ -10,7 +10,7 @@ import { Unusable } from './upstream.ts'
 
 type IdOf = Pick<Proxies, 'idOf'>
 
-/** Puts `proxy_id` in place of `proxy`, empty for none, and ids in routes. A proxy that is named exists then. */
+/** Replaces `proxy` by `proxy_id` (empty for none), and names in routes by ids. A named proxy exists at that time. */
 export const proxyNaming = (proxies: IdOf) =>
   async function nameProxy<T extends Naming>(project: string, given: T): Promise<T> {
     return withRoutes(proxies, project, await withProxy(proxies, project, given))
@@ -41,7 +41,7 @@ interface Row {
   options: { proxy_id?: string | undefined; network?: Network | undefined }
 }
 
-/** The routing that follows from a session's row; undefined when its browser connects directly. @throws 400 that says why a proxy cannot be used */
+/** The routing of a session by its row; undefined when its browser connects directly. @throws 400 with the reason why a proxy cannot be used */
 export const routingOfSession =
   ({ upstream }: Pick<Proxies, 'upstream'>) =>
   async ({ project_id: project, options: { proxy_id, network } }: Row): Promise<Routing | undefined> => {
@@ -63,7 +63,7 @@ export const routingOfSession =
     }
   }
 
-/** The time zone at the proxy that a session's row names; undefined when it is not known. */
+/** The time zone at the proxy of a session, by its row; undefined when it is not known. */
 export const timeZoneOfSession =
   ({ exitOf }: Pick<Proxies, 'exitOf'>, at: TimeZoneAt) =>
   async ({ project_id, options: { proxy_id } }: Row, signal: AbortSignal): Promise<string | undefined> => {

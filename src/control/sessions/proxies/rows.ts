@@ -1,4 +1,4 @@
-// The proxies' rows: all queries on them.
+// All queries on the table of proxies.
 import { sql, type Insertable, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
@@ -15,12 +15,12 @@ export type ProxyRow = Omit<Selectable<Tables['proxies']>, 'config' | 'type' | '
 
 const kept = (db: Db, project: string) => db.selectFrom('proxies').selectAll().where('project_id', '=', project).where('deleted_at', 'is', null)
 
-/** What names a proxy: a path by either, an option of a browser by one of them. */
+/** How a proxy is named: an id or a name in a path; one of the two in an option of a browser. */
 export type Naming = string | { id: string } | { name: string }
 
-/** The proxies of a project that are named so: none, one, or two of several. Names are compared letter by letter. */
+/** The proxies of a project with this id or name: none, one, or two if there are several. Names are compared exactly. */
 export async function findProxies(db: Db, project: string, by: Naming): Promise<ProxyRow[]> {
-  // No name has the form of an id.
+  // A text in the form of an id is compared with ids only.
   const [column, value] =
     typeof by === 'string' ? ([isId(by) ? 'id' : 'name', by] as const) : 'id' in by ? (['id', by.id] as const) : (['name', by.name] as const)
   return (await kept(db, project).where(column, '=', value).limit(2).execute()) as unknown as ProxyRow[]
@@ -37,7 +37,7 @@ export const listProxies = async (db: Db, project: string, filter: Asked): Promi
 export const insertProxy = async (db: Db, row: Insertable<Tables['proxies']>): Promise<ProxyRow> =>
   (await db.insertInto('proxies').values(row).returningAll().executeTakeFirstOrThrow()) as unknown as ProxyRow
 
-/** Undefined when it is gone. */
+/** Undefined when it was deleted. */
 export const changeProxy = async (
   db: Db,
   id: string,
@@ -47,18 +47,18 @@ export const changeProxy = async (
     | ProxyRow
     | undefined
 
-/** Live sessions use it: for all hosts, or for some (`network.proxy_routes`). */
+/** Whether live sessions use it, for all hosts or for some (`network.proxy_routes`). */
 export const isInUse = sql<SqlBool>`(
   exists (select from browsers b where b.options->>'proxy_id' = proxies.id and b.options ? 'proxy_id' and b.deleted_at is null)
   or exists (select from browsers b where b.deleted_at is null and b.options->'network' ? 'proxy_routes'
     and b.options->'network'->'proxy_routes' @> jsonb_build_array(jsonb_build_object('proxy', jsonb_build_object('id', proxies.id)))))`
 
-/** Connections of managed auth use it, or a login in progress that was started with it. */
+/** Whether an auth connection uses it, or a login in progress that was started with it. */
 const isOfLogins = sql<SqlBool>`(
   exists (select from auth_connections c where c.proxy_id = proxies.id)
   or exists (select from auth_flows f where f.state = 'IN_PROGRESS' and f.asked->>'proxy_id' = proxies.id))`
 
-/** How many connections of managed auth have this proxy. */
+/** Number of auth connections with this proxy. */
 export async function countLogins(db: Db, id: string): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select (select count(*) from auth_connections where proxy_id = ${id})
@@ -66,7 +66,7 @@ export async function countLogins(db: Db, id: string): Promise<number> {
   return Number(rows[0]!.count)
 }
 
-/** Marks it deleted; what is secret stays only as long as sessions use it. False when it is gone already, or managed auth uses it. */
+/** Marks it deleted. Its secrets stay only as long as sessions use them. False when it is already deleted, or an auth connection uses it. */
 export async function deleteProxy(db: Db, id: string): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('proxies')
@@ -78,7 +78,7 @@ export async function deleteProxy(db: Db, id: string): Promise<boolean> {
   return numUpdatedRows > 0n
 }
 
-/** Forgets what is secret of some deleted proxies that no session uses any more; how many they were. */
+/** Removes the secrets of at most `limit` deleted proxies that no session uses any more. Returns their number. */
 export async function forgetSecrets(db: Db, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
     update proxies set secrets = null where id in (

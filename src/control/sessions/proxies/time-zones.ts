@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs'
 import type { CityResponse } from 'mmdb-lib'
 import { ConfigError } from '../../../base/setting.ts'
 
-/** Which zones each country has, of Debian's package tzdata. */
+/** The zones of each country, from Debian's package tzdata. */
 const ZONES_OF_COUNTRIES = '/usr/share/zoneinfo/zone.tab'
 
-/** The IANA name of the time zone at an address; undefined when the file does not tell. */
+/** The IANA name of the time zone at an address; undefined when the file does not have it. */
 export type TimeZoneAt = (ip: string) => string | undefined
 
-/** Reads the file into memory. A file of countries tells the zone of those that have only one. @throws ConfigError when it is not such a file */
+/** Reads the file into memory. A file of countries gives the zone only for countries with a single one. @throws ConfigError when it is not such a file */
 export async function openTimeZones(file: string): Promise<TimeZoneAt> {
   const { Reader } = await import('mmdb-lib')
   try {
@@ -25,7 +25,7 @@ export async function openTimeZones(file: string): Promise<TimeZoneAt> {
   }
 }
 
-/** The countries that have one time zone, with it. */
+/** The countries with a single time zone, and that zone. */
 function onlyZones(): Map<string, string> {
   const all = new Map<string, string[]>()
   for (const line of readFileSync(ZONES_OF_COUNTRIES, 'utf8').split('\n')) {

@@ -1,4 +1,4 @@
-// From a stored proxy to the server that connections go through, with the login that only the service knows.
+// Makes the server that connections go through from a stored proxy, with the login that only the service knows.
 import { proxySetting, type Config, type ProvidedProxyType } from '../../../base/config.ts'
 import { fillPlaces, placesOf, type NamedProxy, type ProxyChoice } from '../../../base/proxy-url.ts'
 import type { Sealer } from '../../../base/sealed.ts'
@@ -7,7 +7,7 @@ import { fault } from '../../../http/fault.ts'
 import type { CreateProxy, Proxy } from './contract.ts'
 import type { ProxyRow } from './rows.ts'
 
-/** What is stored sealed. */
+/** The part of a proxy that is stored encrypted. */
 export interface Secrets {
   username?: string
   password?: string
@@ -21,7 +21,7 @@ export class Unusable extends Error {
 }
 
 export interface UpstreamSettings {
-  /** Of the purpose `proxies`. */
+  /** For the purpose `proxies`. */
   sealer: Sealer
   provided: Config['proxies']
 }
@@ -53,7 +53,7 @@ export function upstreamOf(row: ProxyRow, { sealer, provided }: UpstreamSettings
     // HTTP allows a password without a user name.
     ...((username ?? password) !== undefined && { username: username ?? '' }),
     ...(password !== undefined && { password }),
-    // The proxy's own certificate may also be one that everybody knows.
+    // The proxy's own certificate may also be signed by a public authority.
     ...(ca !== undefined && { ca }),
     bypassHosts,
   }
@@ -74,22 +74,22 @@ function providedUpstream(type: ProvidedProxyType, server: NamedProxy | undefine
   }
 }
 
-/** As providers of proxies write it. */
+/** The form in which providers of proxies write it. */
 const written = (chosen: Chosen): Chosen =>
   Object.fromEntries(Object.entries(chosen).map(([name, value]) => [name, name === 'asn' ? value.replace(/^as/i, '') : value.toLowerCase()]))
 
-/** What a caller has chosen of a server of the operator's, with defaults. @throws 400 naming what this service cannot do */
+/** A caller's choices for an operator's server, with defaults. @throws 400 naming the choice that this service cannot offer */
 export function choose(
   { type, protocol, config = {} }: Exclude<CreateProxy, { type: 'custom' }>,
   server: NamedProxy | undefined,
 ): { protocol: NamedProxy['protocol']; config: Proxy['config'] } {
   const setting = proxySetting(type)
   if (!server) throw fault.field('type', `this service has no server for proxies of the type ${type}: its operator names one in ${setting}`)
-  // The published command line sends https unless told otherwise, so both published values mean "the operator's". The answer names the real one.
+  // The published command line sends https by default, so http and https both mean "the operator's protocol". The answer names the real one.
   if (protocol === 'socks5' && server.protocol !== 'socks5') throw fault.field('protocol', `is ${server.protocol} for the type ${type} (${setting})`)
   const chosen: Chosen = { ...config }
   const { all, required } = placesOf(server.username)
-  // The documented defaults. A server that lets nobody choose a country has none of ours.
+  // The documented defaults. A server where nobody can choose a country has no default country.
   if (chosen.country === undefined && all.has('country') && (type === 'datacenter' || type === 'isp' || chosen.zip !== undefined)) chosen.country = 'US'
   for (const name of Object.keys(chosen).filter((one) => !all.has(one)))
     throw fault.field(`config.${name}`, `cannot be chosen for the type ${type}: the user name in ${setting} has no {${name}}`)

@@ -1,34 +1,23 @@
 // The events of a replay, under its link: which of them, how much of each, and for whom.
 import { SignJWT } from 'jose'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { pageData } from '../../../../test/support/page-data.ts'
-import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { keepEvents, type Received } from '../../../../test/support/kept-events.ts'
 import { newId } from '../../../base/ids.ts'
 import { silentLog } from '../../../base/log.ts'
 import { sleep, until } from '../../../base/wait.ts'
 import { openDb } from '../../../store/db.ts'
+import type { EventLine } from '../telemetry/shown/contract.ts'
+import type { Replay } from './contract.ts'
 import { insertReplay, markStarted } from './rows.ts'
 
 const SECRET = 'kanarienvogel'
 /** A video, and a boot for a pool, on a busy machine. */
 const READY_MS = 20_000
 
-let cloud: FastCloud
-beforeAll(async () => void (cloud = await startFastCloud()))
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud()
 
-interface Replay {
-  replay_id: string
-  started_at: string
-  finished_at: string | null
-  replay_view_url: string
-}
-interface Line {
-  seq: number
-  ts: number
-  text: string
-}
 const json = async <T>(response: Response, status = 200): Promise<T> => {
   expect(response.status).toBe(status)
   return (await response.json()) as T
@@ -40,7 +29,7 @@ const link = async (id: string, replay: Replay, events: string): Promise<string>
 const shownBy = async ({ replay_view_url: view }: Replay) => pageData(await (await fetch(view)).text())
 /** The address of the events, or of one, under a link. */
 const under = (view: string, path = 'events', query = ''): string => view.replace('/view?', `/${path}?${query}`)
-const lines = async (view: string, query = ''): Promise<{ events: Line[]; next?: number }> => json(await fetch(under(view, 'events', query)))
+const lines = async (view: string, query = ''): Promise<{ events: EventLine[]; next?: number }> => json(await fetch(under(view, 'events', query)))
 
 /** A replay of some hundred milliseconds, and what its events' clock says at its beginning and its end. */
 async function recorded(id: string, query = ''): Promise<{ replay: Replay; from: number; until: number }> {
@@ -77,7 +66,7 @@ describe('the events of a replay', () => {
     ]
     const after: Received[] = [['console_log', Math.ceil(end) + 1, { text: SECRET }]]
     await keepEvents(cloud, id, [...before, ...inside, ...after])
-    const found: Line[] = []
+    const found: EventLine[] = []
     let pages = 0
     for (let next: number | undefined = 0; next !== undefined; pages++) {
       const page = await lines(replay.replay_view_url, `after=${next}&`)
@@ -88,27 +77,6 @@ describe('the events of a replay', () => {
     expect(found.map(({ text }) => text)).toEqual(inside.map((_, at) => `line ${at}`))
     for (const seq of [2, inside.length + 3]) expect((await fetch(under(replay.replay_view_url, `events/${seq}`))).status).toBe(404)
     expect(await shownBy(replay)).toMatchObject({ hasEvents: true })
-  })
-
-  test('are told from the clock of the session, which its recording names', async () => {
-    const { session_id: id } = await cloud.create()
-    const before = Date.now() * 1000
-    const { replay, from } = await recorded(id)
-    expect(from).toBeGreaterThanOrEqual(before)
-    expect(from).toBeLessThanOrEqual(Date.now() * 1000)
-    await keepEvents(cloud, id, [['page_navigation', from, { url: 'https://a.test/' }]])
-    expect(await shownBy(replay)).toMatchObject({ clock: from, hasEvents: true })
-    // A recording of an older agent: the service's clock.
-    await cloud.query('update replays set clock_started_at = null where id = $1', [replay.replay_id])
-    const started = Date.parse(replay.started_at) * 1000
-    expect(await shownBy(replay)).toMatchObject({ clock: started })
-  })
-
-  test('without any, the page is as it was: a video', async () => {
-    const { session_id: id } = await cloud.create()
-    const { replay } = await recorded(id)
-    expect(await shownBy(replay)).toMatchObject({ hasEvents: false })
-    expect(await lines(replay.replay_view_url)).toEqual({ events: [] })
   })
 
   test('that are stored twice, in runs with other ends, are shown once', async () => {
@@ -174,7 +142,7 @@ describe('a link', () => {
     return (await Promise.all(texts)).join('\n')
   }
 
-  test('that says nothing of events shows them in brief, as links of earlier versions do, whatever is added to it', async () => {
+  test('that says nothing of events shows them in brief, whatever is added to it', async () => {
     for (const url of [replay.replay_view_url, await link(id, replay, 'brief'), `${replay.replay_view_url}&events=full`]) {
       const shown = await everything(url)
       expect(shown).toContain('POST a.test/?token=…')

@@ -10,27 +10,16 @@ import type { ReplayRow } from './rows.ts'
 const PAGE = 250
 
 /** A replay, and how much of its events a link to it shows. */
-export type ViewedReplay = Pick<ReplayRow, 'browser_id' | 'started_at' | 'clock_started_at' | 'finished_at'> & { events: EventsShown }
+type ViewedReplay = Pick<ReplayRow, 'browser_id' | 'started_at' | 'clock_started_at' | 'finished_at'> & { events: EventsShown }
 
-export interface ReplayEvents {
-  /** Whether there are any that the link shows. */
-  some(replay: ViewedReplay, signal: AbortSignal): Promise<boolean>
-  /** A page of them. `next` is the `after` of the next page; absent on the last one. @throws 404 when the link shows none */
-  page(replay: ViewedReplay, after: number, signal: AbortSignal): Promise<{ events: EventLine[]; next?: number }>
-  /** @throws 404 when the replay has no such event, or the link shows none */
-  one(replay: ViewedReplay, seq: number, signal: AbortSignal): Promise<EventDetails>
-}
+export type ReplayEvents = ReturnType<typeof replayEvents>
 
-/** When the video begins, in microseconds on the clock of the session's events. For recordings of older agents that is the service's clock. */
-export const clockOf = ({ started_at: at, clock_started_at: clock }: Pick<ReplayRow, 'started_at' | 'clock_started_at'>): number =>
-  clock ?? at!.getTime() * 1000
-
-export function replayEvents(archive: Archive): ReplayEvents {
+export function replayEvents(archive: Archive) {
   /** Those of the replay that callers may read, one by one: each may have a picture. Of one that is being recorded there is no video yet. */
   async function* read(replay: ViewedReplay, window: Pick<EventWindow, 'after' | 'before'>, signal: AbortSignal) {
     const { browser_id: id, started_at: from, finished_at: until } = replay
     if (!until) return
-    const since = clockOf(replay)
+    const since = replay.clock_started_at!
     // Times are whole microseconds, and the end of a window is not in it.
     const times = { since, until: since + (until.getTime() - from!.getTime()) * 1000 + 1 }
     yield* readEvents(archive, id, { ...times, ...window }, true, signal)
@@ -40,12 +29,14 @@ export function replayEvents(archive: Archive): ReplayEvents {
     return events
   }
   return {
-    async some(replay, signal) {
+    /** Whether there are any that the link shows. */
+    async some(replay: ViewedReplay, signal: AbortSignal): Promise<boolean> {
       if (replay.events === 'none') return false
       for await (const _ of read(replay, {}, signal)) return true
       return false
     },
-    async page(replay, after, signal) {
+    /** A page of them. `next` is the `after` of the next page; absent on the last one. @throws 404 when the link shows none */
+    async page(replay: ViewedReplay, after: number, signal: AbortSignal): Promise<{ events: EventLine[]; next?: number }> {
       const shown = shownBy(replay)
       const events: EventLine[] = []
       for await (const one of read(replay, { after }, signal)) {
@@ -55,7 +46,8 @@ export function replayEvents(archive: Archive): ReplayEvents {
       }
       return { events }
     },
-    async one(replay, seq, signal) {
+    /** @throws 404 when the replay has no such event, or the link shows none */
+    async one(replay: ViewedReplay, seq: number, signal: AbortSignal): Promise<EventDetails> {
       const shown = shownBy(replay)
       for await (const found of read(replay, { after: seq - 1, before: seq + 1 }, signal)) return detailsOf(found, shown)
       throw fault.notFound('event', String(seq))

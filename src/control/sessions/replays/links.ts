@@ -2,7 +2,7 @@
 import { makeSigner, type Signer } from '../../../base/signed.ts'
 import { EventsShown } from '../telemetry/shown/contract.ts'
 
-/** What a link shows that says nothing of it: those of earlier versions, and those that nobody has asked to show more. */
+/** What a link shows that says nothing of it: nobody has asked for more. */
 const UNSAID: EventsShown = 'brief'
 
 /** Signs the tokens of player pages. Each opens one replay, for as long as that replay exists. */

@@ -5,7 +5,7 @@ import { fault } from '../../../http/fault.ts'
 import type { Bytes } from '../../../http/route.ts'
 import { HTML, pageHeaders, type Message, type Pages } from '../../service/dashboard/pages.ts'
 import type { EventsShown } from '../telemetry/shown/contract.ts'
-import { clockOf, type ReplayEvents } from './events.ts'
+import type { ReplayEvents } from './events.ts'
 import type { Replays } from './replays.ts'
 import type { FoundReplay, ReplayRow } from './rows.ts'
 
@@ -20,7 +20,7 @@ const READ_MS = 20_000
 type ViewRequest = FastifyRequest<{ Params: { id: string; seq?: string }; Querystring: { jwt?: string; after?: string } }>
 type Viewed = FoundReplay & { events: EventsShown }
 
-export interface PlayerSettings {
+interface PlayerSettings {
   replays: Pick<Replays, 'viewed' | 'video'>
   events: ReplayEvents
   pages: Pages
@@ -48,7 +48,7 @@ export function servePlayer(app: FastifyInstance, { replays, events, pages, log 
       return false
     })
     const started = row.started_at!
-    const data = { id: row.id, started: started.getTime(), clock: clockOf(row), activity: row.activity, hasEvents }
+    const data = { id: row.id, started: started.getTime(), clock: row.clock_started_at, activity: row.activity, hasEvents }
     return reply.send(await pages.render('player', { title: `Replay of ${started.toISOString()}`, data }))
   })
   // Everything in them comes from the session: a page of another site that asked for them by a script would get nothing that it could run.

@@ -98,7 +98,7 @@ export class Recordings implements AsyncDisposable {
     this.#known.set(id, { browserId, state: 'starting' })
   }
 
-  /** Another replica fetches a recording that has begun here. */
+  /** A look, of this replica or of another one, fetches a recording that has begun here. */
   leave(id: string): void {
     this.#known.delete(id)
   }

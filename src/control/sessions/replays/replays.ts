@@ -7,13 +7,12 @@ import { until, within } from '../../../base/wait.ts'
 import { call } from '../../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../../http/endpoint.ts'
 import { fault } from '../../../http/fault.ts'
-import type { Bytes, Called } from '../../../http/route.ts'
+import { calledBy, type Bytes, type Called } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Objects } from '../../../store/objects.ts'
 import type { EventsShown } from '../telemetry/shown/contract.ts'
 import type { Replay, StartReplay } from './contract.ts'
 import { openedBy, viewUrl } from './links.ts'
-import { isBefore, recordedSession, type FindSession } from './recorded.ts'
 import type { Recordings } from './recordings.ts'
 import { findReplay, type FoundReplay, insertReplay, listReplays, markStarted, type ReplayRow } from './rows.ts'
 import { videoOf } from './video.ts'
@@ -34,29 +33,30 @@ export interface ReplaysSettings {
   tellWatcher: (browserId: string) => Promise<boolean>
   log: Log
   /** A session of a project by id or name, also after its end. */
-  findSession: FindSession
+  findSession: (project: string, idOrName: string) => Promise<{ id: string; lease: number; state: string; created_at: Date | null } | undefined>
   /** The agent of a running session of a project, or of any. The session counts as in use until it is released. @throws 404 */
   reach(project: string | undefined, called: Called): Promise<{ id: string; endpoint: Endpoint; release: () => void; ended?: AbortSignal | undefined }>
   /** The agent of a session, if it runs. */
   endpointOf(browserId: string): Endpoint | undefined
 }
 
-export interface Replays {
-  /** `events`: how much of them the link in the answer shows. */
-  start(project: string, called: Called, wanted: StartReplay, origin: string, signal: AbortSignal, events?: EventsShown): Promise<Replay>
-  list(project: string, called: Called, origin: string, events?: EventsShown): Promise<Replay[]>
-  stop(project: string, called: Called, replayId: string): Promise<void>
-  /** Ends the recordings of a session whose caller gives it back. What they have recorded is fetched behind that. @throws when its agent does not end them */
-  stopAll(session: { id: string; endpoint: Endpoint }): Promise<void>
-  download(project: string, called: Called, replayId: string, range: string | undefined): Promise<Bytes>
-  /** A replay for the holder of its token, and how much of its events that shows. @throws 404 */
-  viewed(replayId: string, token: unknown): Promise<FoundReplay & { events: EventsShown }>
-  video(row: ReplayRow, range: string | undefined): Promise<Bytes>
-}
+export type Replays = ReturnType<typeof makeReplays>
 
-export function makeReplays(settings: ReplaysSettings): Replays {
+export function makeReplays(settings: ReplaysSettings) {
   const { db, objects, recordings, tokens, scope, log, findSession, reach } = settings
-  const browserOf = recordedSession(findSession)
+
+  /**
+   * The session whose recordings are asked for. With the token of a browser of a pool, only those that its holder has made: that were begun `since`.
+   * @throws 404; 401 when its browser belongs to another caller of its pool by now
+   */
+  async function browserOf(project: string, called: Called): Promise<{ id: string; since: Date | undefined }> {
+    const { idOrName, lease } = calledBy(called)
+    const row = await findSession(project, idOrName)
+    if (!row) throw fault.notFound('browser', idOrName)
+    if (lease !== undefined && (row.lease !== lease || row.state === 'warm' || row.state === 'releasing'))
+      throw fault.unauthorized('the browser was given back to its pool')
+    return { id: row.id, since: lease ? (row.created_at ?? undefined) : undefined }
+  }
 
   async function present(row: ReplayRow, origin: string, events?: EventsShown): Promise<Replay> {
     return {
@@ -87,7 +87,8 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   }
 
   return {
-    async start(project, called, wanted, origin, signal, events) {
+    /** `events`: how much of them the link in the answer shows. */
+    async start(project: string, called: Called, wanted: StartReplay, origin: string, signal: AbortSignal, events?: EventsShown): Promise<Replay> {
       const { id: browserId, endpoint, release, ended } = await reach(project, called)
       const id = newId()
       try {
@@ -107,12 +108,12 @@ export function makeReplays(settings: ReplaysSettings): Replays {
         release()
       }
     },
-    async list(project, called, origin, events) {
+    async list(project: string, called: Called, origin: string, events?: EventsShown): Promise<Replay[]> {
       const { id, since } = await browserOf(project, called)
       const rows = (await listReplays(db, id)).filter((row) => !isBefore(row, since))
       return Promise.all(rows.map((row) => present(row, origin, events)))
     },
-    async stop(project, called, replayId) {
+    async stop(project: string, called: Called, replayId: string): Promise<void> {
       const row = await find(project, called, replayId)
       const { id } = row
       const running = recordings.transferOf(id)
@@ -120,23 +121,29 @@ export function makeReplays(settings: ReplaysSettings): Replays {
       await running.stop().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer'))
       await within('a replay', STOP_MS, running.done).catch(() => {})
     },
-    async stopAll({ id: browserId, endpoint }) {
+    /** Ends the recordings of a session whose caller gives it back. What they have recorded is fetched afterwards. @throws when its agent does not end them */
+    async stopAll({ id: browserId, endpoint }: { id: string; endpoint: Endpoint }): Promise<void> {
       const rows = (await listReplays(db, browserId)).filter(({ state }) => state === 'recording')
       const stopOne = ({ id }: ReplayRow) => call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) })
       await Promise.all(rows.map(stopOne))
     },
-    download: async (project, called, replayId, range) => videoOf(objects, await find(project, called, replayId), range),
-    async viewed(replayId, token) {
+    async download(project: string, called: Called, replayId: string, range: string | undefined): Promise<Bytes> {
+      return videoOf(objects, await find(project, called, replayId), range)
+    },
+    /** A replay for the holder of its token, and how much of its events that shows. @throws 404 */
+    async viewed(replayId: string, token: unknown): Promise<FoundReplay & { events: EventsShown }> {
       const opened = await openedBy(tokens, token)
       const row = opened?.id === replayId ? await findReplay(db, scope, replayId) : undefined
       if (!row) throw fault.notFound('replay', replayId)
       return { ...row, events: opened!.events }
     },
-    video: (row, range) => videoOf(objects, row, range),
+    video: (row: ReplayRow, range: string | undefined): Promise<Bytes> => videoOf(objects, row, range),
   }
 }
 
-/** Begins a recording that has a place, and fetches it, or has the replica that watches its session fetch it. The signal: its caller has left, or given the session back. */
+const isBefore = ({ started_at: at }: ReplayRow, since: Date | undefined): boolean => since !== undefined && at !== null && at < since
+
+/** Begins a recording that has a place, and has it fetched by the replica that watches its session. The signal: its caller has left, or given the session back. */
 async function begin(
   { db, recordings, tellWatcher, endpointOf }: ReplaysSettings,
   { id, browserId, endpoint, wanted }: { id: string; browserId: string; endpoint: Endpoint; wanted: StartReplay },
@@ -152,13 +159,13 @@ async function begin(
   signal.throwIfAborted()
   const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())), startedClock)
   signal.throwIfAborted()
-  const isHere = endpointOf(browserId) !== undefined
-  // Another replica that watches the session fetches its recordings, too.
-  if (!isHere && (await tellWatcher(browserId))) recordings.leave(id)
-  else {
-    const transfer = recordings.fetch(row, endpoint)
-    // The session may have ended while the row was written: its end has not found this recording.
-    if (!isHere || !endpointOf(browserId)) void transfer.end(0)
+  if (endpointOf(browserId)) {
+    recordings.fetch(row, endpoint)
+    return row
   }
+  // Another replica watches the session and fetches its recordings. Or this one does, and has not noticed yet that another replica has given its warm browser to a caller: the look
+  // waits for that. Or the session has just ended: the look finishes the recording.
+  recordings.leave(id)
+  if (!(await tellWatcher(browserId))) await recordings.look()
   return row
 }

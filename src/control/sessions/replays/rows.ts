@@ -14,7 +14,7 @@ export type ReplayRow = Omit<Selectable<Tables['replays']>, 'state'> & { state: 
 /** Moves one of several replays, and returns its row. */
 const moveFirstReplay = firstMover<ReplayRow, ReplayState>(moving)
 
-export interface NewReplay {
+interface NewReplay {
   id: string
   browserId: string
   framerate: number
@@ -39,14 +39,14 @@ export async function insertReplay(db: Db, { id, browserId, framerate, maxDurati
 }
 
 /**
- * Records the time of the first picture, and the same on the session's clock if its agent has told it. In a pool that is not before its caller got the browser,
+ * Records the time of the first picture, and the same on the session's clock. In a pool that is not before its caller got the browser,
  * whatever the agent says: events of the caller before are not this one's. Nor is it later than now, or those of the next one would be.
  * @throws when the replay was removed
  */
-export async function markStarted(db: Db, id: string, at: Date, clock: number | undefined): Promise<ReplayRow> {
+export async function markStarted(db: Db, id: string, at: Date, clock: number): Promise<ReplayRow> {
   const since = sql`(select (extract(epoch from b.created_at) * 1000000)::bigint from browsers b where b.id = t.browser_id and b.lease > 0)`
   const now = sql`(extract(epoch from now()) * 1000000)::bigint`
-  const columns = { started_at: at, ...(clock !== undefined && { clock_started_at: sql`least(greatest(${clock}::bigint, ${since}), ${now})` }) }
+  const columns = { started_at: at, clock_started_at: sql`least(greatest(${clock}::bigint, ${since}), ${now})` }
   const row = await moveFirstReplay(db, sql`t.id = ${id}`, sql`t.id`, 'recording', null, columns)
   if (!row) throw new Error(`the replay ${id} was removed while it began`)
   return row

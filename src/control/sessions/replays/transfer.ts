@@ -1,6 +1,6 @@
 // Copies one recording from its agent into the spool while it is recorded, and makes it a video in the object store when it has ended.
 import { Readable } from 'node:stream'
-import { recording, type RecordingStatus } from '../../../agent/recording/contract.ts'
+import { recording } from '../../../agent/recording/contract.ts'
 import type { Log } from '../../../base/log.ts'
 import type { Slots } from '../../../base/slots.ts'
 import { sleep, within } from '../../../base/wait.ts'
@@ -95,7 +95,7 @@ export class Transfer {
   /** Asks the agent to end the recording. Its last bytes are fetched in the same way as all others. */
   async stop(): Promise<void> {
     if (this.#gone.signal.aborted || !this.#settings.endpoint) return
-    await call(this.#settings.endpoint, recording.stopRecording, { params: { id: this.id } }, { signal: this.#limit(CALL_MS) })
+    await call(this.#settings.endpoint, recording.stopRecording, { params: { id: this.id } }, { signal: this.#limit })
   }
 
   /** Ends the recording within `ms`, or without its agent: the session is about to be removed. Resolves when its end is written down. */
@@ -114,8 +114,9 @@ export class Transfer {
     this.#quit.abort(new Error('the service stops'))
   }
 
-  #limit(ms: number): AbortSignal {
-    return AbortSignal.any([this.#gone.signal, this.#quit.signal, AbortSignal.timeout(ms)])
+  /** Of one small request to the agent. */
+  get #limit(): AbortSignal {
+    return AbortSignal.any([this.#gone.signal, this.#quit.signal, AbortSignal.timeout(CALL_MS)])
   }
 
   async #run(): Promise<void> {
@@ -150,7 +151,8 @@ export class Transfer {
     })
     // Only now: until the row is written, the next start needs the spool to do all of this again.
     await spool.remove(this.id).catch((err: unknown) => log.error({ err, replay: this.id }, 'a complete recording could not be removed from the spool'))
-    if (endpoint && !this.#gone.signal.aborted) await this.#forget(endpoint).catch(() => {})
+    if (endpoint && !this.#gone.signal.aborted)
+      await call(endpoint, recording.forgetRecording, { params: { id: this.id } }, { signal: this.#limit }).catch(() => {})
     log.info({ replay: this.id, browser: this.browserId, reason, bytes: this.#length, ms: durationMs }, 'a replay is ready')
   }
 
@@ -211,7 +213,8 @@ export class Transfer {
         const before = this.#length
         const isThere = await this.#bringSome(endpoint!)
         if (!isThere) return 'agent_lost'
-        const status = await this.#status(endpoint!)
+        const asked = { params: { id: this.id } }
+        const status = await call(endpoint!, recording.recordingStatus, asked, { signal: this.#limit, maxBytes: MAX_STATUS_BYTES })
         if (status.ended !== undefined && this.#length >= status.bytes) return status.ended
         empty = this.#length > before ? 0 : empty + 1
         if (empty === EMPTY_ANSWERS) return 'agent_lost'
@@ -280,14 +283,6 @@ export class Transfer {
   /** @throws when another replica may be fetching it; that is tried again */
   #assertOurs(): void {
     if (this.#settings.isOurs?.() === false) throw new Error('another replica may be fetching this recording')
-  }
-
-  async #status(endpoint: Endpoint): Promise<RecordingStatus> {
-    return call(endpoint, recording.recordingStatus, { params: { id: this.id } }, { signal: this.#limit(CALL_MS), maxBytes: MAX_STATUS_BYTES })
-  }
-
-  async #forget(endpoint: Endpoint): Promise<void> {
-    await call(endpoint, recording.forgetRecording, { params: { id: this.id } }, { signal: this.#limit(CALL_MS) })
   }
 }
 

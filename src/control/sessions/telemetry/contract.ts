@@ -1,4 +1,4 @@
-// The option `telemetry` of browsers, pools and acquires: what a session captures. What the categories are: src/agent/telemetry/contract.ts.
+// The option `telemetry` of browsers, pools and acquires: which events a session captures. The categories: src/agent/telemetry/contract.ts.
 import { z } from 'zod'
 import type { Fit } from '../../../agent/session/contract.ts'
 import {
@@ -16,7 +16,7 @@ import { option, type Refusal } from '../browsers/options/option/contract.ts'
 
 const CategoryConfig = z.strictObject({ enabled: z.boolean().optional() })
 const ControlConfig = CategoryConfig.extend({
-  /** Commands of CDP clients that make no `cdp_command` events. An empty list leaves out none. */
+  /** Commands of CDP clients that make no `cdp_command` events. With an empty list, all commands make them. */
   cdp: z.strictObject({ excluded_methods: z.array(CdpCommand).max(100).optional() }).optional(),
 })
 
@@ -32,14 +32,14 @@ const Otlp = z
     error: 'cannot be false together with a destination',
   })
 
-/** What a caller says of telemetry. Categories that it names are laid over the default ones, or, in an update, over those that are on. */
+/** A caller's telemetry setting. The categories in it are merged into the defaults, or, in an update, into those that are on. */
 export const GivenTelemetry = z
   .strictObject({
     enabled: z.boolean().optional(),
     browser: z.strictObject({ ...categoryShape(CategoryConfig.optional()), control: ControlConfig.optional() }).optional(),
-    /** A destination switches the export on. */
+    /** A destination enables the export. */
     export: z.strictObject({ otlp: Otlp.optional() }).optional(),
-    /** `false`: what is captured is exported, and not stored for callers. */
+    /** `false`: events are exported only, and not stored for callers. */
     storage: z.strictObject({ enabled: z.boolean().optional() }).optional(),
   })
   .superRefine(({ enabled, browser }, context) => {
@@ -48,25 +48,25 @@ export const GivenTelemetry = z
   })
 export type GivenTelemetry = z.output<typeof GivenTelemetry>
 
-/** What a session captures, as its row has it. */
+/** The telemetry setting in a session's row. */
 export interface StoredTelemetry {
-  /** At least one, but when nothing is captured for now by a session that stores nothing, which it has to remember. */
+  /** At least one category. Exception: empty while a session that stores nothing captures nothing, so that its row remembers `storage`. */
   categories: SettableCategory[]
   excluded_methods?: CdpCommand[]
-  /** The id of that to which it is exported. */
+  /** The id of the destination to which it is exported. */
   destination?: string
-  /** Not stored for callers. */
+  /** Set when events are not stored for callers. */
   storage?: false
 }
 
-/** As the API answers it. */
+/** The telemetry setting in answers. */
 export const ShownTelemetry = z
   .object({
     browser: z.object({
       ...categoryShape(z.object({ enabled: z.boolean() })),
       control: z.object({ enabled: z.boolean(), cdp: z.object({ excluded_methods: z.array(CdpCommand) }).optional() }),
     }),
-    /** Without a destination while it is not exported. */
+    /** Without a destination when it is not exported. */
     export: z.object({ otlp: z.object({ enabled: z.boolean(), destination: z.string().optional() }) }),
     storage: z.object({ enabled: z.boolean() }),
   })
@@ -78,24 +78,24 @@ function categoryShape<S extends z.ZodType>(schema: S): Record<SettableCategory,
 
 const namesSome = (browser: object | undefined): boolean => Object.values(browser ?? {}).some((config) => config !== undefined)
 
-/** Whether it says what is captured. */
+/** Whether the setting says which events are captured. */
 const saysCapture = (given: GivenTelemetry | undefined): boolean => given?.enabled !== undefined || namesSome(given?.browser)
 
-/** Whether it says anything. */
+/** Whether the setting has any effect. */
 export const saysSomething = (given: GivenTelemetry | undefined): boolean =>
   saysCapture(given) || namesSome(given?.export?.otlp) || given?.storage?.enabled !== undefined
 
-/** The categories that are captured when a caller says this. */
+/** The categories that are captured with this setting. */
 function captured(given: GivenTelemetry | undefined, before: StoredTelemetry | undefined): SettableCategory[] {
   if (!saysCapture(given)) return before?.categories ?? []
   const { enabled, browser = {} } = given!
   if (enabled === false) return []
-  // `enabled: true` begins again.
+  // `enabled: true` starts from the defaults.
   const onto = enabled || !before?.categories.length ? DEFAULT_CATEGORIES : before.categories
   return SETTABLE_CATEGORIES.filter((name) => browser[name]?.enabled ?? (onto as readonly SettableCategory[]).includes(name))
 }
 
-/** What is captured when a caller says this of a session that captures `before`. Undefined: nothing. */
+/** The new setting of a session that captures `before`. Undefined: nothing is captured. */
 export function merged(given: GivenTelemetry | undefined, before?: StoredTelemetry): StoredTelemetry | undefined {
   if (!saysSomething(given)) return before
   const categories = captured(given, before)
@@ -112,7 +112,7 @@ export function merged(given: GivenTelemetry | undefined, before?: StoredTelemet
   }
 }
 
-/** Why this cannot be said of a session that captures `before`; undefined when it can. `isNew`: the session is being made, or lent, by this. */
+/** Why this setting is refused for a session that captures `before`; undefined when it is not. `isNew`: the session is being created, or acquired, with it. */
 export function telemetryProblem(given: GivenTelemetry | undefined, before: StoredTelemetry | undefined, isNew: boolean): Refusal | undefined {
   if (!saysSomething(given)) return undefined
   const { storage, export: { otlp } = {} } = given!
@@ -131,13 +131,13 @@ export function telemetryProblem(given: GivenTelemetry | undefined, before: Stor
 const NEEDS_EXPORT = 'can be false only with a destination in telemetry.export.otlp'
 const NOT_STORED = 'cannot be false: telemetry of this session is not stored, only exported'
 
-/** What the agent is told. */
+/** The setting for the agent. */
 export const fittedTelemetry = (stored: StoredTelemetry | undefined): TelemetryFit => ({
   categories: stored?.categories ?? [],
   excluded_methods: stored?.excluded_methods ?? [],
 })
 
-/** What the API answers. */
+/** The setting in answers. */
 export function shownTelemetry(stored: StoredTelemetry | undefined): z.output<typeof ShownTelemetry> {
   if (!stored?.categories.length) return null
   const browser = Object.fromEntries(SETTABLE_CATEGORIES.map((name) => [name, { enabled: stored.categories.includes(name) }])) as Record<
@@ -168,10 +168,10 @@ export const telemetryOption = option({
 
 const group = 'Browser Telemetry'
 const session = z.strictObject({ id: z.string().min(1) })
-/** When, or how long ago. */
+/** A time, or an age. */
 const TimeText = z.string().max(64)
 
-/** The calls about what is kept of telemetry. They need a key: with the token of a session its holder reaches only what happens while it has the session. */
+/** The calls about stored telemetry. They need a key: the holder of a session's token sees only events from the time in which it has the session. */
 export const telemetryArchive = {
   listTelemetryEvents: route({
     method: 'GET',
@@ -183,12 +183,12 @@ export const telemetryArchive = {
     query: z.strictObject({
       category: namesQuery,
       type: namesQuery,
-      /** The number of a page, from `X-Next-Offset`; 0: the first. */
+      /** The start of a page, from `X-Next-Offset`; 0: the first page. */
       offset: z.coerce.number().int().min(0).max(MAX_SEQ).default(0),
       limit: pagingQuery.limit,
-      /** Events at or after it. Five minutes ago, unless it or `offset` is given, or the newest events are asked for first. */
+      /** Events at or after this time. Default: five minutes ago, unless `offset` is given, or the newest events come first. */
       since: TimeText.optional(),
-      /** Events before it. */
+      /** Events before this time. */
       until: TimeText.optional(),
       order: z.enum(['asc', 'desc']).default('asc'),
     }),

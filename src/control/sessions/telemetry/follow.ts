@@ -1,5 +1,5 @@
-// Follows the telemetry of one session: reads it from its agent for as long as the session lasts, and holds it until it is stored. What comes is from inside the instance:
-// its form, numbers, times and amounts are checked.
+// Follows the telemetry of one session: reads it from its agent until the session ends, and keeps it until it is stored. The data comes from inside the
+// instance, so its form, numbers, times and size are checked.
 import { z } from 'zod'
 import { FeedLine, MAX_SEQ, telemetryFeed, TYPES, type Envelope, type TelemetryEvent } from '../../../agent/telemetry/contract.ts'
 import { Bucket } from '../../../base/bucket.ts'
@@ -28,36 +28,34 @@ import {
   SESSION_RATE,
   SILENCE_MS,
 } from './limits.ts'
+import type { TelemetryMeter } from './meter.ts'
 import type { Position } from './rows.ts'
-import { cut, lineOf, pack, type Line, type Segment } from './segments.ts'
+import { grouped, lineOf, pack, type Line, type Segment } from './segments.ts'
 
-/** Why events are missing, in events of our own: the session's limit on stored telemetry is reached; the session ended before all was read; lines that were none. */
+/**
+ * The reason in our own events about missing events. `archive_limit`: the session's limit on stored telemetry is reached. `instance_ended`: the session ended
+ * before all was read. `not_kept`: invalid lines.
+ */
 type LossReason = 'archive_limit' | 'instance_ended' | 'not_kept'
-
-/** Figures about what is stored. */
-export interface TelemetryMeter {
-  stored(events: number, bytes: number): void
-  lost(events: number): void
-}
 
 interface FollowerSettings {
   id: string
-  /** How far the session is stored. */
+  /** The position up to which the session is stored. */
   position: () => Promise<Position | undefined>
-  /** Its agent, while it is here and not being ended. */
+  /** Its agent, while it runs here and is not ending. */
   endpoint: () => Endpoint | undefined
   isAsleep: () => boolean
   /** Called after events have come. Resolves when there is room for more. */
   taken: (signal: AbortSignal) => Promise<void>
-  /** The limit on all sessions together. */
+  /** The rate limit for all sessions together. */
   total: Bucket
-  /** Limit on its stored bytes. Before they are compressed, {@link RAW_TIMES} as many. */
+  /** Limit on its stored bytes. Before compression, the limit is {@link RAW_TIMES} times as high. */
   maxBytes: number
-  meter: TelemetryMeter
+  meter: Pick<TelemetryMeter, 'stored' | 'lost'>
   log: Log
 }
 
-/** Its lines one by one: one that is none of ours is left out, and does not keep those after it. */
+/** The feed, validated line by line: an invalid line is skipped and does not stop the ones after it. */
 const FEED = { ...telemetryFeed.feedTelemetry, reply: lines(z.unknown()) }
 
 export class Follower {
@@ -67,23 +65,25 @@ export class Follower {
   #running = Promise.resolve()
   #loaded: Promise<void> | undefined
   #hasReportedBadLines = false
-  /** Whether a line was left out since the last number that was missing. */
+  /** Whether a line was skipped since the last gap in the numbers. */
   #hasLeftOut = false
   #hasReportedEnd = false
+  /** Whether no more events come. */
+  isClosed = false
 
-  /** The number of the last event that has come, stored or not, and its time. */
+  /** The number and the time of the last event that was read, stored or not. */
   #last = 0
   #lastTs = Date.now() * 1000 - MAX_BEFORE_US
-  /** Bytes that are stored or wait to be, compressed; and what counts against the limit, which is more of what is easily compressed. */
+  /** Compressed bytes, stored or waiting; and the bytes that count against the limit, which are more for data that compresses well. */
   #bytes = 0
   #counted = 0
   #lines: Line[] = []
-  /** Runs that are made and not stored yet. They stay as they are until they are: a statement whose answer was lost may have stored them. */
+  /** Packed runs that are not stored yet. They do not change until they are stored: a statement whose answer was lost may have stored them. */
   #runs: Segment[] = []
   #waiting = 0
-  /** Set while the limit is reached: how many events were left out, and whether that was told. */
+  /** Set while the limit is reached: number of dropped events, and whether that was reported. */
   #full: { dropped: number; isReported: boolean } | undefined
-  /** Since when something waits, by performance.now(). */
+  /** Time since which events wait (performance.now()). */
   #since: number | undefined
 
   constructor(settings: FollowerSettings) {
@@ -94,12 +94,12 @@ export class Follower {
     return this.#settings.id
   }
 
-  /** Bytes in memory that are not stored yet. */
+  /** Bytes that wait in memory to be stored. */
   get waiting(): number {
     return this.#waiting
   }
 
-  /** How long something has waited, in milliseconds. */
+  /** How long the oldest event has waited, in milliseconds. */
   get lagMs(): number {
     return this.#since === undefined ? 0 : performance.now() - this.#since
   }
@@ -108,12 +108,11 @@ export class Follower {
     return this.#lines.length > 0 || this.#runs.length > 0
   }
 
-  /** Whether its limit is reached. */
   get isFull(): boolean {
     return this.#full !== undefined
   }
 
-  /** Reads from now on. */
+  /** Starts to read. */
   start(): this {
     this.#running = this.#run().catch((err: unknown) => {
       if (!this.#stop.signal.aborted) this.#settings.log.error({ err, browser: this.id }, 'the telemetry of a session is not read any more')
@@ -121,15 +120,15 @@ export class Follower {
     return this
   }
 
-  /** Reads no more; resolves when nothing more comes. */
+  /** Stops to read; resolves when no more events come. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('its telemetry is not followed any more'))
     await this.#running
   }
 
   /**
-   * Reads what is left, in the end of its session. No event comes after that: the streams of callers would have it, and the archive would not. Whether all was
-   * read. @throws when it is not known how far it is stored
+   * Reads the remaining events at the end of the session. First the agent closes its buffer: a later event would reach the streams of callers, but not the
+   * archive. Returns whether all was read. @throws when the stored position cannot be read
    */
   async finish(agent: Endpoint | undefined, signal: AbortSignal): Promise<boolean> {
     await this.stop()
@@ -140,14 +139,15 @@ export class Follower {
       return false
     }
     const late = AbortSignal.any([signal, AbortSignal.timeout(REST_MS)])
-    // One that does not do this may still tell what it has.
+    // An agent whose buffer cannot be closed may still send its events.
     const isClosed = await call(agent, telemetryFeed.endTelemetry, {}, { signal: late }).then(() => true, failed)
     const isRead = await this.#listen(agent, late, true).then(() => true, failed)
     return isClosed && isRead
   }
 
-  /** Nothing more comes. `isWhole`: all was read. */
+  /** Records that no more events come. `isWhole`: all were read. */
   close(isWhole: boolean): void {
+    this.isClosed = true
     if (!isWhole && !this.#hasReportedEnd) {
       this.#hasReportedEnd = true
       this.#add(lossEvent(this.#last + 1, Math.max(this.#lastTs, Date.now() * 1000), { reason: 'instance_ended' }))
@@ -174,7 +174,7 @@ export class Follower {
     const { endpoint, isAsleep, log } = this.#settings
     const { signal } = this.#stop
     for (let waitMs = RETRY_MS; !signal.aborted;) {
-      // One that sleeps would not answer, and its connections would wait inside until it wakes.
+      // A sleeping agent would not answer, and connections to it would pile up until it wakes.
       const agent = isAsleep() ? undefined : endpoint()
       if (!agent) {
         await sleep(ABSENT_MS, signal)
@@ -193,7 +193,10 @@ export class Follower {
     }
   }
 
-  /** One connection. Resolves when the agent has ended it: there are no more events. `isRest`: nobody else reads of the session; it may send what an agent keeps, and no more. */
+  /**
+   * One connection. Resolves when the agent has ended it, after the last event. `isRest`: the last read of a session, which may send as much as an agent keeps,
+   * and no more.
+   */
   async #listen(agent: Endpoint, signal: AbortSignal, isRest: boolean): Promise<void> {
     const left = new AbortController()
     let bytes = 0
@@ -220,12 +223,12 @@ export class Follower {
         else if ((rest += cost) > SESSION_RATE.atOnce) throw new Error('it sends more than an agent keeps')
       }
     } finally {
-      // Whatever happens to its reader.
+      // Ends the connection in any case.
       left.abort(new Error('the reader has gone'))
     }
   }
 
-  /** Waits when too much came, or when there is no room for more. */
+  /** Waits when events come too fast, or when there is no room for more. */
   async #pause(cost: number, signal: AbortSignal): Promise<void> {
     const { taken, total } = this.#settings
     const ms = Math.max(this.#rate.take(this.#full ? cost * FULL_FACTOR : cost), total.take(cost))
@@ -233,7 +236,7 @@ export class Follower {
     if (ms > 0) await sleep(Math.min(ms, SILENCE_MS), signal)
   }
 
-  /** The next lines. A session that sleeps says nothing. */
+  /** The next lines. A sleeping session sends nothing, so it does not time out. */
   async #received<T>(next: Promise<T>, signal: AbortSignal): Promise<T> {
     for (;;) {
       try {
@@ -252,7 +255,7 @@ export class Follower {
     this.#settings.log.warn({ browser: this.id, line: text }, "a line of a session's telemetry is none")
   }
 
-  /** Takes the next event. Its agent tells why numbers are missing before it, unless that line was none. @throws when it has no number that an event can have */
+  /** Takes the next event. The agent reports gaps in its numbers, except for lines that were invalid here. @throws when its number is too large */
   #take({ seq, event }: Envelope): void {
     if (seq <= this.#last) return
     if (seq > MAX_SEQ) throw new Error(`an event has the number ${seq}`)
@@ -287,7 +290,7 @@ export class Follower {
     this.#since ??= performance.now()
   }
 
-  /** Its archive was deleted, or a part of it: `stored` bytes are left. */
+  /** The archive of the session was deleted, in full or in part: `stored` bytes are left. */
   recount(stored: number): void {
     const left = stored + this.#runs.reduce((sum, { bytes }) => sum + bytes, 0)
     if (left < this.#bytes) this.#counted *= left / this.#bytes
@@ -301,7 +304,7 @@ export class Follower {
     return this.#counted >= this.#settings.maxBytes
   }
 
-  /** In the place of the last event that was left out. The first one has told of itself. */
+  /** Reports dropped events, with the number and the time of the last one. The first dropped event has made its own report. */
   #tellDropped(): void {
     const { dropped = 0 } = this.#full ?? {}
     if (dropped < 2) return
@@ -309,11 +312,11 @@ export class Follower {
     this.#push(lossEvent(this.#last, this.#lastTs, { reason: 'archive_limit', count: dropped, last_seq: this.#last }))
   }
 
-  /** What is to be stored now: all that has come. */
+  /** Packs all waiting events. Returns the runs to store. */
   async runs(): Promise<readonly Segment[]> {
     const waiting = this.#lines
     this.#lines = []
-    for (const run of cut(waiting, RUN_BYTES)) {
+    for (const run of grouped(waiting, ({ bytes }) => bytes, RUN_BYTES)) {
       const segment = await pack(this.id, run)
       this.#runs.push(segment)
       this.#bytes += segment.bytes
@@ -324,7 +327,7 @@ export class Follower {
     return [...this.#runs]
   }
 
-  /** These runs are stored. */
+  /** Removes runs that are stored now. */
   saved(stored: readonly Segment[]): void {
     const done = new Set(stored)
     this.#runs = this.#runs.filter((run) => !done.has(run))
@@ -336,16 +339,16 @@ export class Follower {
   }
 }
 
-/** An event that our own code makes about the capture. */
+/** An event about the capture itself, made by the service. */
 const lossEvent = (seq: number, ts: number, data: { reason: LossReason; count?: number; first_seq?: number; last_seq?: number }): Envelope => ({
   seq,
   event: { type: 'monitor_events_lost', category: 'monitor', ts, source: { kind: 'kernel_api' }, data },
 })
 
-/** Only what every event has. */
+/** An event with only the fields that every event has. */
 const withoutData = ({ type, category, ts, source: { kind } }: TelemetryEvent): TelemetryEvent => ({ type, category, ts, source: { kind }, truncated: true })
 
-/** Whether a value of JSON has at most so many levels. */
+/** Whether a JSON value has at most `levels` levels. */
 export function isWithin(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return true
   return levels > 0 && Object.values(value).every((one) => isWithin(one, levels - 1))

@@ -1,4 +1,4 @@
-// Handlers of what is kept of telemetry.
+// Handlers of stored telemetry.
 import { known, type Handlers } from '../../../http/route.ts'
 import type { telemetryArchive } from './contract.ts'
 import type { Telemetry } from './telemetry.ts'

@@ -1,9 +1,9 @@
-// Network events as an HTTP Archive (HAR 1.2), entry by entry. Everything in an event comes from a session, so nothing of its form is trusted.
+// Network events as an HTTP Archive (HAR 1.2), entry by entry. An event's content comes from a session, so it may have any form.
 import type { Envelope, EventType, TelemetryEvent } from '../../../agent/telemetry/contract.ts'
 import { VERSION } from '../../../base/version.ts'
 import { HAR_KEY, HAR_PAGES, HAR_TITLE, HAR_WAITING, HAR_WAITING_LENGTH } from './limits.ts'
 
-/** The events that it is made of. */
+/** The events that it needs. */
 export const HAR_TYPES: ReadonlySet<EventType> = new Set<EventType>([
   'network_request',
   'network_response',
@@ -25,7 +25,7 @@ interface HarPage {
   pageTimings: { onContentLoad: number | null; onLoad: number | null }
 }
 
-/** An entry that is being put together. */
+/** An entry that is still incomplete. */
 interface Waiting {
   key: string
   startedAt: number
@@ -34,14 +34,14 @@ interface Waiting {
   resourceType: string
   initiator: string
   isCut: boolean
-  /** Undefined until it is answered or has failed. */
+  /** Undefined until the request is answered or has failed. */
   end: { at: number; response: object; error?: string | undefined; isCut: boolean } | undefined
   length: number
 }
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 const keyOf = (value: unknown): string => held(text(value).slice(0, HAR_KEY))
-/** A text of its own: a slice keeps the whole text in memory that it was cut from. */
+/** A copy of a text: a slice would keep the whole original text in memory. */
 const held = (value: string): string => Buffer.from(value, 'utf16le').toString('utf16le')
 const number = (value: unknown): number => (typeof value === 'number' && Number.isFinite(value) ? value : 0)
 const iso = (ts: number): string => new Date(ts / 1000).toISOString()
@@ -55,7 +55,7 @@ const headerOf = (headers: readonly Pair[], wanted: string): string => headers.f
 
 const queryOf = (url: string): Pair[] => (URL.canParse(url) ? [...new URL(url).searchParams].map(([name, value]) => ({ name, value })) : [])
 
-/** What is not known is -1 in a HAR. The captured events have neither the protocol nor sizes on the wire. */
+/** A HAR uses -1 for unknown values. The captured events have neither the protocol nor sizes on the wire. */
 const UNKNOWN_SIZES = { httpVersion: '', cookies: [], headersSize: -1, bodySize: -1 }
 
 function requestOf(data: Data): object {
@@ -82,7 +82,7 @@ function responseOf(data: Data): object {
   }
 }
 
-/** As Chromium writes one that never came. */
+/** Chromium's own form for a response that never came. */
 const NO_RESPONSE = { status: 0, statusText: '', ...UNKNOWN_SIZES, headers: [], content: { size: 0, mimeType: 'x-unknown' }, redirectURL: '' }
 
 function entryOf({ startedAt, request, pageref, resourceType, initiator, isCut, end }: Waiting): object {
@@ -94,7 +94,7 @@ function entryOf({ startedAt, request, pageref, resourceType, initiator, isCut, 
     request,
     response: { ...(end?.response ?? NO_RESPONSE), ...(end?.error !== undefined && { _error: end.error }) },
     cache: {},
-    // Which part of the time was which is not captured.
+    // The phases of the time are not captured.
     timings: { blocked: -1, dns: -1, connect: -1, ssl: -1, send: 0, wait: time, receive: 0 },
     _resourceType: resourceType.toLowerCase(),
     _initiator: { type: initiator || 'other' },
@@ -104,20 +104,20 @@ function entryOf({ startedAt, request, pageref, resourceType, initiator, isCut, 
 }
 
 class Har {
-  /** In the order of their requests. */
+  /** Incomplete entries, in the order of their requests. */
   readonly #waiting = new Set<Waiting>()
   #length = 0
   readonly #open = new Map<string, Waiting>()
-  /** The present page of each target. */
+  /** The current page of each target. */
   readonly #present = new Map<string, { page: HarPage; startedAt: number }>()
   readonly pages: HarPage[] = []
 
-  /** The entries that are left, when nothing more comes. */
+  /** The remaining entries, when no more events come. */
   rest(): Generator<object> {
     return this.#complete(true)
   }
 
-  /** Takes an event, and yields the entries that are complete by it. */
+  /** Takes an event, and yields the entries that it completes. */
   *take({ type, ts, data = {}, truncated = false }: TelemetryEvent): Generator<object> {
     const key = keyOf(data.request_id)
     const isCut = truncated
@@ -157,7 +157,7 @@ class Har {
 
   #end(key: string, at: number, data: Data, { response, error, isCut }: { response: object; error?: string; isCut: boolean }): void {
     let open = this.#open.get(key)
-    // Its request came before the window, or before the capture.
+    // The request came before the window, or before the capture.
     if (!open && text(data.url) === '') return
     if (!open) {
       this.#begin(key, at, data, false)

@@ -1,8 +1,9 @@
-// What becomes of stored telemetry: it is merged into objects, deleted by callers, removed when it is old; and sessions of pools and of several replicas have theirs.
+// Stored telemetry: it is merged into objects, deleted by callers, and removed when it is old; also with pools and several replicas.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
-import { endAll, share, startFastReplica, type FastReplica, type Shared } from '../../../../test/support/replicas.ts'
-import { allOf, emit, EVERYTHING, pageOf, say, texts } from '../../../../test/support/kept-telemetry.ts'
+import type { FastCloud } from '../../../../test/support/fast-cloud.ts'
+import { twoReplicas } from '../../../../test/support/two-replicas.ts'
+import { allOf, emit, EVERYTHING, say, texts } from '../../../../test/support/kept-telemetry.ts'
+import { all, archiving, cloud, create, end, numbers, page, rows, stored, STORED_MS } from '../../../../test/support/telemetry-archive.ts'
 import { newId } from '../../../base/ids.ts'
 import { silentLog } from '../../../base/log.ts'
 import { until } from '../../../base/wait.ts'
@@ -15,45 +16,27 @@ import { endedSessions } from '../browsers/purge.ts'
 import { removeArrived } from './export/rows.ts'
 import { mergeSession } from './merge.ts'
 import { oldTelemetry } from './purge.ts'
-import { positionsOf, telemetryObjects } from './rows.ts'
+import { positionOf, telemetryObjects } from './rows.ts'
 
-const STORED_MS = 20_000
 const { signal } = new AbortController()
 const DAYS = 30
 
-let cloud: FastCloud
+archiving()
 let db: Db
 let objects: Objects
 let scope: string
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
   db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
   objects = fileObjects(cloud.paths.objects)
-  scope = (await cloud.query<{ scope: string }>('select scope from browsers limit 1'))[0]?.scope ?? ''
-})
-afterAll(async () => {
-  await db.destroy()
-  await cloud[Symbol.asyncDispose]()
-})
-
-const create = async () => {
-  const { session_id: id } = await cloud.create({ telemetry: EVERYTHING, timeout_seconds: 600 })
+  const id = await create()
   scope = (await cloud.query<{ scope: string }>('select scope from browsers where id = $1', [id]))[0]!.scope
-  return id
-}
-const end = async (id: string) => expect((await cloud.fetch(`/browsers/${id}`, { method: 'DELETE' })).status).toBe(204)
-const all = (id: string, query?: string) => allOf(cloud.fetch, id, query)
-const rows = (id: string) =>
-  cloud.query<{ events: number; object: string | null; scope: string | null }>(
-    'select events, object, scope from telemetry_segments where session_id = $1 order by first_seq',
-    [id],
-  )
-const stored = (id: string, count: number) =>
-  until('events in the archive', STORED_MS, async () => (await rows(id)).reduce((sum, { events }) => sum + events, 0) >= count, { everyMs: 20 })
+  await end(id)
+})
+afterAll(() => db.destroy())
+
 const merged = (id: string) =>
   until('a merge', STORED_MS, async () => (await rows(id)).length > 0 && (await rows(id)).every((row) => row.scope !== null), { everyMs: 20 })
-const numbers = (count: number, from = 0) => Array.from({ length: count }, (_, at) => `line ${from + at}`)
-/** Texts that do not become small when they are compressed. */
+/** Random texts, which do not compress. */
 const large = (paths: FastCloud['paths'], id: string, count: number) =>
   emit(
     paths,
@@ -121,7 +104,7 @@ describe('a merge', () => {
     const put: Objects['put'] = async (...args) => {
       if (what === 'row') {
         await objects.put(...args)
-        // As if it were deleted meanwhile.
+        // This looks as if the runs were deleted meanwhile.
         await cloud.query('update telemetry_segments set last_seq = last_seq + 1000 where session_id = $1 and first_seq = 1', [id])
         return { bytes: 0, sha256: '' }
       }
@@ -147,7 +130,7 @@ describe('a merge', () => {
     const times = (await all(id)).map(({ event }) => event.ts)
     const destination = newId()
     await cloud.query(`insert into telemetry_destinations (id, name, endpoint, header_names) values ($1, $1, 'http://127.0.0.1:9', '{}')`, [destination])
-    // Its times begin and end within runs, and one has a whole run.
+    // The time ranges begin and end within runs, and one covers a whole run.
     for (const [from, until] of [
       [2, 6],
       [7, 11],
@@ -176,7 +159,7 @@ describe('a merge', () => {
     await end(id)
     await merged(id)
     await objects.delete((await rows(id))[0]!.object!)
-    expect((await pageOf(cloud.fetch, id)).status).toBe(500)
+    expect((await page(id)).status).toBe(500)
     expect(await findMissing(objects, [telemetryObjects(db, scope)], signal)).toHaveLength(1)
     await cloud.query('delete from telemetry_segments where session_id = $1', [id])
   })
@@ -243,7 +226,7 @@ test('what is older than its retention is removed, rows and objects; a session s
   expect(await oldTelemetry({ db, objects }, scope, DAYS).run(signal)).toBe(2)
   expect([await rows(old), await rows(aged), (await rows(recent)).length, await objects.get(object)]).toEqual([[], [], 1, undefined])
   await endedSessions(db, scope, DAYS).run(signal)
-  expect([(await pageOf(cloud.fetch, old)).status, (await pageOf(cloud.fetch, recent)).status]).toEqual([404, 200])
+  expect([(await page(old)).status, (await page(recent)).status]).toEqual([404, 200])
 })
 
 test('the last run of a session that lives stays, however old: it says up to where it was stored', async () => {
@@ -254,7 +237,7 @@ test('the last run of a session that lives stays, however old: it says up to whe
   }
   await cloud.query('update telemetry_segments set last_ts = 5 where session_id = $1', [id])
   await oldTelemetry({ db, objects }, scope, DAYS).run(signal)
-  expect((await positionsOf(db, [id])).get(id)!.seq).toBe(2)
+  expect((await positionOf(db, id))!.seq).toBe(2)
   expect(await rows(id)).toHaveLength(1)
   await end(id)
   await until('its removal', STORED_MS, async () => {
@@ -322,28 +305,8 @@ test('figures count what is stored and what is lost', async () => {
   expect(await figure('cob_telemetry_sessions')).toBe(0)
 })
 
-test('a deletion is in the audit log', async () => {
-  const id = await create()
-  await end(id)
-  await cloud.fetch(`/browsers/${id}/telemetry`, { method: 'DELETE' })
-  const entries = () => cloud.query<{ status: number }>(`select status from audit_log where method = 'DELETE' and path = $1`, [`/browsers/${id}/telemetry`])
-  await until('the entry', STORED_MS, async () => (await entries()).length === 1, { everyMs: 50 })
-})
-
 describe('two replicas', { timeout: 60_000 }, () => {
-  let shared: Shared
-  let one: FastReplica
-  let two: FastReplica
-  beforeAll(async () => {
-    shared = await share({ COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' })
-    one = await startFastReplica(shared, false)
-    two = await startFastReplica(shared, false)
-  }, 60_000)
-  afterAll(async () => {
-    await Promise.all([one.stop(), two.stop()])
-    await endAll(shared, false)
-    await shared[Symbol.asyncDispose]()
-  }, 60_000)
+  const { shared, one, two, another } = twoReplicas({}, { overTls: false })
 
   const count = async (id: string) =>
     Number((await shared.query<{ sum: string }>('select sum(events) from telemetry_segments where session_id = $1', [id]))[0]!.sum)
@@ -360,7 +323,7 @@ describe('two replicas', { timeout: 60_000 }, () => {
   })
 
   test('a replica that takes a session over goes on with its telemetry', async () => {
-    const third = await startFastReplica(shared, false)
+    const third = await another()
     const { session_id: id } = await third.create({ telemetry: EVERYTHING, timeout_seconds: 600 })
     await say(shared.paths, id, 0, 5)
     await reaches(id, 5)

@@ -1,4 +1,4 @@
-// Merges the many small runs of a session into few large ones. What is large becomes an object.
+// Merges the many small runs of a session into few large ones. A large one becomes an object.
 import { setInterval } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import type { Envelope } from '../../../agent/telemetry/contract.ts'
@@ -15,12 +15,12 @@ interface MergerSettings extends Archive {
   log: Log
 }
 
-/** Merges what there is of sessions that have ended, and of live ones with many runs, until it is disposed, which waits for the one under way. */
+/** Merges the runs of ended sessions, and of live sessions with many runs, until disposed. Disposing it waits for the merge under way. */
 export function keepMerging(settings: MergerSettings): AsyncDisposable {
   const { db, scope, isOurs, log } = settings
   const stop = new AbortController()
   const { signal } = stop
-  /** Those that could not be merged, and until when they are left: they must not keep others from their turn. */
+  /** Sessions that could not be merged, and the time of their next attempt: they must not block others. */
   const failed = new Map<string, number>()
   async function round(): Promise<void> {
     for (const [id, until] of failed) if (until < performance.now()) failed.delete(id)
@@ -52,7 +52,7 @@ export function keepMerging(settings: MergerSettings): AsyncDisposable {
   }
 }
 
-/** Merges the runs of a session that were not merged yet. Those of times that are only on their way to a destination stay apart from others: they are removed. */
+/** Merges the fresh runs of a session. Events that are stored only until they are exported go into separate runs, because these are removed. */
 export async function mergeSession(settings: Pick<MergerSettings, 'db' | 'objects' | 'scope'>, sessionId: string, signal: AbortSignal): Promise<void> {
   const passing = await passingTimes(settings.db, sessionId)
   let parts: StoredSegment[] = []
@@ -72,7 +72,7 @@ export async function mergeSession(settings: Pick<MergerSettings, 'db' | 'object
       const lines = (await unpack(data!)).filter(({ seq }) => seq > last)
       last = Math.max(last, run.last_seq)
       const more = lines.reduce((sum, { json }) => sum + Buffer.byteLength(json) + 1, 0)
-      // Another replica merges them, or they were deleted.
+      // Stop: another replica is merging these runs, or they were deleted.
       if (bytes + more > MERGED_BYTES && !(await write())) return
       parts.push({ ...run, data: null })
       bytes += more
@@ -93,7 +93,7 @@ export async function mergeSession(settings: Pick<MergerSettings, 'db' | 'object
   await write()
 }
 
-/** A run that is to be stored: of these lines. `times`: the ids of the passing times that it is of. */
+/** A run to store, with these lines. `times`: the ids of the passing times in which its events lie. */
 type Whole = Omit<StoredSegment, 'bytes' | 'data' | 'object' | 'events'> & { lines: string[]; times: string }
 
 const timesAt = (ts: number, passing: readonly Passing[]): string =>
@@ -121,7 +121,7 @@ function piecesOf(run: Omit<StoredSegment, 'data'>, lines: readonly { seq: numbe
   return made
 }
 
-/** Stores runs in the place of those that they are from. False when these have changed. */
+/** Stores merged runs in place of their parts. False when the parts have changed. */
 async function replace(
   { db, objects, scope }: Pick<MergerSettings, 'db' | 'objects' | 'scope'>,
   parts: readonly StoredSegment[],

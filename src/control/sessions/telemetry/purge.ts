@@ -13,7 +13,7 @@ export const oldTelemetry = ({ db, objects }: Archive, scope: string, days: numb
   async run(signal) {
     const before = (Date.now() - days * DAY_MS) * 1000
     return inBatches(REMOVED_AT_ONCE, signal, async (limit) => {
-      // The rows first, which could not be read without their objects. An object that is left is removed by the sweep.
+      // Delete the rows first: without its object, a row could not be read. The sweep removes an object that is left.
       const removed = await removeOld(db, scope, before, limit)
       for (const object of removed) if (object !== null) await objects.delete(object, signal)
       return removed.length

@@ -1,4 +1,4 @@
-// Reads what is kept of a session's telemetry, run by run, in either direction.
+// Reads a session's stored telemetry, run by run, in either direction.
 import { buffer } from 'node:stream/consumers'
 import type { Envelope, EventType } from '../../../agent/telemetry/contract.ts'
 import type { Db } from '../../../store/db.ts'
@@ -23,12 +23,15 @@ export async function bytesOf({ db, objects }: Archive, run: StoredSegment, sign
   return undefined
 }
 
-/** The stored events of a window, by their numbers: forwards or backwards. Those for callers alone, unless `isKept` is false. Holds one run at a time. */
+/**
+ * The stored events of a window in the order of their numbers, forwards or backwards. Only events that are stored for callers, unless `isKept` is false. Keeps
+ * one run in memory at a time.
+ */
 export async function* readEvents(...args: Parameters<typeof readLines>): AsyncGenerator<Envelope> {
   for await (const { envelope } of readLines(...args)) yield envelope
 }
 
-/** The same, each with how long it is as JSON. */
+/** The same, each with the length of its JSON. */
 export async function* readLines(
   archive: Archive,
   sessionId: string,
@@ -44,7 +47,7 @@ export async function* readLines(
     const where = { ...window, isKept: window.isKept ?? true, after, ...(before < Infinity && { before }), types: types && bitsOf(types) }
     const runs = await nextSegments(archive.db, sessionId, where, isForwards, READ_RUNS_AT_ONCE)
     if (runs.length === 0) return
-    // After the runs: such a time is noted before its first event comes.
+    // Read these after the runs: a passing time is recorded before its first event arrives.
     const passing = where.isKept ? await passingTimes(archive.db, sessionId) : []
     for (const run of runs) {
       const bytes = await bytesOf(archive, run, signal)

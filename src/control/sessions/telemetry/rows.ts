@@ -1,4 +1,4 @@
-// The table of what is kept of telemetry: runs of events, each in its row until it is merged with others into an object.
+// All queries on stored telemetry: runs of events. Each is in its row until it is merged with others into an object.
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
@@ -8,17 +8,17 @@ import type { Segment } from './segments.ts'
 
 const PREFIX = 'telemetry'
 
-/** A key that no object has. */
+/** A new, unused key. */
 export const freshKey = (sessionId: string): string => `${PREFIX}/${sessionId}.${newId()}`
 
-/** A run, and where its bytes are. Neither in `data` nor in `object`: it has no events, and says up to where they were deleted. */
+/** A run, and where its bytes are. Without `data` and `object` it has no events and only marks the position up to which events were deleted. */
 export type StoredSegment = Omit<Segment, 'data'> & { data: Buffer | null; object: string | null }
 
 const COLUMNS = ['session_id', 'first_seq', 'last_seq', 'first_ts', 'last_ts', 'events', 'types', 'bytes', 'data', 'object'] as const
 
 /**
- * Stores runs of any sessions in one statement. Two replicas may store the same events for a moment, in runs with other ends: of two that begin with the same
- * event the longer one stays. Readers pass over what they have read already.
+ * Stores runs of any sessions in one statement. Two replicas may store the same events for a moment, in runs with different ends: of two runs with the same
+ * first event, the longer one stays. Readers skip events that they have already read.
  */
 export async function insertSegments(db: Db, segments: readonly Segment[]): Promise<void> {
   await db
@@ -42,33 +42,30 @@ export async function insertSegments(db: Db, segments: readonly Segment[]): Prom
     .execute()
 }
 
-/** How far a session is stored. */
+/** The position up to which a session is stored. */
 export interface Position {
-  /** The number of the last event; 0: none is stored. */
+  /** The number of the last event; 0 when none is stored. */
   seq: number
   ts: number
-  /** Of all that is stored. */
+  /** Size of everything that is stored. */
   bytes: number
 }
 
-/** How far each of these sessions is stored. */
-export async function positionsOf(db: Db, ids: readonly string[]): Promise<Map<string, Position>> {
-  if (ids.length === 0) return new Map()
-  const rows = await db
+/** The position of a session; undefined when nothing is stored. */
+export const positionOf = (db: Db, id: string): Promise<Position | undefined> =>
+  db
     .selectFrom('telemetry_segments')
-    .select((eb) => ['session_id', eb.fn.max('last_seq').as('seq'), eb.fn.max('last_ts').as('ts'), sql<number>`sum(bytes)::bigint`.as('bytes')])
-    .where('session_id', 'in', [...ids])
+    .select((eb) => [eb.fn.max('last_seq').as('seq'), eb.fn.max('last_ts').as('ts'), sql<number>`sum(bytes)::bigint`.as('bytes')])
+    .where('session_id', '=', id)
     .groupBy('session_id')
-    .execute()
-  return new Map(rows.map(({ session_id: id, seq, ts, bytes }) => [id, { seq, ts, bytes }]))
-}
+    .executeTakeFirst()
 
-/** Not those that wait, which capture nothing; one that a caller gives back captures until it has let go of the caller's things. */
+/** Whether a browser captures events. Idle ones of pools do not. A browser that was given back captures until its restore is complete. */
 const IS_ON = sql<boolean>`(state <> 'warm' and jsonb_exists(options, 'telemetry'))`
 
 /**
- * Sessions that this replica watches and that capture something. `withRest`: also those that have captured something before; the last of it may not have been
- * read when a service was killed.
+ * Sessions that this replica watches and that capture events. `withRest`: also sessions that captured earlier; their last events may not have been read when a
+ * service was killed.
  */
 export async function watchedTelemetry(
   db: Db,
@@ -82,20 +79,20 @@ export async function watchedTelemetry(
       .select(['id', 'state'])
       .where('scope', '=', scope)
       .where('replica', '=', replica)
-      // The condition of the index browsers_telemetry: Postgres then reads only the index, and not `options`, which may have megabytes.
+      // The condition of the index browsers_telemetry. With it, Postgres reads only the index and not `options`, which may have megabytes.
       .where(sql<SqlBool>`state <> 'deleted'`)
       .where(withRest ? sql<SqlBool>`(${IS_ON} or ${rest})` : sql<SqlBool>`(jsonb_exists(options, 'telemetry') and state <> 'warm')`)
       .execute()
   )
 }
 
-/** Whether a session captures something, whoever watches it. */
+/** Whether a session captures any events. */
 export async function isCapturing(db: Db, id: string): Promise<boolean> {
   const row = await db.selectFrom('browsers').select(IS_ON.as('isOn')).where('id', '=', id).where('state', '<>', 'deleted').executeTakeFirst()
   return row?.isOn === true
 }
 
-/** What a reader looks for. Times are in microseconds; `until` and `before` are exclusive. */
+/** The events that a reader wants. Times are in microseconds; `until` and `before` are exclusive. */
 export interface Window {
   /** Events with greater numbers. */
   after?: number | undefined
@@ -105,18 +102,18 @@ export interface Window {
   until?: number | undefined
   /** Bits of {@link bitsOf}. */
   types?: number | undefined
-  /** Only runs that may have something that is stored for callers. */
+  /** Only runs that may have events stored for callers. */
   isKept?: boolean | undefined
 }
 
-/** A time in which telemetry of a session is only on its way to a destination, and not stored for callers. */
+/** A passing time: a time range in which a session's telemetry is only exported, and not stored for callers. */
 export interface Passing {
   id: number
   from_ts: number
   until_ts: number | null
 }
 
-/** All such times of a session. Of a browser of a pool there may be several, of several callers. */
+/** All passing times of a session. A browser of a pool may have several, of several callers. */
 export const passingTimes = (db: Db, sessionId: string): Promise<Passing[]> =>
   db
     .selectFrom('telemetry_exports')
@@ -128,14 +125,16 @@ export const passingTimes = (db: Db, sessionId: string): Promise<Passing[]> =>
 
 export const isIn = (ts: number, { from_ts: from, until_ts: until }: Passing): boolean => ts >= from && (until === null || ts < until)
 
-/** Whether a run may have events that are stored for callers: not all of it is of one such time. Those events that are have to be left out by their own times. */
+/**
+ * Whether a run may have events that are stored for callers: it is not completely within one passing time. The reader then filters the events by their times.
+ */
 const MAY_BE_KEPT = sql<SqlBool>`not exists (
   select from telemetry_exports k where k.session_id = telemetry_segments.session_id and not k.is_kept
     and telemetry_segments.first_ts >= k.from_ts and (k.until_ts is null or telemetry_segments.last_ts < k.until_ts))`
 
 /**
- * The next runs that may have events of a window, in their order: by their first event when reading forwards, by their last one backwards. In this
- * way nothing is passed over in runs that overlap.
+ * The next runs that may have events of a window: sorted by their first event when reading forwards, by their last one backwards. With this order, no event of
+ * overlapping runs is missed.
  */
 export async function nextSegments(db: Db, sessionId: string, window: Window, isForwards: boolean, limit: number): Promise<StoredSegment[]> {
   const { after, before, since, until, types, isKept } = window
@@ -155,7 +154,7 @@ export async function nextSegments(db: Db, sessionId: string, window: Window, is
     .execute()
 }
 
-/** Whether a run is still stored as it was read. */
+/** Whether a run's object is still the one that was read. */
 export async function isStored(db: Db, { session_id: id, first_seq: seq, object }: StoredSegment): Promise<boolean> {
   const mine = db.selectFrom('telemetry_segments').select('first_seq').where('session_id', '=', id).where('first_seq', '=', seq)
   return (await mine.where('object', '=', object).executeTakeFirst()) !== undefined
@@ -166,7 +165,7 @@ export const lastSegment = async (db: Db, sessionId: string): Promise<StoredSegm
 
 const FRESH = sql<SqlBool>`(scope is null and data is not null)`
 
-/** Sessions with runs that should be merged, those with the most first: all that have ended, and those that live and have more than `many`. Not `others`. */
+/** Sessions whose runs should be merged, those with the most runs first: all ended ones, and live ones with more than `many` runs. Without `others`. */
 export async function mergeable(db: Db, scope: string, many: number, others: readonly string[], limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select b.id from browsers b join (select session_id, count(*) as count from telemetry_segments where ${FRESH} group by session_id) s on s.session_id = b.id
@@ -175,7 +174,7 @@ export async function mergeable(db: Db, scope: string, many: number, others: rea
   return rows.map(({ id }) => id)
 }
 
-/** Runs of a session that have not been merged, from an event on, oldest first. */
+/** Runs of a session that are not merged, from an event on, oldest first. */
 export const freshSegments = (db: Db, sessionId: string, from: number, limit: number): Promise<StoredSegment[]> =>
   db
     .selectFrom('telemetry_segments')
@@ -188,8 +187,8 @@ export const freshSegments = (db: Db, sessionId: string, from: number, limit: nu
     .execute()
 
 /**
- * Puts runs in the place of those that they were merged of; without any, there was nothing in them that others have not. False when these have changed meanwhile;
- * nothing is changed then.
+ * Replaces runs by the runs into which they were merged. Without `wholes`, the parts only had events that other runs have, too. False when the parts have
+ * changed meanwhile; then nothing is changed.
  */
 export async function replaceSegments(db: Db, scope: string, parts: readonly StoredSegment[], wholes: readonly StoredSegment[]): Promise<boolean> {
   try {
@@ -215,8 +214,8 @@ export async function replaceSegments(db: Db, scope: string, parts: readonly Sto
 class Changed extends Error {}
 
 /**
- * Removes all that is stored of a session. Returns the objects that it was in, and how many events had not reached their destinations. Of one that lives, a row stays that says
- * up to where it was: what its agent still has of that is not stored again.
+ * Removes everything that is stored of a session. Returns the objects, and the number of events that were not delivered. For a live session, a row with the
+ * last position stays, so that events that its agent still has are not stored again.
  */
 export async function removeSegments(db: Db, sessionId: string, isLive: boolean): Promise<{ objects: string[]; undelivered: number }> {
   return db.transaction().execute(async (tx) => {
@@ -244,13 +243,13 @@ export async function endedWithTelemetry(db: Db, scope: string, project: string,
   return rows.map(({ id }) => id)
 }
 
-/** Not the last run of a session that lives: it says up to where its telemetry was stored, or deleted. */
+/** Old runs, without the last run of a live session: it marks the position up to which telemetry was stored, or deleted. */
 const OLD = (before: number, scope: string) => sql<SqlBool>`
   last_ts < ${before} and not exists (
     select from browsers b where b.id = telemetry_segments.session_id and (b.scope <> ${scope} or (b.state <> 'deleted' and not exists (
       select from telemetry_segments later where later.session_id = telemetry_segments.session_id and later.last_seq > telemetry_segments.last_seq))))`
 
-/** Removes runs whose last event is older than a time. Returns where each one's bytes were; null: in its row. */
+/** Removes runs whose last event is older than a time. Returns the object of each; null when its data was in its row. */
 export async function removeOld(db: Db, scope: string, before: number, limit: number): Promise<(string | null)[]> {
   const { rows } = await sql<{ object: string | null }>`
     delete from telemetry_segments where (session_id, first_seq) in (
@@ -258,7 +257,7 @@ export async function removeOld(db: Db, scope: string, before: number, limit: nu
   return rows.map(({ object }) => object)
 }
 
-/** The objects of telemetry, for the removal of those that no row names. */
+/** The objects of telemetry; the sweep removes objects that no row names. */
 export function telemetryObjects(db: Db, scope: string): ObjectOwner {
   return {
     prefix: PREFIX,

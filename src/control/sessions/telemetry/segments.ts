@@ -1,19 +1,19 @@
-// Runs of events as they are kept: JSON lines, compressed.
+// Runs of events in their stored form: JSON lines, compressed.
 import { promisify } from 'node:util'
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
 import { EVENT_TYPES, TYPES, type Category, type Envelope, type EventType } from '../../../agent/telemetry/contract.ts'
 import { FAST_LEVEL, MAX_RUN_BYTES, SMALL_LEVEL } from './limits.ts'
 
-/** The bit of each type in the column `types`, by which runs are passed over that have nothing of what is looked for: its place in the contract. */
+/** The bit of each event type in the column `types`: its position in the contract. Readers skip runs without a bit that they look for. */
 const BITS = new Map(EVENT_TYPES.map((type, bit) => [type, bit]))
 
-/** The bits of types together. There are more than 32, so no operator of integers serves. */
+/** The bits of several types together. There are more than 32 bits, so bitwise operators cannot be used. */
 export const bitsOf = (types: Iterable<EventType>): number => [...new Set(types)].reduce((sum, type) => sum + 2 ** BITS.get(type)!, 0)
 
-/** What is in any of several. */
+/** The union of several bit sets. */
 export const allBits = (all: readonly number[]): number => Number(all.reduce((sum, bits) => sum | BigInt(bits), 0n))
 
-/** The types that match: of one of the categories and one of the names, where these are given. */
+/** The event types of these categories and with these names, where given. */
 export function typesOf(categories: readonly string[] = [], names: readonly string[] = []): Set<EventType> | undefined {
   if (categories.length === 0 && names.length === 0) return undefined
   const matches = ([type, category]: [string, Category]) =>
@@ -56,11 +56,11 @@ export interface Segment {
 const compress = promisify(zstdCompress)
 const decompress = promisify(zstdDecompress)
 
-/** Lines as bytes. `isFinal`: they are not going to be merged with others. */
+/** Lines as compressed bytes. `isFinal`: they will not be merged again. */
 export const compressed = (lines: readonly string[], isFinal: boolean): Promise<Buffer> =>
   compress(lines.map((json) => `${json}\n`).join(''), { params: { [constants.ZSTD_c_compressionLevel]: isFinal ? SMALL_LEVEL : FAST_LEVEL } })
 
-/** Makes a run of lines, of which there is at least one. */
+/** Packs lines, at least one, into a run. */
 export async function pack(sessionId: string, lines: readonly Line[]): Promise<Segment> {
   const [first, last] = [lines[0]!, lines.at(-1)!]
   const data = await compressed(
@@ -91,24 +91,25 @@ export async function unpack(data: Buffer): Promise<{ seq: number; json: string 
 
 const PREFIX = '{"seq":'
 
-/** Without parsing the whole event: most readers want few of a run. */
+/** Reads the number without parsing the whole event: most readers need few events of a run. */
 function seqOf(json: string): number {
   const seq = Number(json.slice(PREFIX.length, json.indexOf(',', PREFIX.length)))
   if (!json.startsWith(PREFIX) || !Number.isSafeInteger(seq)) throw new Error(`a stored event has no number: ${json.slice(0, 100)}`)
   return seq
 }
 
-/** Cuts lines into runs. */
-export function cut(lines: readonly Line[], maxBytes: number): Line[][] {
-  const runs: Line[][] = []
+/** Groups of at most `maxBytes`, in order. A larger item is alone in its group. */
+export function grouped<T>(all: readonly T[], bytesOf: (one: T) => number, maxBytes: number): T[][] {
+  const groups: T[][] = []
   let bytes = Infinity
-  for (const line of lines) {
-    if (bytes + line.bytes > maxBytes) {
-      runs.push([])
+  for (const one of all) {
+    const more = bytesOf(one)
+    if (bytes + more > maxBytes) {
+      groups.push([])
       bytes = 0
     }
-    runs.at(-1)!.push(line)
-    bytes += line.bytes
+    groups.at(-1)!.push(one)
+    bytes += more
   }
-  return runs
+  return groups
 }

@@ -1,4 +1,4 @@
-// Stores what waits of all sessions' telemetry, together, several times a second.
+// Stores the waiting events of all sessions' telemetry in common statements, several times a second.
 import { Notifier } from '../../../base/notifier.ts'
 import type { Log } from '../../../base/log.ts'
 import { Mutex } from '../../../base/mutex.ts'
@@ -6,13 +6,13 @@ import type { Db } from '../../../store/db.ts'
 import type { Follower } from './follow.ts'
 import { GATHER_MS, LAST_STORE_RETRY_MS, LEAST_RUN_BYTES, SESSION_WAITING_BYTES, STATEMENT_BYTES, STORE_RETRY_MS, TOTAL_WAITING_BYTES } from './limits.ts'
 import { insertSegments } from './rows.ts'
-import type { Segment } from './segments.ts'
+import { grouped } from './segments.ts'
 
 interface StoreSettings {
   db: Db
-  /** All whose events are stored. */
+  /** All followers whose events it stores. */
   followers: () => Iterable<Follower>
-  /** The reason when nothing may be written now. */
+  /** The reason why nothing may be written now. */
   obstacle: () => string | undefined
   /** Called after events were stored. */
   onStored: () => void
@@ -31,16 +31,16 @@ export class Store {
     this.#settings = settings
   }
 
-  /** Something waits. */
+  /** Tells the store that events wait. */
   wake(): void {
     if (this.#isClosed) return
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
-      void this.flush().catch(() => {}) // it has said so, and tries again
+      void this.flush().catch(() => {}) // the failure is logged and retried there
     }, this.#retryMs || GATHER_MS)
   }
 
-  /** Resolves when all that waits now is stored. @throws when that does not work; it is tried again then */
+  /** Resolves when all events that wait now are stored. @throws when that fails; it is retried later */
   async flush(signal?: AbortSignal): Promise<void> {
     await this.#turn.run(() => this.#write(), signal)
   }
@@ -62,8 +62,8 @@ export class Store {
     try {
       const problem = obstacle()
       if (problem !== undefined) throw new Error(problem)
-      const packed = await Promise.all(waiting.map(async (follower) => (await follower.runs()).map((run): Packed => ({ follower, run }))))
-      for (const statement of statementsOf(packed.flat())) {
+      const packed = await Promise.all(waiting.map(async (follower) => (await follower.runs()).map((run) => ({ follower, run }))))
+      for (const statement of grouped(packed.flat(), ({ run }) => Math.max(run.bytes, LEAST_RUN_BYTES), STATEMENT_BYTES)) {
         await insertSegments(
           db,
           statement.map(({ run }) => run),
@@ -81,31 +81,11 @@ export class Store {
     }
   }
 
-  /** Stores what still waits. Nothing may come any more. */
+  /** Stores the events that still wait. No more may come. */
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#timer)
     this.#timer = undefined
     await this.flush().catch((err: unknown) => this.#settings.log.error({ err }, 'the last telemetry could not be stored'))
   }
-}
-
-interface Packed {
-  follower: Follower
-  run: Segment
-}
-
-function statementsOf(all: readonly Packed[]): Packed[][] {
-  const made: Packed[][] = []
-  let bytes = Infinity
-  for (const one of all) {
-    const more = Math.max(one.run.bytes, LEAST_RUN_BYTES)
-    if (bytes + more > STATEMENT_BYTES) {
-      made.push([])
-      bytes = 0
-    }
-    made.at(-1)!.push(one)
-    bytes += more
-  }
-  return made
 }

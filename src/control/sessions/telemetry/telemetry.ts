@@ -1,4 +1,4 @@
-// The rules of what is kept of telemetry: pages of it, its export, its deletion.
+// The rules of stored telemetry: pages of it, its export as HAR, its deletion.
 import { Readable } from 'node:stream'
 import type { z } from 'zod'
 import type { Envelope } from '../../../agent/telemetry/contract.ts'
@@ -28,16 +28,7 @@ interface TelemetrySettings extends Archive {
   log: Log
 }
 
-export interface Telemetry {
-  /** @throws 404 */
-  list(project: string, idOrName: string, query: Query<'listTelemetryEvents'>, signal: AbortSignal): Promise<Page<Envelope>>
-  /** @throws 404 */
-  har(project: string, idOrName: string, query: Query<'exportHar'>, signal: AbortSignal): Promise<Bytes>
-  /** @throws 404 */
-  delete(project: string, idOrName: string, signal: AbortSignal): Promise<void>
-  /** Of all sessions that ended before a time. */
-  deleteBefore(project: string, before: string, signal: AbortSignal): Promise<{ sessions: number }>
-}
+export type Telemetry = ReturnType<typeof makeTelemetry>
 
 /** A time of a query in microseconds; undefined when it is not given. @throws 400 naming it */
 function microseconds(name: string, text: string | undefined): number | undefined {
@@ -47,21 +38,21 @@ function microseconds(name: string, text: string | undefined): number | undefine
   return Math.round(at * 1000)
 }
 
-export function makeTelemetry({ db, objects, scope, followers, exportDropped, findSession, log }: TelemetrySettings): Telemetry {
+export function makeTelemetry({ db, objects, scope, followers, exportDropped, findSession, log }: TelemetrySettings) {
   const stored: Archive = { db, objects }
   const hars = new Slots(HARS_AT_ONCE)
 
-  /** A session, of which all is stored that came until now. */
+  /** A session whose events up to now are stored. */
   async function find(project: string, idOrName: string, signal: AbortSignal): Promise<{ id: string; state: string }> {
     const row = await findSession(project, idOrName)
     if (!row) throw fault.notFound('browser', idOrName)
-    // A reader gets what is stored when the rest cannot be stored just now; the log says why.
+    // If the rest cannot be stored now, a reader gets what is stored; the log has the reason.
     if (row.state !== 'deleted') await resultWithin(FLUSH_MS, followers.flush(row.id), signal).catch(() => {})
     return row
   }
 
   async function remove({ id, state }: { id: string; state: string }, signal: AbortSignal): Promise<void> {
-    // The rows first: a row whose object is gone could not be read. An object that is left is removed by the sweep.
+    // Delete the rows first: a row without its object could not be read. The sweep removes an object that is left.
     const { objects: left, undelivered } = await removeSegments(db, id, state !== 'deleted')
     if (undelivered > 0) exportDropped(undelivered)
     followers.deleted(id)
@@ -69,7 +60,13 @@ export function makeTelemetry({ db, objects, scope, followers, exportDropped, fi
   }
 
   return {
-    async list(project, idOrName, { category, type, offset, limit, since, until, order }, signal) {
+    /** @throws 404 */
+    async list(
+      project: string,
+      idOrName: string,
+      { category, type, offset, limit, since, until, order }: Query<'listTelemetryEvents'>,
+      signal: AbortSignal,
+    ): Promise<Page<Envelope>> {
       const isForwards = order === 'asc'
       if (!isForwards && offset === 0 && since) throw fault.field('since', 'cannot be combined with order=desc, which begins with the newest event; use until')
       const from = microseconds('since', since)
@@ -84,7 +81,7 @@ export function makeTelemetry({ db, objects, scope, followers, exportDropped, fi
       }
       const items: Envelope[] = []
       let sum = 0
-      // Filtered before the page is cut: a page is empty only when there is nothing more. Clients stop at one, or go on, as they like.
+      // Filter before the page is cut: a page is empty only at the end. Clients may stop at an empty page.
       for await (const { envelope, length } of readLines(stored, id, window, isForwards, signal)) {
         sum += length
         if (items.length === limit || (items.length > 0 && sum > PAGE_LENGTH)) return { items, nextOffset: items.at(-1)!.seq }
@@ -92,7 +89,8 @@ export function makeTelemetry({ db, objects, scope, followers, exportDropped, fi
       }
       return { items, nextOffset: undefined }
     },
-    async har(project, idOrName, { since, until }, signal) {
+    /** @throws 404 */
+    async har(project: string, idOrName: string, { since, until }: Query<'exportHar'>, signal: AbortSignal): Promise<Bytes> {
       const window = { since: microseconds('since', since), until: microseconds('until', until), types: HAR_TYPES }
       const { id } = await find(project, idOrName, signal)
       const inTime = AbortSignal.any([signal, AbortSignal.timeout(HAR_WAIT_MS)])
@@ -102,19 +100,21 @@ export function makeTelemetry({ db, objects, scope, followers, exportDropped, fi
         throw fault.tooMany(`${HARS_AT_ONCE} HAR files are being made; try again later`, HAR_WAIT_MS / 1000)
       })
       const body = Readable.from(harOf(readEvents(stored, id, window, true, signal)), { objectMode: false })
-      // Also when nobody has begun to read it.
+      // Free the slot also when nobody has begun to read the body.
       body.once('close', () => turn[Symbol.dispose]())
       return {
         body,
         headers: { 'content-disposition': `attachment; filename="${id}.har"`, 'cache-control': 'no-store' },
       }
     },
-    async delete(project, idOrName, signal) {
+    /** @throws 404 */
+    async delete(project: string, idOrName: string, signal: AbortSignal): Promise<void> {
       const row = await find(project, idOrName, signal)
       await remove(row, signal)
       log.info({ browser: row.id }, 'the telemetry of a session was deleted')
     },
-    async deleteBefore(project, text, signal) {
+    /** Deletes the telemetry of all sessions that ended before a time. */
+    async deleteBefore(project: string, text: string, signal: AbortSignal): Promise<{ sessions: number }> {
       const before = microseconds('before', text)
       if (before === undefined) throw fault.field('before', TIME_FORM)
       for (let sessions = 0; ;) {

@@ -22,7 +22,7 @@ class App:
         def decorate(function):
             count = function.__code__.co_argcount
 
-            # As in the package: a plain wrapper, also around async functions.
+            # Like the published package: a plain wrapper, also around async functions.
             def handler(context, payload=None, *missing):
                 if not isinstance(context, KernelContext):
                     raise TypeError("the context must be a KernelContext")

@@ -1,4 +1,4 @@
-// What each page made by hand shows, and when it lets the user in. The server around them is own-pages.ts.
+// The content of each test page, and when it logs the user in. own-pages.ts has the server.
 
 export const PAGES = [
   'plain',
@@ -23,7 +23,7 @@ export const PAGES = [
   'shadow',
 ] as const
 
-/** The pages, and those that other hosts show inside them. */
+/** The names of the pages, and of the frames that other hosts serve. */
 export type PageName = (typeof PAGES)[number] | 'frame-form' | 'captcha-frame' | 'phishing-form'
 
 export interface Visit {
@@ -32,7 +32,7 @@ export interface Visit {
   url: URL
   form: URLSearchParams
   user: Record<string, string>
-  /** What this browser has done so far: `in` when it is logged in. */
+  /** The steps that this browser has completed; `in` means logged in. */
   session: { steps: Set<string> }
   isApproved(): boolean
   isTrusted: boolean
@@ -49,7 +49,7 @@ export interface Reply {
   location?: string
   status?: number
   headers?: Record<string, string>
-  /** The session is stored, and the browser gets its cookie. */
+  /** Store the session, and set its cookie. */
   keeps?: boolean
   trustsDevice?: boolean
 }
@@ -68,7 +68,6 @@ const codeForm = (hint: string, error = '') =>
 const wrong = '<p role="alert">The user name or the password is wrong.</p>'
 const wrongCode = '<p role="alert">That code is wrong.</p>'
 
-/** Answers one request. */
 export function pageOf(visit: Visit): Reply {
   const { name, url, method, session, form, user } = visit
   if (name === 'frame-form') return { html: document(loginForm(`http://frame-elsewhere.own-pages.test/login" target="_top`)) }
@@ -85,7 +84,7 @@ export function pageOf(visit: Visit): Reply {
   }
   const isRight = form.get('password') === user.password && (form.get('username') === user.username || form.get('username') === user.email)
   const isFirst = method === 'POST' && url.pathname === '/login'
-  /** After the right password, what comes next. */
+  /** Calls `next` after the right password; otherwise shows the form with the error. */
   const past = (next: () => Reply, error = wrong): Reply | undefined =>
     isFirst ? (isRight ? next() : { html: document(loginForm('/login', error)) }) : undefined
   const step = (mark: string, location: string): Reply => {
@@ -220,7 +219,7 @@ document.getElementById('go').onclick = async () => {
       return { status: 401, headers: { 'www-authenticate': 'Basic realm="Own pages"' }, html: document('<h1>401</h1>') }
     }
     case 'script-basic': {
-      // Its script asks as old ones do: with the page waiting for the answer.
+      // The page's script uses a synchronous request, as old pages do.
       const expected = `Basic ${Buffer.from(`${user.username}:${user.password}`).toString('base64')}`
       if (url.pathname === '/check')
         return visit.authorization === expected ? enter() : { status: 401, headers: { 'www-authenticate': 'Basic realm="Own pages"' }, html: 'refused' }

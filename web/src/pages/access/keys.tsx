@@ -1,17 +1,18 @@
-// API keys: made and rotated here; a key itself is shown once.
+// API keys: creates and rotates them. A key itself is shown only once.
 import { useState } from 'react'
 import type { AnswerOf, ItemOf } from '../../api/contracts.ts'
 import { useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
 import { useMe } from '../../api/sign-in.ts'
-import { Button } from '../../ui/button.tsx'
+import { Button, RowButton } from '../../ui/button.tsx'
+import { useProjectChoices } from '../../ui/choices.ts'
 import { Copy } from '../../ui/code.tsx'
 import { Dialog } from '../../ui/confirm.tsx'
 import { Form } from '../../ui/form.tsx'
 import { List, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
-import { Ago, Mono, State } from '../../ui/show.tsx'
+import { Ago, Mono, State, Two } from '../../ui/show.tsx'
 
 type Key = ItemOf<'listApiKeys'>
 type Created = AnswerOf<'createApiKey'>
@@ -40,7 +41,7 @@ const FILTERS: Filter[] = [
   },
 ]
 
-/** It is on no other page, and gone when the dialog closes. */
+/** No other page shows the key, and it is gone when the dialog closes. */
 const ShownOnce = ({ created, close }: { created: Created; close: () => void }) => (
   <>
     <p>Copy the key now: it is shown only here, and nobody can show it again.</p>
@@ -57,8 +58,7 @@ const ShownOnce = ({ created, close }: { created: Created; close: () => void }) 
 )
 
 function NewKey() {
-  const may = useRights()
-  const projects = useMe().data?.projects ?? []
+  const projects = useProjectChoices()
   const create = useChange('createApiKey', ['listApiKeys'])
   return (
     <Dialog title="New API key" trigger={<Button look="primary">New key</Button>}>
@@ -68,12 +68,7 @@ function NewKey() {
           action="Create"
           fields={[
             { name: 'name', label: 'Name', isRequired: true },
-            {
-              name: 'project_id',
-              label: 'Project',
-              kind: 'choice' as const,
-              options: [...(may.ownAll ? ([['', 'All projects']] as const) : []), ...projects.map(({ id, name }) => [id, name] as const)],
-            },
+            { name: 'project_id', label: 'Project', kind: 'choice' as const, options: projects },
             { name: 'days_to_expire', label: 'Expires after so many days', kind: 'number' as const, hint: 'Empty: never.' },
           ]}
           send={(body) => create.mutateAsync({ body: body as { name: string } })}
@@ -96,14 +91,7 @@ function Once({
 function Rotate({ apiKey: { id, name } }: { apiKey: Key }) {
   const rotate = useChange('rotateApiKey', ['listApiKeys'])
   return (
-    <Dialog
-      title={`Rotate ${name}`}
-      trigger={
-        <Button look="quiet" aria-label={`Rotate ${name}`}>
-          Rotate
-        </Button>
-      }
-    >
+    <Dialog title={`Rotate ${name}`} trigger={<RowButton label={`Rotate ${name}`}>Rotate</RowButton>}>
       {(close) => (
         <Once
           close={close}
@@ -133,14 +121,7 @@ function StateOfKey({ deleted_at: deleted, expires_at: expires }: Key) {
 const columns = (mayOwn: boolean, ownId: string | undefined): Column<Key>[] => [
   {
     title: 'Key',
-    cell: ({ name, masked_key: masked }) => (
-      <span className="main-cell">
-        {name}
-        <small>
-          <Mono>{masked}</Mono>
-        </small>
-      </span>
-    ),
+    cell: ({ name, masked_key: masked }) => <Two below={<Mono>{masked}</Mono>}>{name}</Two>,
   },
   { title: 'Project', cell: ({ project_name: project, project_id: id }) => project ?? id ?? 'all' },
   { title: 'State', cell: (key) => <StateOfKey {...key} /> },

@@ -1,9 +1,9 @@
-// Members: people who may sign in, and their roles in all projects or in single ones.
+// Members: people who may sign in, and their roles in all projects or in single projects.
 import type { ItemOf } from '../../api/contracts.ts'
 import { useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
-import { useMe } from '../../api/sign-in.ts'
-import { Button } from '../../ui/button.tsx'
+import { Button, RowButton } from '../../ui/button.tsx'
+import { useProjectChoices } from '../../ui/choices.ts'
 import { Confirm } from '../../ui/confirm.tsx'
 import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
@@ -11,14 +11,14 @@ import { FormDialog } from '../../ui/form.tsx'
 import type { FieldSpec } from '../../ui/form-values.ts'
 import { List, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
-import { Ago } from '../../ui/show.tsx'
+import { Ago, Two } from '../../ui/show.tsx'
 import { StateOf } from '../../ui/state-of.tsx'
 import { done } from '../../ui/toasts.tsx'
 
 type Member = ItemOf<'listMembers'>
 type Role = Member['projects'][number]['role']
 
-/** The part of a field's name that stands for all projects. */
+/** Stands for all projects in a field's name. */
 const ALL = 'all'
 
 const FILTERS: Filter[] = [{ kind: 'search', name: 'query', label: 'Search by name or address' }]
@@ -30,16 +30,9 @@ const ROLES = [
 
 const nameOf = ({ name, email, subject, id }: Member): string => name ?? email ?? subject ?? id
 
-/** Where a role can be given: in all projects, if who is signed in owns them all, and in single ones. */
-function useScopes(): (readonly [id: string, name: string])[] {
-  const may = useRights()
-  const projects = useMe().data?.projects ?? []
-  return [...(may.ownAll ? ([['', 'All projects']] as const) : []), ...projects.map(({ id, name }) => [id, name] as const)]
-}
-
 function Invite() {
   const invite = useChange('inviteMember', ['listMembers'])
-  const scopes = useScopes()
+  const scopes = useProjectChoices()
   return (
     <FormDialog
       title="Invite somebody"
@@ -60,12 +53,12 @@ function Invite() {
   )
 }
 
-/** The role that somebody has in one project, or in all (''). */
+/** The role of a member in one project, or with '' in all projects. */
 const roleIn = ({ role, projects }: Member, scope: string): Role | undefined =>
   (scope === '' ? role : projects.find(({ id }) => id === scope)?.role) ?? undefined
 
-/** One field for the role in each project, of which the form shows the one that is chosen: so it begins with the role that the person has there. */
-function roleFields(member: Member, scopes: ReturnType<typeof useScopes>): FieldSpec[] {
+/** One role field per project. The form shows the field of the chosen project, so it starts with the person's role there. */
+function roleFields(member: Member, scopes: ReturnType<typeof useProjectChoices>): FieldSpec[] {
   const first = scopes.find(([scope]) => roleIn(member, scope) !== undefined) ?? scopes[0]
   return [
     { name: 'project_id', label: 'In', kind: 'choice', options: scopes, initial: first?.[0] ?? '' },
@@ -86,15 +79,11 @@ function roleFields(member: Member, scopes: ReturnType<typeof useScopes>): Field
 
 function Change({ member }: { member: Member }) {
   const change = useChange('updateMember', ['listMembers', 'getMe'])
-  const fields = roleFields(member, useScopes())
+  const fields = roleFields(member, useProjectChoices())
   return (
     <FormDialog
       title={`Role of ${nameOf(member)}`}
-      trigger={
-        <Button look="quiet" aria-label={`Change the role of ${nameOf(member)}`}>
-          Role
-        </Button>
-      }
+      trigger={<RowButton label={`Change the role of ${nameOf(member)}`}>Role</RowButton>}
       fields={fields}
       action="Save"
       send={async ({ project_id: project, roles }) => {
@@ -117,11 +106,7 @@ function RemoveMember({ member, project }: { member: Member; project?: Member['p
         </p>
       }
       action="Remove"
-      trigger={
-        <Button look="quiet" aria-label={project ? `Remove ${nameOf(member)} from ${project.name}` : `Remove ${nameOf(member)}`}>
-          {project ? '×' : 'Remove'}
-        </Button>
-      }
+      trigger={<RowButton label={`Remove ${nameOf(member)}${project ? ` from ${project.name}` : ''}`}>{project ? '×' : 'Remove'}</RowButton>}
       onConfirm={async () => {
         await remove.mutateAsync({ params: { id: member.id }, query: project ? { project_id: project.id } : {} })
         done('Removed')
@@ -133,12 +118,7 @@ function RemoveMember({ member, project }: { member: Member; project?: Member['p
 const columns = (mayOwn: boolean, mayOwnAll: boolean): Column<Member>[] => [
   {
     title: 'Person',
-    cell: (member) => (
-      <span className="main-cell">
-        {nameOf(member)}
-        {member.name && <small>{member.email ?? member.subject}</small>}
-      </span>
-    ),
+    cell: (member) => <Two below={member.name && (member.email ?? member.subject)}>{nameOf(member)}</Two>,
   },
   { title: 'State', cell: ({ status }) => <StateOf state={status} /> },
   {

@@ -1,23 +1,18 @@
-// Programs that were allowed access at the consent page: command lines, MCP hosts.
+// Programs that were given access on the consent page: command lines, MCP hosts.
 import type { ItemOf } from '../../api/contracts.ts'
 import { useMe } from '../../api/sign-in.ts'
 import { Empty } from '../../ui/empty.tsx'
 import { List, type Column } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
-import { Ago } from '../../ui/show.tsx'
+import { Ago, Two } from '../../ui/show.tsx'
 
 type Program = ItemOf<'listAllowedPrograms'>
 
 const columns = (nameOf: (project: string) => string): Column<Program>[] => [
   {
     title: 'Program',
-    cell: ({ name, looks_only: looksOnly }) => (
-      <span className="main-cell">
-        {name}
-        <small>{looksOnly ? 'may only look' : 'may do what you may'}</small>
-      </span>
-    ),
+    cell: ({ name, looks_only: looksOnly }) => <Two below={looksOnly ? 'may only look' : 'may do what you may'}>{name}</Two>,
   },
   { title: 'Project', cell: ({ project_id: id }) => (id === null ? 'all of yours' : nameOf(id)) },
   { title: 'Allowed', isMinor: true, cell: ({ created_at: at }) => <Ago at={at} /> },

@@ -3,14 +3,14 @@ import type { ItemOf } from '../../api/contracts.ts'
 import { useCall, useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
 import { Act } from '../../ui/act.tsx'
-import { Button } from '../../ui/button.tsx'
+import { Button, RowButton } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/confirm.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
 import { Form, FormDialog } from '../../ui/form.tsx'
 import { List, Loading, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
-import { Ago, Facts, Mono } from '../../ui/show.tsx'
+import { Ago, Facts, Mono, Two } from '../../ui/show.tsx'
 import { StateOf } from '../../ui/state-of.tsx'
 import { done } from '../../ui/toasts.tsx'
 
@@ -38,14 +38,7 @@ function NewProject() {
 
 function Limits({ project, mayOwn }: { project: Project; mayOwn: boolean }) {
   return (
-    <Dialog
-      title={`Limits of ${project.name}`}
-      trigger={
-        <Button look="quiet" aria-label={`Limits of ${project.name}`}>
-          Limits
-        </Button>
-      }
-    >
+    <Dialog title={`Limits of ${project.name}`} trigger={<RowButton label={`Limits of ${project.name}`}>Limits</RowButton>}>
       {(close) => <LimitsOf project={project} mayOwn={mayOwn} close={close} />}
     </Dialog>
   )
@@ -119,11 +112,7 @@ function Rename({ project }: { project: Project }) {
   return (
     <FormDialog
       title="Rename the project"
-      trigger={
-        <Button look="quiet" aria-label={`Rename ${project.name}`}>
-          Rename
-        </Button>
-      }
+      trigger={<RowButton label={`Rename ${project.name}`}>Rename</RowButton>}
       fields={[{ name: 'name', label: 'Name', initial: project.name, isRequired: true }]}
       action="Save"
       send={async (body) => {
@@ -137,14 +126,7 @@ function Rename({ project }: { project: Project }) {
 const columns = (mayOwn: boolean, mayOwnAll: boolean): Column<Project>[] => [
   {
     title: 'Project',
-    cell: ({ name, id }) => (
-      <span className="main-cell">
-        {name}
-        <small>
-          <Mono>{id}</Mono>
-        </small>
-      </span>
-    ),
+    cell: ({ name, id }) => <Two below={<Mono>{id}</Mono>}>{name}</Two>,
   },
   { title: 'State', cell: ({ status }) => <StateOf state={status} /> },
   { title: 'Created', isMinor: true, cell: ({ created_at: at }) => <Ago at={at} /> },
@@ -172,7 +154,7 @@ const columns = (mayOwn: boolean, mayOwnAll: boolean): Column<Project>[] => [
   },
 ]
 
-/** Of all projects together. A key of one project may not see them. */
+/** The limits of all projects together. A key of one project may not see them. */
 function ServiceLimits() {
   const may = useRights()
   const { data } = useCall('getOrgLimits', {}, { enabled: may.ownAll, everyMs: 10_000 })

@@ -1,4 +1,4 @@
-// Deploying a zip of code.
+// Deploys a zip of code.
 import { useNavigate } from 'react-router'
 import { useUpload } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'

@@ -1,4 +1,4 @@
-// One deployment: its state, its apps, and what its build and its runs print, as they do.
+// One deployment: its state, its apps, and the output of its build and its runs as it arrives.
 import { useMemo } from 'react'
 import { Link, useNavigate, useParams } from 'react-router'
 import { useFollow } from '../../ui/follow.ts'

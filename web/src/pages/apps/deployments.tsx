@@ -5,7 +5,7 @@ import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { List, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
-import { Ago, Mono } from '../../ui/show.tsx'
+import { Ago, Mono, Two } from '../../ui/show.tsx'
 import { StateOf } from '../../ui/state-of.tsx'
 import { Deploy } from './deploy.tsx'
 
@@ -30,10 +30,9 @@ export default function Deployments() {
           {
             title: 'State',
             cell: ({ status, status_reason: reason }) => (
-              <span className="main-cell">
+              <Two below={reason?.slice(0, 200)}>
                 <StateOf state={status} />
-                {reason && <small>{reason.slice(0, 200)}</small>}
-              </span>
+              </Two>
             ),
           },
           { title: 'Entry point', isMinor: true, cell: ({ entrypoint_rel_path: path }) => path && <Mono>{path}</Mono> },

@@ -1,4 +1,4 @@
-// One invocation: payload, output, what it prints, and its browsers.
+// One invocation: payload, output, log lines, and its browsers.
 import { useMemo } from 'react'
 import { Link, useParams } from 'react-router'
 import type { AnswerOf, EventOf } from '../../api/contracts.ts'
@@ -11,18 +11,18 @@ import { Confirm } from '../../ui/confirm.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
 import { Loading, Pages } from '../../ui/list.tsx'
 import { LogLines, type LogLine } from '../../ui/log.tsx'
-import { Ago, duration, Facts, Mono } from '../../ui/show.tsx'
+import { Ago, Facts, Mono } from '../../ui/show.tsx'
 import { StateOf } from '../../ui/state-of.tsx'
 import { Thing } from '../../ui/thing.tsx'
 import { done } from '../../ui/toasts.tsx'
-import { tookMs } from './invocations.tsx'
+import { took } from './invocations.tsx'
 import '../../ui/form.css'
 
 type Invocation = AnswerOf<'getInvocation'>
 type Event = EventOf<'followInvocation'>
 
 const REFRESH_MS = 2_000
-/** Of a payload or an output in the page. */
+/** The number of characters of a payload or an output that the page shows. */
 const MAX_SHOWN = 256 * 1024
 
 const isOver = ({ status }: Invocation): boolean => status === 'succeeded' || status === 'failed'
@@ -59,7 +59,7 @@ export default function InvocationPage() {
               facts={[
                 ['Id', <Mono key="id">{invocation.id}</Mono>],
                 ['App', <Link key="app" to={`/apps?query=${encodeURIComponent(invocation.app_name)}`}>{`${invocation.app_name} ${invocation.version}`}</Link>],
-                ['Took', tookMs(invocation) !== undefined && (tookMs(invocation)! < 10_000 ? `${tookMs(invocation)} ms` : duration(tookMs(invocation)!))],
+                ['Took', took(invocation)],
                 ['Finished', invocation.finished_at && <Ago key="finished" at={invocation.finished_at} />],
               ]}
             />
@@ -90,7 +90,7 @@ function printed(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), undefined, 2)
   } catch {
-    return text // Not JSON: shown as it is.
+    return text // If it is not JSON, it is shown unchanged.
   }
 }
 

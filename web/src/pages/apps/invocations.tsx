@@ -5,7 +5,7 @@ import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { List, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
-import { Ago, duration } from '../../ui/show.tsx'
+import { Ago, duration, Two } from '../../ui/show.tsx'
 import { StateOf } from '../../ui/state-of.tsx'
 
 type Invocation = ItemOf<'listInvocations'>
@@ -39,20 +39,20 @@ const FILTERS: Filter[] = [
   { kind: 'search', name: 'query', label: 'Search by app, action or id' },
 ]
 
-/** Undefined while it runs. */
-export const tookMs = ({ started_at: from, finished_at: to }: Pick<Invocation, 'started_at' | 'finished_at'>): number | undefined =>
-  to === null ? undefined : Date.parse(to) - Date.parse(from)
+/** The duration of a run, or undefined while it runs. */
+export function took({ started_at: from, finished_at: to }: Pick<Invocation, 'started_at' | 'finished_at'>): string | undefined {
+  if (to === null) return undefined
+  const ms = Date.parse(to) - Date.parse(from)
+  return ms < 10_000 ? `${ms} ms` : duration(ms)
+}
 
 const COLUMNS: Column<Invocation>[] = [
   {
     title: 'Invocation',
     cell: ({ id, app_name: app, action_name: action, version }) => (
-      <span className="main-cell">
-        <Link to={`/invocations/${id}`}>
-          {app} · {action}
-        </Link>
-        <small>version {version}</small>
-      </span>
+      <Two below={`version ${version}`}>
+        <Link to={`/invocations/${id}`}>{`${app} · ${action}`}</Link>
+      </Two>
     ),
   },
   { title: 'State', cell: ({ status }) => <StateOf state={status} /> },
@@ -61,10 +61,7 @@ const COLUMNS: Column<Invocation>[] = [
     title: 'Took',
     isMinor: true,
     isNumber: true,
-    cell: (invocation) => {
-      const ms = tookMs(invocation)
-      return ms === undefined ? '' : ms < 10_000 ? `${ms} ms` : duration(ms)
-    },
+    cell: took,
   },
 ]
 

@@ -1,9 +1,9 @@
-// Invoking an action of an app with a payload.
+// Invokes an action of an app with a payload.
 import { useNavigate } from 'react-router'
 import { bytes } from '../../api/client.ts'
 import type { AnswerOf, ItemOf } from '../../api/contracts.ts'
 import { queries } from '../../api/queries.ts'
-import { Button } from '../../ui/button.tsx'
+import { RowButton } from '../../ui/button.tsx'
 import { FormDialog } from '../../ui/form.tsx'
 
 export function Invoke({ app: { app_name: name, version, actions } }: { app: ItemOf<'listApps'> }) {
@@ -11,11 +11,7 @@ export function Invoke({ app: { app_name: name, version, actions } }: { app: Ite
   return (
     <FormDialog
       title={`Invoke ${name}`}
-      trigger={
-        <Button look="quiet" aria-label={`Invoke ${name} ${version}`}>
-          Invoke
-        </Button>
-      }
+      trigger={<RowButton label={`Invoke ${name} ${version}`}>Invoke</RowButton>}
       fields={[
         { name: 'action_name', label: 'Action', kind: 'choice', options: actions.map((action) => [action.name, action.name] as const) },
         { name: 'payload', label: 'Payload', kind: 'json', rows: 6, placeholder: '{"url": "https://example.com"}', hint: 'JSON. May be empty.' },

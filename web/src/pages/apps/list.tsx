@@ -6,7 +6,7 @@ import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { List, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
-import { Mono } from '../../ui/show.tsx'
+import { Mono, Two } from '../../ui/show.tsx'
 import { Deploy } from './deploy.tsx'
 import { Invoke } from './invoke.tsx'
 
@@ -19,10 +19,9 @@ const columns = (mayUse: boolean): Column<App>[] => [
   {
     title: 'App',
     cell: ({ app_name: name, version }) => (
-      <span className="main-cell">
+      <Two below={`version ${version}`}>
         <b>{name}</b>
-        <small>version {version}</small>
-      </span>
+      </Two>
     ),
   },
   { title: 'Actions of it', cell: ({ actions }) => <Mono>{actions.map(({ name }) => name).join(', ')}</Mono> },

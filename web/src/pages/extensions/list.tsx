@@ -1,4 +1,4 @@
-// Extensions: all of a project, upload, download.
+// Extensions of a project: list, upload, download.
 import type { ItemOf } from '../../api/contracts.ts'
 import { bytes } from '../../api/client.ts'
 import { useUpload } from '../../api/queries.ts'
@@ -7,18 +7,17 @@ import { Button } from '../../ui/button.tsx'
 import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { FormDialog } from '../../ui/form.tsx'
-import { List, type Column, type Filter } from '../../ui/list.tsx'
+import { BY_NAME, List, type Column } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
-import { Ago, Mono, size } from '../../ui/show.tsx'
+import { Ago, Named, size } from '../../ui/show.tsx'
 import { done, failed } from '../../ui/toasts.tsx'
 import { save } from '../sessions/download.ts'
 
 type Extension = ItemOf<'listExtensions'>
 
-const FILTERS: Filter[] = [{ kind: 'search', name: 'query', label: 'Search by name or id' }]
 const nameOf = ({ name, id }: Extension): string => name ?? id
-/** A zip of 50 MiB over a slow line. */
+/** The limit for a zip of 50 MiB over a slow connection. */
 const UPLOAD_MS = 600_000
 
 function Upload() {
@@ -56,19 +55,7 @@ async function download(extension: Extension): Promise<void> {
 }
 
 const columns = (mayUse: boolean): Column<Extension>[] => [
-  {
-    title: 'Extension',
-    cell: (extension) => (
-      <span className="main-cell">
-        {nameOf(extension)}
-        {extension.name && (
-          <small>
-            <Mono>{extension.id}</Mono>
-          </small>
-        )}
-      </span>
-    ),
-  },
+  { title: 'Extension', cell: ({ id, name }) => <Named id={id} name={name} /> },
   { title: 'Size', isNumber: true, cell: ({ size_bytes: count }) => size(count) },
   { title: 'Last used', cell: ({ last_used_at: at }) => <Ago at={at} /> },
   { title: 'Uploaded', isMinor: true, cell: ({ created_at: at }) => <Ago at={at} /> },
@@ -104,7 +91,7 @@ export default function Extensions() {
       <List
         id="listExtensions"
         label="Extensions"
-        filters={FILTERS}
+        filters={BY_NAME}
         columns={columns(may.use)}
         keyOf={({ id }) => id}
         empty={

@@ -1,4 +1,4 @@
-// One managed login: what its flow does or asks now, and the logins and checks that there were.
+// One managed login: the state or the question of its flow, and earlier logins and checks.
 import { Link, useNavigate, useParams } from 'react-router'
 import type { AnswerOf } from '../../api/contracts.ts'
 import { useCall, useChange } from '../../api/queries.ts'
@@ -70,7 +70,7 @@ export default function ConnectionPage() {
   )
 }
 
-/** Fields that are not changed are not sent: to name hosts or a credential decides who is asked where its values may go. */
+/** Only changed fields are sent, because a project's key that sends hosts or a credential gets stricter rules for where its values may go. */
 function Change({ connection }: { connection: Connection }) {
   const change = useChange('updateAuthConnection', ['getAuthConnection', 'listAuthConnections'])
   const { credential } = connection
@@ -97,7 +97,7 @@ function Change({ connection }: { connection: Connection }) {
           name: 'credential.name',
           label: 'Credential',
           kind: 'choice',
-          // One that it has can be replaced and not be taken away.
+          // A credential can be replaced but not removed.
           options: credential?.name === undefined ? choices : choices.slice(1),
           initial: credential?.name ?? '',
           onlyChanged: true,
@@ -169,7 +169,7 @@ function Buttons({ connection }: { connection: Connection }) {
   )
 }
 
-/** The last login. All texts are what the site says. */
+/** The present or last login. All texts come from the site. */
 function Flow({ connection, mayUse }: { connection: Connection; mayUse: boolean }) {
   const { flow_status: status, flow_step: step, flow_type: type } = connection
   if (status === null) return null

@@ -11,7 +11,7 @@ import { FormDialog } from '../../ui/form.tsx'
 import { List, Loading, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
-import { Ago, Facts, Mono } from '../../ui/show.tsx'
+import { Ago, Facts, Mono, Named } from '../../ui/show.tsx'
 import { done } from '../../ui/toasts.tsx'
 
 type Credential = ItemOf<'listCredentials'>
@@ -45,7 +45,7 @@ function NewCredential() {
 
 const MERGED = 'Empty: it stays as it is.'
 
-/** A change: values are merged by key, and those that are not sent stay. */
+/** A change merges the values by key. Values that are not sent stay. */
 function Change({ credential }: { credential: Credential }) {
   const change = useChange('updateCredential', ['listCredentials', 'getCredential'])
   const hasTotp = credential.has_totp_secret
@@ -85,23 +85,15 @@ function Change({ credential }: { credential: Credential }) {
   )
 }
 
-/** Which keys there are, so that one knows what a key that is typed replaces. */
+/** Shows the existing keys, so that the person knows which key a typed one replaces. */
 function HasNow({ id }: { id: string }) {
   const { data } = useCall('getCredential', { params: { id_or_name: id } })
+  const keys = data?.value_keys?.join(', ')
   return (
     <p className="muted">
-      Values are never shown.{' '}
-      {data && (
-        <>
-          {data.value_keys?.length ? (
-            <>
-              It has <Mono>{data.value_keys.join(', ')}</Mono>.
-            </>
-          ) : (
-            'It has none.'
-          )}
-        </>
-      )}
+      Values are never shown. {data && 'It has '}
+      {data && (keys ? <Mono>{keys}</Mono> : 'none')}
+      {data && '.'}
     </p>
   )
 }
@@ -146,17 +138,7 @@ function KeysOf({ id, close }: { id: string; close: () => void }) {
 }
 
 const columns = (mayUse: boolean): Column<Credential>[] => [
-  {
-    title: 'Credential',
-    cell: ({ name, id }) => (
-      <span className="main-cell">
-        {name}
-        <small>
-          <Mono>{id}</Mono>
-        </small>
-      </span>
-    ),
-  },
+  { title: 'Credential', cell: ({ name, id }) => <Named name={name} id={id} /> },
   { title: 'Domain', cell: ({ domain }) => domain },
   {
     title: 'Has',

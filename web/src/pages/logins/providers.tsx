@@ -1,4 +1,4 @@
-// Credential providers: password stores outside the service, in the order in which they are asked.
+// Credential providers: password stores outside the service, in the order in which the service asks them.
 import type { ItemOf } from '../../api/contracts.ts'
 import { useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
@@ -11,14 +11,14 @@ import type { FieldSpec } from '../../ui/form-values.ts'
 import { List, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
-import { Ago, Mono, State } from '../../ui/show.tsx'
+import { Ago, Named, State } from '../../ui/show.tsx'
 import { done } from '../../ui/toasts.tsx'
 
 type Provider = ItemOf<'listCredentialProviders'>
 
 const FILTERS: Filter[] = [{ kind: 'search', name: 'query', label: 'Search by name or id' }]
 
-/** What each type's token is like; all but the first are JSON. */
+/** The form of each type's token. All except the first are JSON. */
 const TYPES = [
   ['onepassword', '1Password, with a service account'],
   ['onepassword-connect', '1Password Connect'],
@@ -123,17 +123,7 @@ function Try({ provider }: { provider: Provider }) {
 }
 
 const columns = (mayUse: boolean, mayOwn: boolean): Column<Provider>[] => [
-  {
-    title: 'Provider',
-    cell: ({ name, id }) => (
-      <span className="main-cell">
-        {name}
-        <small>
-          <Mono>{id}</Mono>
-        </small>
-      </span>
-    ),
-  },
+  { title: 'Provider', cell: ({ name, id }) => <Named name={name} id={id} /> },
   { title: 'Type', isMinor: true, cell: ({ provider_type: type }) => type },
   { title: 'State', cell: ({ enabled }) => <State kind={enabled ? 'good' : 'off'}>{enabled ? 'On' : 'Off'}</State> },
   { title: 'Priority', isMinor: true, isNumber: true, cell: ({ priority }) => priority },

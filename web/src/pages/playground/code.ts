@@ -1,9 +1,9 @@
-// What the playground does, as a program of the SDKs that can be pasted and run.
+// Writes the work of the playground as a program of the SDKs that a person can paste and run.
 import { examples, type Examples } from '../../ui/code.tsx'
 
 export type Work = { kind: 'playwright'; code: string } | { kind: 'actions'; actions: unknown[] }
 
-/** The options of the session, as the body of a create has them. */
+/** The options of the session, as in the body of a create. */
 export type Options = Record<string, unknown>
 
 const indent = (text: string, by: string): string => text.replaceAll('\n', `\n${by}`)
@@ -15,7 +15,7 @@ export const template = (text: string): string => `\`${text.replaceAll('\\', '\\
 export const longString = (text: string): string =>
   `"""\\\n${text.replaceAll('\\', '\\\\').replaceAll('"""', '\\"\\"\\"').replaceAll('\r', '\\r').replace(/"$/, '\\"')}"""`
 
-/** A value as JavaScript: JSON is. */
+/** A value as JavaScript, for which JSON is valid. */
 const js = (value: unknown): string => JSON.stringify(value, undefined, 2)
 
 /** A value as Python. */
@@ -28,7 +28,7 @@ export function python(value: unknown, by = ''): string {
     const entries = Object.entries(value)
     return entries.length === 0 ? '{}' : `{\n${entries.map(([key, each]) => `${inner}${JSON.stringify(key)}: ${python(each, inner)},\n`).join('')}${by}}`
   }
-  // JSON writes characters beyond 16 bits as two escapes, which Python would take for two characters; as they are, both read them.
+  // JSON.stringify leaves characters beyond 16 bits unescaped, which both languages read. An escaped pair would be two characters in Python.
   return JSON.stringify(value)
 }
 
@@ -37,7 +37,7 @@ const keywords = (options: Options): string =>
     .map(([key, value]) => `${key}=${python(value)}`)
     .join(', ')
 
-/** A text in single quotes for a shell. */
+/** Quotes a text for a shell. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
 function typescriptOf(options: Options, work: Work): string {
@@ -82,7 +82,7 @@ finally:
     kernel.browsers.delete_by_id(session.session_id)`
 }
 
-/** `id`: of the session that there is now; the lines for curl are for it alone. */
+/** `id` is the id of the present session; the lines for curl are for this session only. */
 export function codeOf(options: Options, work: Work, id: string): Examples {
   const [path, body] = work.kind === 'playwright' ? ['playwright/execute', { code: work.code }] : ['computer/batch', { actions: work.actions }]
   return examples(

@@ -1,4 +1,4 @@
-// The playground: a browser of its own, code or actions for it, what they do, and the same as a program.
+// The playground: creates a browser, runs code or actions in it, shows their results, and shows the same work as a program.
 import { useEffect, useRef, useState } from 'react'
 import { Modal, ModalOverlay, Dialog as AriaDialog, Heading } from 'react-aria-components'
 import { Link, useBlocker, useSearchParams, type Blocker } from 'react-router'
@@ -7,6 +7,7 @@ import { queries, useCall, useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
 import { Button } from '../../ui/button.tsx'
 import { useChoices } from '../../ui/choices.ts'
+import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
 import { Form } from '../../ui/form.tsx'
 import { Loading } from '../../ui/list.tsx'
@@ -20,10 +21,10 @@ import type { Options } from './code.ts'
 import './playground.css'
 import { Workbench } from './workbench.tsx'
 
-/** Sessions of the playground have this tag, so that one that was left behind is found. */
+/** The tag of the playground's sessions, so that one that was left behind can be found. */
 const TAGS = { made_by: 'playground' }
 const REFRESH_MS = 5_000
-/** Of the last create, for the program that is shown after a reload. */
+/** The storage key of the last create's options, for the program that is shown after a reload. */
 const STORED = 'cob.playground.options'
 
 export default function Playground() {
@@ -35,10 +36,7 @@ export default function Playground() {
     <>
       <Head title="Playground" text="Start a browser, try code or actions in it, and copy what works as a program." />
       {!may.use ? (
-        <div className="empty">
-          <h2>You look on here</h2>
-          <p>Your role in this project does not let you start browsers. An owner of the project can change that.</p>
-        </div>
+        <Empty title="You look on here" text="Your role in this project does not let you start browsers. An owner of the project can change that." />
       ) : id === undefined ? (
         <Start onStart={(session) => set({ session })} />
       ) : (
@@ -84,12 +82,12 @@ function Start({ onStart }: { onStart: (id: string) => void }) {
   )
 }
 
-/** What this session was made with; after a reload as well. */
+/** The options with which this session was created, also after a reload. */
 function optionsOf({ session_id: id, viewport, start_url: url }: Session): Options {
   try {
     const kept = JSON.parse(sessionStorage.getItem(STORED) ?? 'null') as { id: string; options: Options } | null
     if (kept?.id === id) return kept.options
-  } catch {} // Not ours, or forbidden: what the service says of the session is enough.
+  } catch {} // The storage is empty, has another session or is forbidden: use what the service says of the session.
   return { ...(viewport && { viewport: { width: viewport.width, height: viewport.height } }), ...(url && { start_url: url }) }
 }
 
@@ -102,7 +100,7 @@ function Running({ id, onEnd }: { id: string; onEnd: () => void }) {
     ({ currentLocation, nextLocation }) => data !== undefined && !isGone && !isEnded.current && currentLocation.pathname !== nextLocation.pathname,
   )
 
-  // The tab is closed: the browser asks. If it is closed all the same, the session ends by its timeout.
+  // The browser asks before the tab closes. If the person closes it, the session ends by its timeout.
   useEffect(() => {
     if (!data || isGone) return
     const ask = (event: BeforeUnloadEvent): void => {
@@ -114,13 +112,11 @@ function Running({ id, onEnd }: { id: string; onEnd: () => void }) {
 
   if (isGone)
     return (
-      <div className="empty">
-        <h2>This browser has ended</h2>
-        <p>It was ended, or nobody has used it for its time.</p>
+      <Empty title="This browser has ended" text="It was ended, or nobody has used it for its time.">
         <Button look="primary" onPress={onEnd}>
           Start another one
         </Button>
-      </div>
+      </Empty>
     )
   if (!data) return isPending ? <Loading label="the browser" /> : <ErrorNotice error={error} what="This browser" isPolled />
   const end = async (): Promise<void> => {
@@ -148,7 +144,7 @@ function Running({ id, onEnd }: { id: string; onEnd: () => void }) {
   )
 }
 
-/** Somebody goes to another page while the browser runs. */
+/** Asks when the person goes to another page while the browser runs. */
 function Leaving({ blocker, id }: { blocker: Blocker; id: string }) {
   const [isBusy, busy] = useState(false)
   const end = async (): Promise<void> => {

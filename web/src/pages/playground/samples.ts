@@ -1,4 +1,4 @@
-// What the playground begins with, and an action of each kind.
+// The first content of the playground, and an action of each kind.
 
 export const FIRST_CODE = `await page.goto('https://example.com')
 console.log(await page.title())
@@ -22,7 +22,7 @@ export type ActionKind = keyof typeof ACTIONS
 
 const actionOf = (kind: ActionKind): object => ({ type: kind, [kind]: ACTIONS[kind] })
 
-/** One action a line. */
+/** Writes one action per line. */
 const written = (actions: readonly unknown[]): string =>
   actions.length === 0 ? '[]' : `[\n${actions.map((action) => `  ${JSON.stringify(action)}`).join(',\n')}\n]`
 
@@ -32,7 +32,7 @@ export const FIRST_ACTIONS = written([
   { type: 'press_key', press_key: { keys: ['Enter'] } },
 ])
 
-/** The list with one more at its end. What is no list stays as it is: nothing that somebody has typed is lost. */
+/** Adds an action to the end of the list. A text that is not a list stays unchanged, so that nothing that the person typed is lost. */
 export function withAction(text: string, kind: ActionKind): string {
   if (text.trim() === '') return written([actionOf(kind)])
   try {

@@ -1,4 +1,4 @@
-// Where code or actions are written and run, with their result.
+// The editor for code or actions, which runs them and shows the result.
 import { useEffect, useRef, useState } from 'react'
 import { Tab, TabList, TabPanel, Tabs } from 'react-aria-components'
 import { call } from '../../api/client.ts'
@@ -22,13 +22,13 @@ interface Outcome {
   problem?: string
 }
 
-/** Of a result in the page. */
+/** The number of characters of a result that the page shows. */
 const MAX_SHOWN = 256 * 1024
-/** The service allows 300 s for a run, and a wait for earlier ones. */
+/** The service allows 300 s for a run, plus the wait for earlier runs. */
 const RUN_MS = 330_000
 const RUN_SECONDS = 120
 
-/** What is written stays for as long as the tab: to leave the page does not lose it. */
+/** The text is kept as long as the tab is open, so that leaving the page does not lose it. */
 function useKept(name: string, first: string): [string, (text: string) => void] {
   const [text, set] = useState(() => {
     try {
@@ -41,7 +41,7 @@ function useKept(name: string, first: string): [string, (text: string) => void] 
     set(next)
     try {
       sessionStorage.setItem(name, next)
-    } catch {} // Too long, or forbidden: it stays as long as the page.
+    } catch {} // The text is too long, or storage is forbidden: it is kept until the page is left.
   }
   return [text, change]
 }

@@ -1,4 +1,4 @@
-// The form of a browser pool, for a new one and for a change.
+// The form of a browser pool, for creating and for changing it.
 import type { ItemOf } from '../../api/contracts.ts'
 import { useChoices } from '../../ui/choices.ts'
 import type { Body, FieldSpec } from '../../ui/form-values.ts'
@@ -7,7 +7,7 @@ export type Pool = ItemOf<'listBrowserPools'>
 
 export const nameOf = ({ name, id }: Pool): string => name ?? id
 
-/** A change sends what is empty as well: it clears what the pool has. */
+/** A change also sends empty fields, which clear the pool's values. */
 export function usePoolFields(pool?: Pool): FieldSpec[] {
   const config = pool?.browser_pool_config
   const profiles = useChoices('listProfiles', 'None', ({ id, name }) => [id, name ?? id])
@@ -58,7 +58,7 @@ export function usePoolFields(pool?: Pool): FieldSpec[] {
       rows: 2,
       initial: config?.chrome_policy ? JSON.stringify(config.chrome_policy) : '',
       hint: 'JSON. May be empty.',
-      // One that is too long to be shown stays as it is.
+      // A policy that is too long to be shown stays unchanged.
       sendsEmpty: config?.chrome_policy !== undefined,
     },
     {
@@ -102,7 +102,7 @@ interface Lists {
   private_hosts: string[]
 }
 
-/** The network of a body. It is replaced as a whole, so what the form does not show of it stays; undefined when it stays as it is. */
+/** The network part of a body. It is replaced as a whole, so keep the fields that the form does not show. Undefined when nothing changes. */
 function networkOf(given: Lists, pool: Pool | undefined): object | undefined {
   const { allowed_hosts: allowed = [], private_hosts: direct = [], ...others } = pool?.browser_pool_config.network ?? {}
   if (JSON.stringify([given.allowed_hosts, given.private_hosts]) === JSON.stringify([allowed, direct])) return undefined
@@ -113,7 +113,7 @@ function networkOf(given: Lists, pool: Pool | undefined): object | undefined {
   }
 }
 
-/** The body of a call: its types are those of the form. `pool`: the one that is changed. */
+/** The body of a call, with the types of the form. `pool` is the pool to change. */
 export function bodyOfPool({ extensions, network: given, ...body }: Body, pool?: Pool) {
   const network = networkOf(given as Lists, pool)
   return {

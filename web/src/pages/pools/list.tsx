@@ -1,32 +1,25 @@
 // Browser pools: all of a project, and a new one.
-import { Link, useNavigate } from 'react-router'
+import { useNavigate } from 'react-router'
 import { useRights } from '../../api/rights.ts'
 import { useChange } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { FormDialog } from '../../ui/form.tsx'
-import { List, type Column, type Filter } from '../../ui/list.tsx'
+import { BY_NAME, List, type Column } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
-import { Ago, Mono } from '../../ui/show.tsx'
-import { bodyOfPool, nameOf, usePoolFields, type Pool } from './fields.ts'
+import { Ago, Named } from '../../ui/show.tsx'
+import { bodyOfPool, usePoolFields, type Pool } from './fields.ts'
 
 const REFRESH_MS = 3_000
-const FILTERS: Filter[] = [{ kind: 'search', name: 'query', label: 'Search by name or id' }]
 
 const COLUMNS: Column<Pool>[] = [
   {
     title: 'Pool',
-    cell: (pool) => (
-      <span className="main-cell">
-        <Link to={`/pools/${pool.id}`}>{nameOf(pool)}</Link>
-        {pool.name && (
-          <small>
-            <Mono>{pool.id}</Mono>
-          </small>
-        )}
-        {pool.problem && <small className="problem">{pool.problem}</small>}
-      </span>
+    cell: ({ id, name, problem }) => (
+      <Named id={id} name={name} to={`/pools/${id}`}>
+        {problem && <small className="problem">{problem}</small>}
+      </Named>
     ),
   },
   { title: 'Size', isNumber: true, cell: ({ browser_pool_config: { size } }) => size },
@@ -63,7 +56,7 @@ export default function Pools() {
       <List
         id="listBrowserPools"
         label="Pools"
-        filters={FILTERS}
+        filters={BY_NAME}
         columns={COLUMNS}
         keyOf={({ id }) => id}
         everyMs={REFRESH_MS}

@@ -1,4 +1,4 @@
-// One browser pool: its configuration, and the browsers that callers have of it.
+// One browser pool: its configuration, and its acquired browsers.
 import { Link, useNavigate, useParams } from 'react-router'
 import type { ItemOf } from '../../api/contracts.ts'
 import { useCall, useChange } from '../../api/queries.ts'
@@ -8,9 +8,10 @@ import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { FormDialog } from '../../ui/form.tsx'
 import { List } from '../../ui/list.tsx'
-import { Ago, duration, Facts, Mono, Outside } from '../../ui/show.tsx'
+import { Ago, duration, Facts, Mono, Named, Outside } from '../../ui/show.tsx'
 import { Thing } from '../../ui/thing.tsx'
 import { done } from '../../ui/toasts.tsx'
+import { kindOf } from '../sessions/model.ts'
 import { bodyOfPool, nameOf, usePoolFields, type Pool } from './fields.ts'
 import '../../ui/form.css'
 
@@ -60,7 +61,7 @@ function Configuration({ pool }: { pool: Pool }) {
           ['Size', config.size],
           ['Made again in a minute', `${config.fill_rate_per_minute} %`],
           ['A lent browser ends after', `${duration(config.timeout_seconds * 1000)} without use`],
-          ['Kind', [config.headless && 'headless', config.stealth && 'stealth', config.kiosk_mode && 'kiosk'].filter(Boolean).join(', ') || 'with a window'],
+          ['Kind', kindOf(config)],
           ['Screen', viewport && `${viewport.width} × ${viewport.height}`],
           ['Start page', config.start_url && <Outside url={config.start_url} />],
           ['Profile', named(profile)],
@@ -92,7 +93,7 @@ function Buttons({ pool }: { pool: Pool }) {
         failure="No browser could be acquired"
         work={async () => {
           const browser = await acquire.mutateAsync({ params, body: { acquire_timeout_seconds: 20 } })
-          // It answers nothing when none was free in time.
+          // The answer is empty when no browser was free in time.
           if (browser?.session_id === undefined) throw new Error('None was free within 20 seconds. Try again, or make the pool larger.')
           await navigate(`/sessions/${browser.session_id}`)
         }}
@@ -149,14 +150,7 @@ function Lent({ pool, mayUse }: { pool: Pool; mayUse: boolean }) {
       everyMs={REFRESH_MS}
       keyOf={({ session_id: id }) => id}
       columns={[
-        {
-          title: 'Session',
-          cell: ({ session_id: id, name }) => (
-            <span className="main-cell">
-              <Link to={`/sessions/${id}`}>{name ?? id}</Link>
-            </span>
-          ),
-        },
+        { title: 'Session', cell: ({ session_id: id, name }) => <Named id={id} name={name} to={`/sessions/${id}`} /> },
         { title: 'Since', cell: ({ created_at: at }) => <Ago at={at} /> },
         { title: 'Actions', cell: (session) => mayUse && <GiveBack pool={pool} session={session} /> },
       ]}

@@ -1,5 +1,5 @@
 // Profiles: all of a project, and a new one.
-import { Link, useNavigate } from 'react-router'
+import { useNavigate } from 'react-router'
 import type { ItemOf } from '../../api/contracts.ts'
 import { useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
@@ -7,26 +7,19 @@ import { Button } from '../../ui/button.tsx'
 import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { FormDialog } from '../../ui/form.tsx'
-import { List, type Column, type Filter } from '../../ui/list.tsx'
+import { BY_NAME, List, type Column } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
-import { Ago, Mono, State } from '../../ui/show.tsx'
+import { Ago, Named, State } from '../../ui/show.tsx'
 
 const REFRESH_MS = 10_000
-const FILTERS: Filter[] = [{ kind: 'search', name: 'query', label: 'Search by name or id' }]
 
 const COLUMNS: Column<ItemOf<'listProfiles'>>[] = [
   {
     title: 'Profile',
     cell: ({ id, name, saving }) => (
-      <span className="main-cell">
-        <Link to={`/profiles/${id}`}>{name ?? id}</Link>
-        {name && (
-          <small>
-            <Mono>{id}</Mono>
-          </small>
-        )}
+      <Named id={id} name={name} to={`/profiles/${id}`}>
         {saving && <State kind="busy">Being saved</State>}
-      </span>
+      </Named>
     ),
   },
   { title: 'Last used', cell: ({ last_used_at: at }) => <Ago at={at} /> },
@@ -61,7 +54,7 @@ export default function Profiles() {
       <List
         id="listProfiles"
         label="Profiles"
-        filters={FILTERS}
+        filters={BY_NAME}
         columns={COLUMNS}
         keyOf={({ id }) => id}
         everyMs={REFRESH_MS}

@@ -1,4 +1,4 @@
-// Proxies: all of a project, a new one, and whether they work.
+// Proxies of a project: list, create, check.
 import type { ItemOf } from '../../api/contracts.ts'
 import { useChange } from '../../api/queries.ts'
 import { useRights } from '../../api/rights.ts'
@@ -8,16 +8,15 @@ import { examples } from '../../ui/code.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { FormDialog } from '../../ui/form.tsx'
 import type { Body, FieldSpec, Values } from '../../ui/form-values.ts'
-import { List, type Column, type Filter } from '../../ui/list.tsx'
+import { BY_NAME, List, type Column } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
-import { Ago, Mono } from '../../ui/show.tsx'
+import { Ago, Mono, Named } from '../../ui/show.tsx'
 import { StateOf } from '../../ui/state-of.tsx'
 import { done } from '../../ui/toasts.tsx'
 
 type Proxy = ItemOf<'listProxies'>
 
-const FILTERS: Filter[] = [{ kind: 'search', name: 'query', label: 'Search by name or id' }]
 const nameOf = ({ name, id }: Proxy): string => name ?? id
 
 const is =
@@ -121,19 +120,7 @@ const whereOf = ({ type, config: { host, port, country, state, city } }: Proxy):
   host !== undefined ? `${host}:${port ?? ''}` : [type, country, state, city].filter(Boolean).join(' · ')
 
 const columns = (mayUse: boolean): Column<Proxy>[] => [
-  {
-    title: 'Proxy',
-    cell: (proxy) => (
-      <span className="main-cell">
-        {nameOf(proxy)}
-        {proxy.name && (
-          <small>
-            <Mono>{proxy.id}</Mono>
-          </small>
-        )}
-      </span>
-    ),
-  },
+  { title: 'Proxy', cell: ({ id, name }) => <Named id={id} name={name} /> },
   { title: 'Where', cell: (proxy) => <Mono>{`${proxy.protocol} ${whereOf(proxy)}`}</Mono> },
   {
     title: 'State',
@@ -180,7 +167,7 @@ export default function Proxies() {
       <List
         id="listProxies"
         label="Proxies"
-        filters={FILTERS}
+        filters={BY_NAME}
         columns={columns(may.use)}
         keyOf={({ id }) => id}
         empty={

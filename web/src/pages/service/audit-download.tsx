@@ -1,4 +1,4 @@
-// Downloading what the search of the audit log finds: all of it, chunk by chunk, in one file.
+// Downloads all results of an audit log search, chunk by chunk, into one file.
 import { useState } from 'react'
 import { ApiError, bytes } from '../../api/client.ts'
 import { Button } from '../../ui/button.tsx'
@@ -6,20 +6,20 @@ import { size } from '../../ui/show.tsx'
 import { done, failed } from '../../ui/toasts.tsx'
 import { saveBlob } from '../sessions/download.ts'
 
-/** A chunk of the log is made before it is sent. */
+/** The limit for a chunk, which the service creates before it sends it. */
 const CHUNK_MS = 120_000
-/** The most that the service puts into one chunk. */
+/** The most rows that the service puts into one chunk. */
 const CHUNK_ROWS = 50_000
-/** A file ends with the chunk that passes this size: it is in the memory of the page until it is saved. */
+/** The file ends after the chunk that passes this size, because the page holds it in memory until it is saved. */
 const MAX_BYTES = 512 * 1024 * 1024
-/** The service makes few chunks at a time, for all callers. */
+/** The pause after a 429: the service creates only a few chunks at a time, for all callers. */
 const BUSY_MS = 2_000
 const BUSY_TRIES = 15
 
 interface Found {
   file: Blob
   rows: number
-  /** There is more, which is older. */
+  /** Older entries are left. */
   hasMore: boolean
 }
 
@@ -56,7 +56,7 @@ const tooMuch = (rows: number): void =>
     new Error(`It has the newest ${entries(rows)}: a file has about ${size(MAX_BYTES)} at most. Choose a shorter time for those before them.`),
   )
 
-/** `query` undefined: there is nothing to search. */
+/** With `query` undefined there is nothing to download. */
 export function Download({ query }: { query: (() => Record<string, unknown>) | undefined }) {
   const [transfer, setTransfer] = useState<string>()
   const download = async (): Promise<void> => {

@@ -1,4 +1,4 @@
-// The audit log: who has called what. Its pages follow one another by tokens, from the newest entry back.
+// The audit log: who called what. Its pages follow each other by tokens, from the newest entry back.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState, type ReactNode } from 'react'
 import { useSearchParams } from 'react-router'
@@ -6,10 +6,11 @@ import { bytes } from '../../api/client.ts'
 import type { ItemOf } from '../../api/contracts.ts'
 import { useProject } from '../../api/project.ts'
 import { Button } from '../../ui/button.tsx'
+import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
 import { FilterBar, Loading, Table, useFilters, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
-import { Ago, Mono } from '../../ui/show.tsx'
+import { Ago, Mono, Two } from '../../ui/show.tsx'
 import { Download } from './audit-download.tsx'
 import { DAYS, rangeOf } from './audit-window.ts'
 
@@ -55,13 +56,13 @@ const FILTERS: Filter[] = [
   { kind: 'search', name: 'search', label: 'Path, id, address or status' },
 ]
 
-/** After the choice of days. */
+/** These fields appear when the person chooses days. */
 const DATES: Filter[] = [
   { kind: 'date', name: 'from', label: 'From' },
   { kind: 'date', name: 'to', label: 'to' },
 ]
 
-/** Of a key the address is a placeholder. */
+/** The address of a key is a placeholder, so show its id. */
 const whoOf = ({ user_id: id, email }: Entry): ReactNode => (email && !email.endsWith('@key.cob.internal') ? email : <Mono>{id}</Mono>)
 
 const COLUMNS: Column<Entry>[] = [
@@ -83,22 +84,12 @@ const COLUMNS: Column<Entry>[] = [
   {
     title: 'By',
     isMinor: true,
-    cell: (entry) => (
-      <span className="main-cell">
-        {entry.auth_strategy}
-        <small>{whoOf(entry)}</small>
-      </span>
-    ),
+    cell: (entry) => <Two below={whoOf(entry)}>{entry.auth_strategy}</Two>,
   },
   {
     title: 'From',
     isMinor: true,
-    cell: ({ client_ip: ip, user_agent: agent }) => (
-      <span className="main-cell">
-        {ip}
-        <small>{agent.slice(0, 40)}</small>
-      </span>
-    ),
+    cell: ({ client_ip: ip, user_agent: agent }) => <Two below={agent.slice(0, 40)}>{ip}</Two>,
   },
 ]
 
@@ -110,7 +101,7 @@ export default function AuditLog() {
   const [opened] = useState(() => Date.now())
   const token = search.get('page_token') ?? undefined
   const { window, from, to, ...others } = filters as { window: string; from?: string; to?: string }
-  // A page that follows is of the same time as the first one.
+  // All pages of a search end at the time of its first page.
   const given = Number(search.get('end'))
   const end = token !== undefined && Number.isSafeInteger(given) && given > 0 ? given : undefined
   const until = (): number => end ?? Date.now()
@@ -152,20 +143,15 @@ export default function AuditLog() {
       <section className="list" aria-label="Audit log">
         <FilterBar filters={shown} />
         {!isRange ? (
-          <div className="empty">
-            <h2>These are not days of one search</h2>
-            <p>The second day must not be before the first, and there may be 30 days at most.</p>
-          </div>
+          <Empty title="These are not days of one search" text="The second day must not be before the first, and there may be 30 days at most." />
         ) : isPending ? (
           <Loading label="the audit log" />
         ) : !data ? (
           <ErrorNotice error={error} what="The audit log" retry={() => void refetch()} />
         ) : data.items.length === 0 ? (
-          <div className="empty">
-            <h2>Nothing matches</h2>
-            <p>No request of this time matches the filters.</p>
+          <Empty title="Nothing matches" text="No request of this time matches the filters.">
             <Button onPress={() => set({})}>Remove the filters</Button>
-          </div>
+          </Empty>
         ) : (
           <Table label="Audit log" columns={COLUMNS} items={data.items} keyOf={({ event_id: id }) => id} isBusy={isFetching} />
         )}

@@ -1,4 +1,4 @@
-// Where telemetry and the audit log are exported to.
+// The destinations of exported telemetry and of the exported audit log.
 import { NavLink, useParams } from 'react-router'
 import type { ItemOf } from '../../api/contracts.ts'
 import { useChange } from '../../api/queries.ts'
@@ -11,7 +11,7 @@ import { FormDialog } from '../../ui/form.tsx'
 import { List, type Column } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
 import { Remove } from '../../ui/remove.tsx'
-import { Ago, Mono } from '../../ui/show.tsx'
+import { Ago, Mono, Two } from '../../ui/show.tsx'
 import { StateOf, words } from '../../ui/state-of.tsx'
 import { done } from '../../ui/toasts.tsx'
 import '../../ui/form.css'
@@ -42,12 +42,7 @@ const Failures = ({ consecutive_failures: count, last_error: error, last_error_a
 const collectorColumns = (mayOwn: boolean): Column<Collector>[] => [
   {
     title: 'Collector',
-    cell: ({ name, description, id }) => (
-      <span className="main-cell">
-        {name}
-        <small>{description ?? <Mono>{id}</Mono>}</small>
-      </span>
-    ),
+    cell: ({ name, description, id }) => <Two below={description ?? <Mono>{id}</Mono>}>{name}</Two>,
   },
   { title: 'Endpoint', isMinor: true, cell: ({ endpoint }) => <Mono>{endpoint}</Mono> },
   { title: 'Headers', isMinor: true, cell: ({ headers }) => <Mono>{Object.keys(headers).join(', ')}</Mono> },
@@ -134,14 +129,7 @@ function BucketActions({ bucket: { id, bucket, status } }: { bucket: Bucket }) {
 const bucketColumns: Column<Bucket>[] = [
   {
     title: 'Bucket',
-    cell: ({ bucket, prefix, region }) => (
-      <span className="main-cell">
-        {bucket}
-        <small>
-          {prefix || 'no prefix'} · {region}
-        </small>
-      </span>
-    ),
+    cell: ({ bucket, prefix, region }) => <Two below={`${prefix || 'no prefix'} · ${region}`}>{bucket}</Two>,
   },
   { title: 'State', cell: ({ status }) => <StateOf state={status} /> },
   { title: 'Last success', isMinor: true, cell: ({ last_success_at: at }) => <Ago at={at} /> },
@@ -178,7 +166,7 @@ function NewBucket() {
   )
 }
 
-/** Each has its own place in its list, so they are not on one page. */
+/** They are on separate pages, because each list has its own position in the address. */
 const TABS = [
   ['', 'Telemetry'],
   ['audit-log', 'Audit log'],

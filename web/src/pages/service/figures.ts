@@ -1,11 +1,11 @@
-// The figures of /metrics: the text format of Prometheus, read for a page.
+// Parses the figures of /metrics, in Prometheus' text format, for a page.
 
 export interface Figure {
   labels: Record<string, string>
   value: number
 }
 
-/** By name, without comments. */
+/** The figures by name, without comments. */
 export function parseFigures(text: string): Map<string, Figure[]> {
   const figures = new Map<string, Figure[]>()
   for (const line of text.split('\n')) {
@@ -18,7 +18,7 @@ export function parseFigures(text: string): Map<string, Figure[]> {
   return figures
 }
 
-/** The sum of all with that name and these labels; undefined when there is none. */
+/** The sum of all figures with this name and these labels, or undefined when there is none. */
 export function sumOf(figures: Map<string, Figure[]>, name: string, labels: Record<string, string> = {}): number | undefined {
   const found = figures.get(name)?.filter((figure) => Object.entries(labels).every(([key, value]) => figure.labels[key] === value))
   return found && found.length > 0 ? found.reduce((sum, { value }) => sum + value, 0) : undefined

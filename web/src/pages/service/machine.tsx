@@ -1,4 +1,4 @@
-// The machine: whether the parts of the service work, and what it has left.
+// The machine: whether the parts of the service work, and its free resources.
 import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { bytes } from '../../api/client.ts'
@@ -29,7 +29,7 @@ export default function Machine() {
   )
 }
 
-/** It changes only when another service answers. */
+/** The version changes only when another version of the service answers. */
 function Version() {
   const { data } = useQuery({
     queryKey: ['version'],
@@ -119,7 +119,7 @@ interface TileProps {
   title: string
   value: ReactNode
   children: ReactNode
-  /** How much of it is used. */
+  /** The used part. */
   part?: number
   isBad?: boolean
 }

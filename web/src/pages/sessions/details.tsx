@@ -1,7 +1,7 @@
-// What a session was made with, how programs reach it, and what can be changed of it: name and tags.
+// The options of a session, its addresses for programs, and its name and tags, which can be changed.
 import { useState } from 'react'
 import { Link } from 'react-router'
-import { isRunning, type Session } from './model.ts'
+import { isRunning, kindOf, type Session } from './model.ts'
 import type { TabProps } from './session.tsx'
 import { useChange } from '../../api/queries.ts'
 import { useMay } from '../../api/sign-in.ts'
@@ -23,10 +23,7 @@ export default function Details({ session }: TabProps) {
           facts={[
             ['Id', <Mono key="id">{session.session_id}</Mono>],
             ['Screen', viewport && `${viewport.width} × ${viewport.height}`],
-            [
-              'Kind',
-              [session.headless && 'headless', session.stealth && 'stealth', session.kiosk_mode && 'kiosk'].filter(Boolean).join(', ') || 'with a window',
-            ],
+            ['Kind', kindOf(session)],
             ['Ends after', `${duration(session.timeout_seconds * 1000)} without use`],
             ['Start page', session.start_url && <Outside url={session.start_url} />],
             [
@@ -62,7 +59,7 @@ export default function Details({ session }: TabProps) {
 
 const SAVED = { whole: ['good', 'All of it'], in_part: ['busy', 'In part'], not: ['bad', 'Not saved'] } as const
 
-/** Whether its end saves it, and how that went. */
+/** Whether the session's profile is saved when it ends, and the result. */
 function Saved({ session }: TabProps) {
   const { profile, profile_save_changes: saves } = session
   if (!profile?.save) return saves ? isRunning(session) ? 'when it ends' : <State kind="busy">Being saved</State> : 'no'
@@ -81,7 +78,7 @@ const useIt = ({ session_id: id }: Session) =>
     `-X POST $URL/browsers/${id}/computer/screenshot --output screen.png`,
   )
 
-/** `a=1` and `b=2` in lines as tags. Undefined: a line has no `=`. */
+/** Parses lines of `a=1` into tags. Undefined when a line has no `=`. */
 function tagsIn(text: string): Record<string, string> | undefined {
   const lines = text
     .split('\n')

@@ -1,6 +1,6 @@
-// Saving what the service sends. A link carries no sign-in, so what needs one goes through the memory of the page.
+// Saves what the service sends. A link carries no header of ours, so an answer that needs a sign-in goes through the page's memory.
 
-/** Saves an answer under `name`. `progress` is told how many bytes have come. */
+/** Saves an answer under `name`. `progress` gets the number of bytes so far. */
 export async function save(response: Response, name: string, progress: (bytes: number) => void = () => {}): Promise<void> {
   const parts: Uint8Array<ArrayBuffer>[] = []
   let bytes = 0
@@ -11,18 +11,18 @@ export async function save(response: Response, name: string, progress: (bytes: n
     parts.push(value)
     progress((bytes += value.length))
   }
-  // No type of the session's choice: the browser must only ever save it.
+  // Not the type that the session chose: the browser must always save the file and never open it.
   saveBlob(new Blob(parts, { type: 'application/octet-stream' }), name)
 }
 
 export function saveBlob(file: Blob, name: string): void {
   const url = URL.createObjectURL(file)
   saveFrom(url, name)
-  // The browser has taken it over by then.
+  // By then the browser has started to save the file.
   setTimeout(() => URL.revokeObjectURL(url), 60_000)
 }
 
-/** Lets the browser download what is at an address of this origin that needs no sign-in. */
+/** Lets the browser download from an address of this origin that needs no sign-in. */
 export function saveFrom(url: string, name: string): void {
   const link = document.createElement('a')
   link.href = url

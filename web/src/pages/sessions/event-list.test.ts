@@ -1,4 +1,4 @@
-// The list of events while new ones come.
+// The list of events while new events arrive.
 import { expect, test } from 'vitest'
 import { MAX_EVENTS, withNew } from './event-list.ts'
 

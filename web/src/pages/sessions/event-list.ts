@@ -1,15 +1,15 @@
-// The events that the page has, newest first, and where older ones begin.
+// The events in the page, newest first, and the number from which older ones continue.
 
-/** In the page at most; older ones are fetched again when somebody asks for them. */
+/** The most events in the page. Older ones are fetched again on request. */
 export const MAX_EVENTS = 2_000
 
 interface Listed<E> {
   events: E[]
-  /** The number before which the service is asked for older ones; undefined: there are none. */
+  /** The number before which the service has older events, or undefined when it has none. */
   older: number | undefined
 }
 
-/** With what has come since, newest first. What is cut off at the end comes again with the older ones. */
+/** Adds newer events at the front. Events that are cut off at the end are fetched again with the older ones. */
 export function withNew<E extends { seq: number }>({ events, older }: Listed<E>, more: readonly E[]): Listed<E> {
   const all = [...more, ...events]
   if (all.length <= MAX_EVENTS) return { events: all, older }

@@ -1,4 +1,4 @@
-// Lines of events, whose data may have any form.
+// The text lines of events whose data may have any form.
 import { expect, test } from 'vitest'
 import { printable } from '../../ui/text.ts'
 import { lineOf, toneOf, type Event } from './event-text.ts'

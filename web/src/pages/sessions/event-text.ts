@@ -1,4 +1,4 @@
-// One line for an event. Its data come from a session, so nothing of their form is trusted.
+// One line of text for an event. Its data come from a session, so their form is not trusted.
 import type { EventOf } from '../../api/contracts.ts'
 import { printable } from '../../ui/text.ts'
 
@@ -8,7 +8,7 @@ const MAX_TEXT = 300
 const text = (value: unknown): string => (typeof value === 'string' ? value : typeof value === 'number' || typeof value === 'boolean' ? String(value) : '')
 const cut = (whole: string): string => (whole.length <= MAX_TEXT ? whole : `${whole.slice(0, MAX_TEXT - 1)}…`)
 
-/** The fields that say most, in this order; the first that there are make the line. */
+/** The most informative fields per event type, in order; the first that exist form the line. */
 const SAYS: Record<string, readonly string[]> = {
   console: ['level', 'text'],
   network: ['status', 'method', 'url', 'error_text'],

@@ -1,4 +1,4 @@
-// What has happened in a session, newest first: what is kept, and, while it runs, what happens now.
+// The events of a session, newest first: the stored ones, and, while it runs, new ones as they happen.
 import { useEffect, useState } from 'react'
 import { ApiError, page, stream } from '../../api/client.ts'
 import { useChange } from '../../api/queries.ts'
@@ -20,11 +20,11 @@ type Category = (typeof CATEGORIES)[number] | ''
 
 const PAGE_EVENTS = 100
 const SHOW_MS = 250
-/** Characters of an event's data that are shown. */
+/** The number of characters of an event's data that are shown. */
 const MAX_DATA = 64 * 1024
 const AGAIN_MS = 3_000
 
-/** The capture of these makes a page slower, so they are not on unless somebody says so. */
+/** Capturing these slows the page, so they are off by default. */
 const MORE = { console: { enabled: true }, network: { enabled: true }, page: { enabled: true }, interaction: { enabled: true } }
 
 export default function Events({ session }: TabProps) {
@@ -97,7 +97,7 @@ export default function Events({ session }: TabProps) {
 
 function Line({ event }: { event: Event }) {
   const date = new Date(event.event.ts / 1000)
-  // An event may have a megabyte, and the list thousands of them: data become elements when somebody looks.
+  // An event may have a megabyte, and the list thousands of events, so the data become elements only when a person opens them.
   const [isOpen, open] = useState(false)
   return (
     <li className={toneOf(event)}>
@@ -127,7 +127,7 @@ interface Found {
 
 const NOTHING: Found = { events: [], older: undefined, isLoading: true, isLive: false }
 
-/** The newest that are kept, then the stream from there on. The tab's stream rests while the tab is hidden, and goes on where it was. */
+/** The newest stored events, then the stream that continues from them. The stream pauses while the tab is hidden, and continues where it stopped. */
 function useEvents(id: string, category: Category, isLive: boolean): Found & { loadOlder: () => void } {
   const [found, set] = useState(NOTHING)
   useEffect(() => {
@@ -152,7 +152,7 @@ function useEvents(id: string, category: Category, isLive: boolean): Found & { l
           set((now) => ({ ...now, problem: undefined, isLive }))
           await whileVisible(signal, follow)
         } catch (error) {
-          // The session has ended, or is not this caller's any more. Anything else may pass: a service that is restarted, say.
+          // A 4xx means that the session has ended or no longer belongs to this caller. Other errors may pass, for example during a restart of the service.
           if (signal.aborted || (error instanceof ApiError && error.status >= 400 && error.status < 500)) throw error
           set((now) => ({ ...now, problem: adviceOn(error, 'again'), isLive: false }))
         }
@@ -160,7 +160,7 @@ function useEvents(id: string, category: Category, isLive: boolean): Found & { l
       }
     }
     const follow = async (both: AbortSignal): Promise<void> => {
-      // Without a number it would begin with what happens next, and miss what has happened since the newest that is kept.
+      // Without this number the stream would start with the next event, and events since the newest stored one would be missing.
       const headers = { 'last-event-id': String(last) }
       for await (const { event } of stream('streamTelemetry', { params: { id }, query: {} }, { signal: both, headers })) {
         last = Math.max(last, event.seq)
@@ -200,7 +200,7 @@ async function keptEvents(id: string, category: Category, offset: number, signal
       { signal },
     )
   } catch (error) {
-    // Nothing is kept of a session without telemetry.
+    // The service stores nothing of a session without telemetry.
     if (error instanceof ApiError && error.status === 404) return { items: [], nextOffset: undefined }
     throw error
   }

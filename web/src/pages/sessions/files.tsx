@@ -1,4 +1,4 @@
-// The files of a session: look, upload, download, delete.
+// The files of a session: list, upload, download, delete.
 import { useState } from 'react'
 import { DropZone, FileTrigger, isFileDropItem } from 'react-aria-components'
 import { useSearchParams } from 'react-router'
@@ -24,14 +24,8 @@ const HOME = '/home/kernel'
 
 const join = (folder: string, name: string): string => `${folder === '/' ? '' : folder}/${name}`
 
-export default function Files({ session }: TabProps) {
-  const id = session.session_id
-  const [search, set] = useSearchParams()
-  const path = search.get('path') ?? HOME
-  const mayWrite = useMay('writeFile')
-  const mayRead = useMay('readFile')
-  const go = (to: string): void => set(to === HOME ? {} : { path: to })
-  const { data, error, isPending, refetch } = useCall('listFiles', { params: { id }, query: { path } })
+/** Uploads and downloads, one at a time. `transfer` is the progress of the present one. */
+function useTransfers(id: string, path: string) {
   const [transfer, setTransfer] = useState<string>()
   const refresh = () => queries.invalidateQueries({ queryKey: ['listFiles'] })
 
@@ -63,6 +57,18 @@ export default function Files({ session }: TabProps) {
       setTransfer(undefined)
     }
   }
+  return { transfer, send, fetchFile }
+}
+
+export default function Files({ session }: TabProps) {
+  const id = session.session_id
+  const [search, set] = useSearchParams()
+  const path = search.get('path') ?? HOME
+  const mayWrite = useMay('writeFile')
+  const mayRead = useMay('readFile')
+  const go = (to: string): void => set(to === HOME ? {} : { path: to })
+  const { data, error, isPending, refetch } = useCall('listFiles', { params: { id }, query: { path } })
+  const { transfer, send, fetchFile } = useTransfers(id, path)
 
   return (
     <>
@@ -109,47 +115,63 @@ export default function Files({ session }: TabProps) {
             </p>
           </div>
         ) : (
-          <Pages
-            label="Files"
-            items={data}
-            keyOf={({ path: each }) => each}
-            columns={[
-              {
-                title: 'Name',
-                cell: (entry) =>
-                  entry.is_dir ? (
-                    <Button look="quiet" onPress={() => go(join(path, entry.name))}>
-                      <span className="file folder">{printable(entry.name)}/</span>
-                    </Button>
-                  ) : (
-                    <span className="file">{printable(entry.name)}</span>
-                  ),
-              },
-              { title: 'Size', isNumber: true, cell: ({ is_dir: isFolder, size_bytes: count }) => (isFolder ? '' : size(count)) },
-              { title: 'Changed', isMinor: true, cell: ({ mod_time: at }) => <Ago at={at} /> },
-              { title: 'Mode', isMinor: true, cell: ({ mode }) => <Mono>{mode}</Mono> },
-              {
-                title: 'Actions',
-                cell: (entry) => (
-                  <span className="buttons">
-                    {mayRead && !entry.is_dir && (
-                      <Button
-                        look="quiet"
-                        aria-label={`Download ${printable(entry.name)}`}
-                        onPress={() => void fetchFile(entry).catch(failed('The download has failed'))}
-                      >
-                        Download
-                      </Button>
-                    )}
-                    {mayWrite && <Delete id={id} entry={entry} />}
-                  </span>
-                ),
-              },
-            ]}
-          />
+          <Entries {...{ id, data, go, mayRead, mayWrite, fetchFile }} folder={path} />
         )}
       </DropZone>
     </>
+  )
+}
+
+interface EntriesProps {
+  id: string
+  data: readonly Entry[]
+  folder: string
+  go: (to: string) => void
+  mayRead: boolean
+  mayWrite: boolean
+  fetchFile: (entry: Entry) => Promise<void>
+}
+
+function Entries({ id, data, folder, go, mayRead, mayWrite, fetchFile }: EntriesProps) {
+  return (
+    <Pages
+      label="Files"
+      items={data}
+      keyOf={({ path: each }) => each}
+      columns={[
+        {
+          title: 'Name',
+          cell: (entry) =>
+            entry.is_dir ? (
+              <Button look="quiet" onPress={() => go(join(folder, entry.name))}>
+                <span className="file folder">{printable(entry.name)}/</span>
+              </Button>
+            ) : (
+              <span className="file">{printable(entry.name)}</span>
+            ),
+        },
+        { title: 'Size', isNumber: true, cell: ({ is_dir: isFolder, size_bytes: count }) => (isFolder ? '' : size(count)) },
+        { title: 'Changed', isMinor: true, cell: ({ mod_time: at }) => <Ago at={at} /> },
+        { title: 'Mode', isMinor: true, cell: ({ mode }) => <Mono>{mode}</Mono> },
+        {
+          title: 'Actions',
+          cell: (entry) => (
+            <span className="buttons">
+              {mayRead && !entry.is_dir && (
+                <Button
+                  look="quiet"
+                  aria-label={`Download ${printable(entry.name)}`}
+                  onPress={() => void fetchFile(entry).catch(failed('The download has failed'))}
+                >
+                  Download
+                </Button>
+              )}
+              {mayWrite && <Delete id={id} entry={entry} />}
+            </span>
+          ),
+        },
+      ]}
+    />
   )
 }
 

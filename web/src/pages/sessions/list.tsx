@@ -1,17 +1,13 @@
-// Sessions, now and ended.
-import { Link } from 'react-router'
-import { useChange } from '../../api/queries.ts'
+// Running and ended sessions.
 import { useMay } from '../../api/sign-in.ts'
-import { Button } from '../../ui/button.tsx'
 import { examples } from '../../ui/code.tsx'
-import { Confirm } from '../../ui/confirm.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { List, type Column, type Filter } from '../../ui/list.tsx'
 import { Head } from '../../ui/page.tsx'
-import { Ago, duration, Mono, State, Tags } from '../../ui/show.tsx'
-import { done } from '../../ui/toasts.tsx'
+import { Ago, duration, Named, State, Tags } from '../../ui/show.tsx'
 import { NewSession } from './new-session.tsx'
-import { isRunning, lifetime, nameOf, type Session } from './model.ts'
+import { End } from './end.tsx'
+import { isRunning, lifetime, type Session } from './model.ts'
 
 const REFRESH_MS = 3_000
 
@@ -31,58 +27,21 @@ const FILTERS: Filter[] = [
 ]
 
 const COLUMNS: Column<Session>[] = [
-  {
-    title: 'Session',
-    cell: (session) => (
-      <span className="main-cell">
-        <Link to={`/sessions/${session.session_id}`}>{nameOf(session)}</Link>
-        {session.name && (
-          <small>
-            <Mono>{session.session_id}</Mono>
-          </small>
-        )}
-      </span>
-    ),
-  },
+  { title: 'Session', cell: ({ session_id: id, name }) => <Named id={id} name={name} to={`/sessions/${id}`} /> },
   { title: 'State', cell: (session) => <State kind={isRunning(session) ? 'good' : 'off'}>{isRunning(session) ? 'Running' : 'Ended'}</State> },
-  { title: 'Kind', isMinor: true, cell: kindOf },
+  { title: 'Kind', isMinor: true, cell: looksOf },
   { title: 'Tags', isMinor: true, cell: ({ tags }) => <Tags tags={tags} /> },
   { title: 'Created', cell: ({ created_at: at }) => <Ago at={at} /> },
   { title: 'Lasts', isMinor: true, isNumber: true, cell: (session) => duration(lifetime(session)) },
   { title: 'Ends after', isMinor: true, isNumber: true, cell: ({ timeout_seconds: seconds }) => `${duration(seconds * 1000)} idle` },
-  { title: 'Actions', cell: (session) => isRunning(session) && <End session={session} /> },
+  { title: 'Actions', cell: (session) => isRunning(session) && <End session={session} look="quiet" /> },
 ]
 
-function kindOf({ headless, stealth, viewport, profile, pool }: Session): string {
+function looksOf({ headless, stealth, viewport, profile, pool }: Session): string {
   const screen = viewport ? `${viewport.width}×${viewport.height}` : ''
   return [headless ? 'headless' : screen, stealth ? 'stealth' : '', profile?.name ? `profile ${profile.name}` : '', pool?.name ? `pool ${pool.name}` : '']
     .filter(Boolean)
     .join(' · ')
-}
-
-function End({ session }: { session: Session }) {
-  const end = useChange('deleteBrowser', ['listBrowsers', 'getBrowser'])
-  if (!useMay('deleteBrowser')) return null
-  return (
-    <Confirm
-      title="End this session?"
-      text={
-        <p>
-          The browser of <b>{nameOf(session)}</b> and its files are gone after that. Replays, and telemetry that is stored, stay.
-        </p>
-      }
-      action="End"
-      trigger={
-        <Button look="quiet" aria-label={`End ${nameOf(session)}`}>
-          End
-        </Button>
-      }
-      onConfirm={async () => {
-        await end.mutateAsync({ params: { id_or_name: session.session_id } })
-        done('The session has ended')
-      }}
-    />
-  )
 }
 
 export default function Sessions() {

@@ -1,4 +1,4 @@
-// The live view: the page that everybody with its link sees, in a frame.
+// The live view in a frame: the same page as for everybody with its link.
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useMay } from '../../api/sign-in.ts'
@@ -40,7 +40,7 @@ export default function Live({ session }: TabProps) {
           Open in a tab
         </a>
         {mayAct ? (
-          // Keys, so that it does not say of one that the other has been copied.
+          // Keys make two buttons of them; otherwise one would say that the other's link was copied.
           <Copy key="control" text={url}>
             Copy link to control
           </Copy>
@@ -64,11 +64,11 @@ export default function Live({ session }: TabProps) {
   )
 }
 
-/** The address of the same view that gives no control: the service redirects to it when one only asks to watch. */
+/** The address of the same view without control. The service redirects to it on a request that only asks to watch. */
 async function watchUrlOf(url: string, signal: AbortSignal): Promise<string> {
   const response = await fetch(`${own(url)}?readOnly=true`, { signal, cache: 'no-store' })
   await response.body?.cancel()
   if (!response.ok) throw new Error('There is no live view any more.')
-  // A person who may only watch has that address from the beginning.
+  // A person who may only watch already has that address.
   return response.redirected ? new URL(new URL(response.url).pathname, url).href : url
 }

@@ -1,4 +1,4 @@
-// What the programs of a session print, and any log file in it, as it grows.
+// The output of a session's programs, or any log file in it, as it grows.
 import { useEffect, useState } from 'react'
 import { ApiError, stream } from '../../api/client.ts'
 import type { EventOf } from '../../api/contracts.ts'
@@ -18,9 +18,9 @@ const SOURCES: [Source, string][] = [
   ['display', 'Display'],
   ['file', 'A file'],
 ]
-/** The newest are kept: a log may have any length, the page's memory has not. */
+/** The newest lines are kept: a log may have any length, but the page's memory is limited. */
 const MAX_LINES = 5_000
-/** Lines are shown together: a program may print thousands in a second. */
+/** Lines are shown in groups, because a program may print thousands per second. */
 const SHOW_MS = 150
 const AGAIN_MS = 2_000
 
@@ -59,7 +59,7 @@ export default function Logs({ session }: TabProps) {
 
 type Query = { source: 'path'; path: string } | { source: 'supervisor'; supervisor_process: 'chromium' | 'agent' | 'display' }
 
-/** The lines there are, and then those that come. The new ones are asked for first, so that none falls between the two; what both have is shown once. */
+/** The existing lines, then new ones. The request for new lines starts first, so that none is missed; a line in both is shown once. */
 function useLog(id: string, query: Query | undefined) {
   const [state, set] = useState<{ lines: Line[]; missed: number; problem?: string; isFollowing: boolean }>({ lines: [], missed: 0, isFollowing: false })
   const key = JSON.stringify(query)
@@ -108,7 +108,7 @@ function useLog(id: string, query: Query | undefined) {
     }
     const run = async (): Promise<void> => {
       for (let time = 0; !signal.aborted; time++) {
-        // An open log counts as a use of its session: a tab that nobody sees must not keep it alive.
+        // An open log counts as use of the session, so a hidden tab must not keep the session alive.
         await visible(signal)
         try {
           waiting = []
@@ -124,7 +124,7 @@ function useLog(id: string, query: Query | undefined) {
         await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
       }
     }
-    // What ends it before its time is the end of the page.
+    // An error here means that the page was left.
     run().catch(() => {})
     return () => {
       ended.abort()

@@ -1,4 +1,4 @@
-// Starting a session from the list.
+// Starts a session from the list.
 import { useNavigate } from 'react-router'
 import { useChange } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
@@ -9,7 +9,7 @@ import { useProfileFields, withoutNo } from './profile-fields.ts'
 const DEFAULT_MINUTES = '10'
 const MINUTE_SECONDS = 60
 
-/** The form has minutes in the place of the call's seconds, so that what the service says of them stands at their field. */
+/** The form's field has the name of the call's seconds but contains minutes, so that the service's error appears next to it. */
 const bodyOf = ({ timeout_seconds: minutes, ...rest }: Body) => ({ ...withoutNo(rest), timeout_seconds: Math.round(Number(minutes) * MINUTE_SECONDS) })
 
 export function NewSession() {

@@ -1,6 +1,6 @@
-// Style elements that a library adds: the policy of the page takes only those with its nonce.
+// The page's policy accepts only style elements with its nonce. This gives the nonce to style elements that a library adds.
 
-/** Does `work`, which must not wait; the style elements that it makes have the nonce. */
+/** Runs `work`, which must be synchronous. The style elements that it creates get the nonce. */
 export function noncePolicy(work: () => void): void {
   const { nonce } = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]') ?? {}
   if (!nonce) return work()
@@ -13,7 +13,7 @@ export function noncePolicy(work: () => void): void {
   try {
     work()
   } finally {
-    // What is below it is the document's own.
+    // This uncovers the document's own method.
     delete (document as { createElement?: unknown }).createElement
   }
 }

@@ -1,4 +1,4 @@
-// The profile of a new session, and whether it is saved: fields of forms.
+// Form fields for the profile of a new session, and whether to save it.
 import { useChoices } from '../../ui/choices.ts'
 import type { Body, FieldSpec } from '../../ui/form-values.ts'
 
@@ -16,7 +16,7 @@ export function useProfileFields(): FieldSpec[] {
   ]
 }
 
-/** Without what says no, which is what the service does by itself. */
+/** Leaves out `save_changes: false`, because it is the service's default. */
 export function withoutNo({ profile, ...body }: Body): Body {
   const { save_changes: save, ...named } = (profile ?? {}) as { id?: string; save_changes?: boolean }
   return { ...body, ...(profile !== undefined && { profile: save ? { ...named, save_changes: true } : named }) }

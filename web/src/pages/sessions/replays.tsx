@@ -1,4 +1,4 @@
-// Videos of a session's screen, with their player in a frame.
+// Videos of a session's screen. Their player is in a frame.
 import { useEffect, useRef, useState } from 'react'
 import { bytes } from '../../api/client.ts'
 import { useCall, useChange } from '../../api/queries.ts'
@@ -15,7 +15,7 @@ import { isRunning, own } from './model.ts'
 import type { TabProps } from './session.tsx'
 
 const REFRESH_MS = 5_000
-/** A film that is not ready after this time is not waited for any longer. */
+/** The longest wait for a video to be ready. */
 const READY_MS = 60_000
 
 export default function Replays({ session }: TabProps) {
@@ -91,7 +91,7 @@ export default function Replays({ session }: TabProps) {
   )
 }
 
-/** A film may have gigabytes. The address of its page has a token, so the browser itself can download it, without its bytes in the page's memory. */
+/** A video may have gigabytes. The address of its page has a token, so the browser can download it directly, without the page's memory. */
 function Download({ session, id, url }: { session: string; id: string; url: string }) {
   const [isWaiting, wait] = useState(false)
   const left = useRef(new AbortController())
@@ -119,7 +119,7 @@ function Download({ session, id, url }: { session: string; id: string; url: stri
   )
 }
 
-/** Resolves when the film can be downloaded: a moment after its recording has ended, it is still being stored. */
+/** Resolves when the video can be downloaded: the service still stores it for a moment after the recording has ended. */
 async function ready(params: { id: string; replay_id: string }, signal: AbortSignal): Promise<void> {
   const until = Date.now() + READY_MS
   while (true) {

@@ -1,18 +1,16 @@
-// One session: its head, and its tabs.
+// One session: its header and its tabs.
 import { lazy, Suspense, type ComponentType } from 'react'
 import { Link, NavLink, useNavigate, useParams } from 'react-router'
 import { ApiError } from '../../api/client.ts'
 import type { CallId } from '../../api/contracts.ts'
-import { useCall, useChange } from '../../api/queries.ts'
+import { useCall } from '../../api/queries.ts'
 import { mayOf, useMe } from '../../api/sign-in.ts'
 import { useProject } from '../../api/project.ts'
-import { Button } from '../../ui/button.tsx'
-import { Confirm } from '../../ui/confirm.tsx'
 import { ErrorNotice } from '../../ui/error.tsx'
 import { Loading } from '../../ui/list.tsx'
 import { Head, usePageTitle } from '../../ui/page.tsx'
 import { Ago, State, Tags } from '../../ui/show.tsx'
-import { done } from '../../ui/toasts.tsx'
+import { End } from './end.tsx'
 import { isRunning, nameOf, type Session } from './model.ts'
 import './session.css'
 
@@ -26,13 +24,13 @@ interface TabEntry {
   id: string
   title: string
   Content: ComponentType<TabProps>
-  /** It works on the browser itself, so it has nothing of a session that has ended. */
+  /** The tab works on the running browser, so it shows nothing for an ended session. */
   needsRunning?: boolean
-  /** The call without which it is of no use. */
+  /** The tab is useless without the right to make this call. */
   needs: CallId
 }
 
-/** The first one is shown when the address names none. Each is a chunk of its own. */
+/** The first tab is the default. Each tab is a separate chunk. */
 const TABS: TabEntry[] = [
   { id: 'live', title: 'Live view', Content: lazy(() => import('./live.tsx')), needs: 'getBrowser', needsRunning: true },
   { id: 'events', title: 'Events', Content: lazy(() => import('./events.tsx')), needs: 'listTelemetryEvents' },
@@ -48,8 +46,9 @@ export default function SessionPage() {
   const { data, error, isPending, refetch } = useCall('getBrowser', { params: { id_or_name: id }, query: { include_deleted: 'true' } }, { everyMs: REFRESH_MS })
   usePageTitle(data && nameOf(data))
   const may = mayOf(useMe().data, useProject())
+  const navigate = useNavigate()
   const back = <Link to="/sessions">Sessions</Link>
-  // A read that fails once more is no reason to take away what is open: a terminal, say. What has gone is one.
+  // A failed refetch must not close an open tab, for example a terminal. A deleted session must.
   const isGone = error instanceof ApiError && error.status === 404
   if (!data || isGone)
     return (
@@ -65,7 +64,7 @@ export default function SessionPage() {
   return (
     <div className="session">
       <Head title={nameOf(session)} back={back} text={<Summary session={session} />}>
-        {isRunning(session) && may('deleteBrowser') && <End session={session} />}
+        {isRunning(session) && <End session={session} look="danger" onDone={() => void navigate(`/sessions/${session.session_id}`)} />}
       </Head>
       <nav className="tabs" aria-label="Of this session">
         {tabs.map(({ id: each, title }) => (
@@ -109,21 +108,3 @@ const Summary = ({ session }: TabProps) => (
     <Tags tags={session.tags} />
   </span>
 )
-
-function End({ session }: TabProps) {
-  const end = useChange('deleteBrowser', ['listBrowsers', 'getBrowser'])
-  const navigate = useNavigate()
-  return (
-    <Confirm
-      title="End this session?"
-      text={<p>Its browser and its files are gone after that. Replays, and telemetry that is stored, stay.</p>}
-      action="End"
-      trigger={<Button look="danger">End session</Button>}
-      onConfirm={async () => {
-        await end.mutateAsync({ params: { id_or_name: session.session_id } })
-        done('The session has ended')
-        await navigate(`/sessions/${session.session_id}`)
-      }}
-    />
-  )
-}

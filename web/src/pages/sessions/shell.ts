@@ -1,16 +1,16 @@
-// A shell of a session in a terminal emulator: its process, its input in order, its output, its size.
+// A shell of a session in a terminal emulator: its process, its input in order, its output and its size.
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal } from '@xterm/xterm'
 import { call, stream } from '../../api/client.ts'
 import { adviceOn } from '../../ui/advice.ts'
 import { noncePolicy } from './nonce.ts'
 
-/** A shell whose page has vanished without a goodbye ends after this time, or with its session. */
+/** A shell whose page has disappeared without closing it ends after this time, or with its session. */
 const SHELL_SECONDS = 4 * 60 * 60
-/** Bytes of one piece of input; a paste may be long. */
+/** The bytes of one request of input; a paste may be longer. */
 const MAX_INPUT = 256 * 1024
 const RESIZE_MS = 150
-/** The kinds of strings to the terminal that would reach beyond it: links, notifications, the clipboard. */
+/** OSC sequences that would act outside the terminal: links, notifications, the clipboard. */
 const SWALLOWED = [8, 9, 52, 777]
 
 export interface Shell {
@@ -21,11 +21,11 @@ export interface Shell {
 interface Hooks {
   started: () => void
   ended: (why: string) => void
-  /** Shift+Escape: the keyboard wants to go somewhere else. */
+  /** Shift+Escape: the person wants to move the focus out of the terminal. */
   leave: () => void
 }
 
-/** Starts a shell in the session and shows it in `box`. */
+/** Starts a shell in the session, and shows it in `box`. */
 export function openShell(id: string, box: HTMLElement, hooks: Hooks): Shell {
   const closed = new AbortController()
   const { signal } = closed
@@ -37,7 +37,7 @@ export function openShell(id: string, box: HTMLElement, hooks: Hooks): Shell {
     scrollback: 5_000,
     screenReaderMode: true,
     theme: { background: '#161614', foreground: '#ecebe6', cursor: '#f0a04b', selectionBackground: '#5a4a33' },
-    // What a program prints is never a link: its text and its target may differ.
+    // Output never becomes a link, because its text and its target may differ.
     linkHandler: { activate: () => {} },
   })
   const fit = new FitAddon()
@@ -55,7 +55,7 @@ export function openShell(id: string, box: HTMLElement, hooks: Hooks): Shell {
   let process: string | undefined
   let pending = ''
   let isSending = false
-  /** One piece after the other: two requests may overtake each other. */
+  /** Sends one piece after the other, because two requests could overtake each other. */
   const send = async (): Promise<void> => {
     if (isSending || process === undefined) return
     isSending = true
@@ -86,7 +86,7 @@ export function openShell(id: string, box: HTMLElement, hooks: Hooks): Shell {
     timer = setTimeout(() => {
       fit.fit()
       const { rows, cols } = terminal
-      // A shell that has just ended has no size.
+      // A shell that has just ended cannot be resized.
       if (process !== undefined) call('resizeProcessTerminal', { params: { id, process_id: process }, body: { rows, cols } }, { signal }).catch(() => {})
     }, RESIZE_MS)
   })
@@ -94,7 +94,7 @@ export function openShell(id: string, box: HTMLElement, hooks: Hooks): Shell {
 
   const kill = (): void => {
     if (process === undefined) return
-    // It outlives the page, so that closing the tab ends the shell.
+    // The request outlives the page, so that closing the tab ends the shell.
     call('killProcess', { params: { id, process_id: process }, body: { signal: 'HUP' } }, { keepalive: true }).catch(() => {})
     process = undefined
   }
@@ -112,7 +112,7 @@ export function openShell(id: string, box: HTMLElement, hooks: Hooks): Shell {
     void send()
     for await (const { event } of stream('streamProcessOutput', { params: { id, process_id: process } }, { signal })) {
       if (event.missed_bytes) terminal.write(`\r\n[${event.missed_bytes} bytes are missing]\r\n`)
-      // The emulator takes what it can show, and this reader waits: a program that floods does not fill the page's memory.
+      // Wait until the emulator has shown the data, so that a program with endless output does not fill the page's memory.
       if (event.data_b64 !== undefined) await new Promise<void>((resolve) => terminal.write(bytesOf(event.data_b64!), resolve))
       if (event.event === 'exit') {
         process = undefined
@@ -139,7 +139,7 @@ export function openShell(id: string, box: HTMLElement, hooks: Hooks): Shell {
 
 function base64(bytes: Uint8Array): string {
   let text = ''
-  // Arguments of one call are limited.
+  // The number of arguments of one call is limited.
   for (let at = 0; at < bytes.length; at += 32_768) text += String.fromCharCode(...bytes.subarray(at, at + 32_768))
   return btoa(text)
 }

@@ -1,4 +1,4 @@
-// A shell inside a session. The emulator is heavy, so it comes with this tab only.
+// A shell inside a session. The emulator is large, so only this tab loads it.
 import '@xterm/xterm/css/xterm.css'
 import { useEffect, useRef, useState } from 'react'
 import { Button } from '../../ui/button.tsx'

@@ -1,4 +1,4 @@
-// Every running session as a picture. A picture is fetched only while its tile can be seen, and nothing while the tab is hidden.
+// Pictures of all running sessions. A picture is fetched only while its tile is visible, and none while the tab is hidden.
 import { useEffect, useRef, useState } from 'react'
 import { Link } from 'react-router'
 import { ApiError, bytes } from '../../api/client.ts'
@@ -13,9 +13,9 @@ import { DEFAULT_SCREEN, nameOf, type Session } from './model.ts'
 import './session.css'
 
 const REFRESH_MS = 5_000
-/** The service makes a new picture at most this often. */
+/** The service makes a new picture at most once in this time. */
 const PICTURE_MS = 1_000
-/** After a failure: the session may be ending, or asleep. */
+/** The pause after a failure, because the session may be ending or asleep. */
 const AGAIN_MS = 5_000
 const MAX_TILES = 100
 
@@ -67,7 +67,7 @@ function Tile({ session }: { session: Session }) {
   )
 }
 
-/** The newest picture of a session, as an address of this page. */
+/** The newest picture of a session, as an object URL. */
 function usePicture(id: string, box: React.RefObject<HTMLElement | null>): { url: string | undefined; problem: string | undefined } {
   const [shown, show] = useState<{ url: string | undefined; problem: string | undefined }>({ url: undefined, problem: undefined })
   useEffect(() => {
@@ -121,7 +121,7 @@ function usePicture(id: string, box: React.RefObject<HTMLElement | null>): { url
   return shown
 }
 
-/** Undefined: the picture is the one with `etag`, or there is none while the session sleeps. @throws ApiError */
+/** Undefined when the picture still has the `etag`, or when there is none because the session sleeps. @throws ApiError */
 async function thumbnail(id: string, etag: string | undefined, signal: AbortSignal): Promise<{ picture: Blob; etag: string | undefined } | undefined> {
   const headers: Record<string, string> = etag === undefined ? {} : { 'if-none-match': etag }
   const response = await bytes('getBrowserThumbnail', { params: { id_or_name: id } }, { signal, headers })

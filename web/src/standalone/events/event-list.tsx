@@ -1,12 +1,12 @@
-// The list of events beside a picture: only what is in view is in the document, so a hundred thousand lines scroll like ten.
+// The list of events beside a picture. Only visible lines are in the document, so a hundred thousand lines scroll as fast as ten.
 import './event-list.css'
 import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'react'
 import type { EventDetails } from '../../../../src/control/sessions/telemetry/shown/contract.ts'
 import { KINDS, type Events, type Kind, type Line } from './events.ts'
 
-/** Lines above and below the view that are in the document, too. */
+/** The number of lines above and below the view that are also in the document. */
 const MARGIN = 6
-/** Of a line, in pixels: what is touched is larger. */
+/** The height of a line in pixels. It is larger on touch screens. */
 const rowHeight = (): number => (matchMedia('(pointer: coarse), (max-width: 720px)').matches ? 48 : 36)
 
 interface Props {
@@ -14,17 +14,17 @@ interface Props {
   /** The text of a line's time. */
   when: (line: Line) => string
   details: (line: Line) => Promise<EventDetails>
-  /** Goes to the moment of a line. Without it a click on a line opens it, and the newest line is the present one. */
+  /** Jumps to the moment of a line. Without it, a click on a line opens it, and the newest line is the present one. */
   jump?: (line: Line) => void
 }
 
-/** The line whose details are shown; without `found` while they are loading. */
+/** The line whose details are shown. `found` is missing while they load. */
 interface Opened {
   line: Line
   found?: EventDetails | 'failed'
 }
 
-/** Draws again after changes of the events or of the view's size, the former at most once a frame. */
+/** Renders again after changes of the events (at most once per frame) or of the view's size. */
 function useChanges(events: Events, view: React.RefObject<HTMLElement | null>): () => void {
   const [, draw] = useReducer((count: number) => count + 1, 0)
   useEffect(() => {
@@ -46,13 +46,13 @@ function useChanges(events: Events, view: React.RefObject<HTMLElement | null>): 
   return draw
 }
 
-/** Neither the browser nor the page around the list acts on it, too. */
-function keep(event: React.KeyboardEvent): void {
+/** The list has handled this key, so the browser and the page must not. */
+function consume(event: React.KeyboardEvent): void {
   event.preventDefault()
   event.stopPropagation()
 }
 
-/** The line whose details are shown, and what loads those of another one. */
+/** The line whose details are shown, and a function that loads the details of another line. */
 function useOpened(details: Props['details']) {
   const [opened, set] = useState<Opened>()
   const load = (line: Line): void => {
@@ -68,7 +68,7 @@ export function EventList({ events, when, details, jump }: Props) {
   const draw = useChanges(events, view)
   const list = useRef<HTMLOListElement>(null)
   const [isFollowing, follow] = useState(true)
-  /** The line that Tab reaches, and what of it gets the focus with the next drawing. */
+  /** The line that Tab reaches, and the element in it that gets the focus after the next rendering. */
   const [chosen, choose] = useState(0)
   const wanted = useRef<string>(undefined)
   const { opened, load, close } = useOpened(details)
@@ -86,7 +86,7 @@ export function EventList({ events, when, details, jump }: Props) {
     // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [isFollowing, lines, present, clientHeight, row])
   useLayoutEffect(() => {
-    // There is less room for the list now, and the line should stay in view while somebody reads.
+    // The details reduce the list's height. The opened line should stay in view.
     if (opened) scrollTo(lines.indexOf(opened.line))
     // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [opened])
@@ -124,22 +124,22 @@ export function EventList({ events, when, details, jump }: Props) {
   const onKey = (event: React.KeyboardEvent): void => {
     const step = stepOf(event.key, Math.max(1, Math.floor(clientHeight / row) - 1))
     if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return
-    keep(event)
+    consume(event)
     follow(false)
     focusOn(active + step, document.activeElement!.classList.contains('ev-open') ? '.ev-open' : '.ev-line')
   }
   const onEscape = (event: React.KeyboardEvent): void => {
     if (event.key !== 'Escape' || !opened) return
-    keep(event)
+    consume(event)
     shut()
   }
   const onScroll = (): void => {
     const { current } = view
-    // At its end again, the list of a session goes on with it.
+    // When the person scrolls back to the end, the list of a running session follows new events again.
     if (!jump && current!.scrollTop + current!.clientHeight >= lines.length * row - 2) follow(true)
     draw()
   }
-  // A person's own scrolling. The bar of the list is the one thing in it that is not in a line.
+  // The person scrolls. A press outside of any line is on the list's scroll bar.
   const onWheel = (): void => {
     if (lines.length * row > clientHeight) follow(false)
   }
@@ -184,7 +184,7 @@ export function EventList({ events, when, details, jump }: Props) {
   )
 }
 
-/** Scrolls no further than needed to show a row that begins at `top`, in pixels. */
+/** Scrolls no further than needed to show a row that starts at `top`, in pixels. */
 function scrollToRow(view: HTMLElement, top: number, height: number, isCentred: boolean): void {
   const inView = view.clientHeight
   if (isCentred) view.scrollTop = top - inView / 2 + height / 2
@@ -192,7 +192,7 @@ function scrollToRow(view: HTMLElement, top: number, height: number, isCentred: 
   else if (top + height > view.scrollTop + inView) view.scrollTop = top + height - inView
 }
 
-/** By how many lines a key moves the focus; `page`: lines in view. */
+/** How many lines a key moves the focus; `page` is the number of lines in view. */
 const stepOf = (key: string, page: number): number | undefined =>
   ({ ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity })[key]
 
@@ -201,12 +201,12 @@ function rowsInView(scrollTop: number, clientHeight: number, row: number, count:
   const first = Math.max(0, Math.floor(scrollTop / row) - MARGIN)
   const end = Math.min(count, Math.ceil((scrollTop + clientHeight) / row) + MARGIN)
   const shown = Array.from({ length: Math.max(0, end - first) }, (_, at) => first + at)
-  // Whoever is at a line with the keyboard stays there when it is scrolled away; and Tab always finds one.
+  // The focused line stays in the document when it is scrolled out of view, and Tab always finds a line.
   if (count > 0 && !shown.includes(active)) shown.push(active)
   return shown.sort((one, other) => one - other)
 }
 
-/** `isSpoken`: screen readers say its changes. Nobody wants to hear a number that changes all the time. */
+/** With `isSpoken`, screen readers announce changes. Without it they do not, because a number that changes all the time would disturb. */
 const Status = ({ text, action, isSpoken }: Events['status'] & { isSpoken: boolean }) => (
   <p className="ev-status" role={isSpoken ? 'status' : undefined}>
     {text}
@@ -221,7 +221,7 @@ const Status = ({ text, action, isSpoken }: Events['status'] & { isSpoken: boole
   </p>
 )
 
-/** The search, and the kinds that there are. */
+/** The search field, and the buttons of the kinds. */
 const Filter = ({ events }: Pick<Props, 'events'>) => (
   <div className="ev-tools">
     <input
@@ -234,12 +234,12 @@ const Filter = ({ events }: Pick<Props, 'events'>) => (
       onInput={({ currentTarget }) => events.search(currentTarget.value)}
     />
     <div className="ev-kinds" role="group" aria-label="Kinds of events">
-      {(Object.entries(KINDS) as [Kind, string][]).map(
-        ([kind, name]) =>
+      {(Object.keys(KINDS) as Kind[]).map(
+        (kind) =>
           events.counts[kind] > 0 && (
             <button key={kind} type="button" className="ev-kind" data-kind={kind} aria-pressed={!events.hidden.has(kind)} onClick={() => events.toggle(kind)}>
-              <span className="ev-dot" />
-              {name}
+              <Dot kind={kind} />
+              {KINDS[kind].name}
               <span className="muted">{events.counts[kind]}</span>
             </button>
           ),
@@ -248,9 +248,11 @@ const Filter = ({ events }: Pick<Props, 'events'>) => (
   </div>
 )
 
+const Dot = ({ kind }: { kind: Kind }) => <span className="ev-dot" style={{ background: KINDS[kind].colour }} />
+
 interface RowProps {
   line: Line
-  /** `top`: pixels from the list's beginning. */
+  /** `top` is the distance from the list's start in pixels. */
   place: { at: number; of: number; top: number }
   time: string
   isPresent: boolean
@@ -265,7 +267,6 @@ function Row({ line, place, time, isPresent, isOpened, isActive, hasDetailsButto
   return (
     <li
       className={isOpened ? 'ev-row ev-opened' : 'ev-row'}
-      data-kind={line.kind}
       data-tone={line.tone}
       aria-current={isPresent ? 'true' : undefined}
       aria-setsize={place.of}
@@ -274,9 +275,9 @@ function Row({ line, place, time, isPresent, isOpened, isActive, hasDetailsButto
     >
       <button type="button" className="ev-line" tabIndex={tabIndex} title={line.text} onClick={() => press(false)}>
         <span className="ev-when">{time}</span>
-        <span className="ev-dot" />
+        <Dot kind={line.kind} />
         <span className="visually-hidden">
-          {KINDS[line.kind]}
+          {KINDS[line.kind].name}
           {line.tone === 'bad' ? ', failed' : ''}:{' '}
         </span>
         <span className="ev-text" dir="auto">
@@ -311,7 +312,7 @@ const OpenedLine = ({ line, found, shut }: Opened & { shut: () => void }) => (
   </section>
 )
 
-/** The details of an event: facts, then longer texts. */
+/** The details of an event: short facts, then longer texts. */
 const Details = ({ facts, blocks, png, isBrief }: EventDetails) => (
   <>
     <dl>

@@ -1,53 +1,40 @@
-// The events that a list has: which of them are shown, and what is said of them. What they say is hostile: it is only ever shown as text.
+// The events of a list: which are shown, and the text above them. Their content is hostile, so it is only shown as text.
 import type { EventLine } from '../../../../src/control/sessions/telemetry/shown/contract.ts'
 
-/** What can be shown and hidden, in the order of the buttons. */
+/** The kinds that can be shown and hidden, in the order of their buttons: name, colour, and the categories of their events. */
 export const KINDS = {
-  console: 'Console',
-  network: 'Network',
-  page: 'Pages',
-  input: 'Input',
-  api: 'API calls',
-  clients: 'Clients',
-  system: 'System',
-  shots: 'Screenshots',
-}
+  console: { name: 'Console', colour: '#c8a6ff', of: ['console'] },
+  network: { name: 'Network', colour: '#5aa9ff', of: ['network'] },
+  page: { name: 'Pages', colour: '#5ad1b4', of: ['page'] },
+  input: { name: 'Input', colour: '#ffd166', of: ['interaction'] },
+  api: { name: 'API calls', colour: '#ff9ecb', of: ['control', 'platform'] },
+  clients: { name: 'Clients', colour: '#9fd356', of: ['connection'] },
+  system: { name: 'System', colour: '#b9c2cd', of: ['system', 'monitor', 'captcha'] },
+  shots: { name: 'Screenshots', colour: '#d9d2ff', of: ['screenshot'] },
+} satisfies Record<string, { name: string; colour: string; of: EventLine['category'][] }>
 export type Kind = keyof typeof KINDS
-const KIND_OF: Record<EventLine['category'], Kind> = {
-  console: 'console',
-  network: 'network',
-  page: 'page',
-  interaction: 'input',
-  control: 'api',
-  platform: 'api',
-  connection: 'clients',
-  system: 'system',
-  monitor: 'system',
-  captcha: 'system',
-  screenshot: 'shots',
-}
+const KIND_OF = new Map<string, Kind>(Object.entries(KINDS).flatMap(([kind, { of }]) => of.map((category) => [category, kind as Kind] as const)))
 
 export interface Line extends EventLine {
   kind: Kind
-  /** What the search looks through. */
+  /** The text that the search looks through. */
   words: string
 }
 
-/** A crash of a page is listed with those of other programs. */
+/** A page's crash is listed with crashes of other programs. */
 const listed = (line: EventLine): Line => ({
   ...line,
-  kind: line.type === 'page_crashed' ? 'system' : (KIND_OF[line.category] ?? 'system'),
+  kind: line.type === 'page_crashed' ? 'system' : (KIND_OF.get(line.category) ?? 'system'),
   words: `${line.text}\n${line.note ?? ''}\n${line.type}`.toLowerCase(),
 })
 
 interface Said {
   text: string
-  /** A button. */
   action?: { name: string; act: () => void }
 }
 
 export class Events {
-  /** Those that the filters leave, in the order of their times. */
+  /** The lines that pass the filters, in the order of their times. */
   lines: readonly Line[] = []
   readonly counts = Object.fromEntries(Object.keys(KINDS).map((kind) => [kind, 0])) as Record<Kind, number>
   readonly hidden = new Set<Kind>()
@@ -59,7 +46,7 @@ export class Events {
   #listeners = new Set<() => void>()
   readonly #max: number
 
-  /** `max`: older ones are dropped. */
+  /** With `max`, older events are dropped. */
   constructor(max = Infinity) {
     this.#max = max
   }
@@ -68,7 +55,7 @@ export class Events {
     return this.#all.length
   }
 
-  /** The line of the present moment; -1 before the first one. */
+  /** The index of the line at the present moment, or -1 before the first. */
   get present(): number {
     let [low, high] = [0, this.lines.length]
     while (low < high) {
@@ -79,7 +66,7 @@ export class Events {
     return low - 1
   }
 
-  /** What stands above the list. */
+  /** The text above the list. */
   get status(): Said {
     if (this.said) return this.said
     if (this.length === 0) return { text: 'No events yet' }
@@ -95,7 +82,7 @@ export class Events {
       this.counts[line.kind]++
     }
     if (this.length > this.#max) {
-      // A tenth at once: each time the list is filtered anew.
+      // Drop a tenth at once, because the list is filtered again each time.
       for (const { kind } of this.#all.splice(0, this.length - Math.floor(this.#max * 0.9))) this.counts[kind]--
       return this.#filter()
     }
@@ -103,19 +90,19 @@ export class Events {
     this.say(undefined)
   }
 
-  /** So many events are not going to be added. */
+  /** Counts events that will not be added. */
   skip(count: number): void {
     this.#skipped += count
     this.say(undefined)
   }
 
-  /** The present moment, in the time of the lines. */
+  /** Sets the present moment, in the time of the lines. */
   moveTo(ts: number): void {
     this.#now = ts
     this.#changed()
   }
 
-  /** What stands above the list until there are more; undefined: how many there are. */
+  /** Shows this text above the list until more events come; with undefined, their number. */
   say(said: Said | undefined): void {
     this.said = said
     this.#changed()
@@ -131,7 +118,7 @@ export class Events {
     this.#filter()
   }
 
-  /** Calls `listener` after each change, until what it returns is called. */
+  /** Calls `listener` after each change, until the returned function is called. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)

@@ -1,10 +1,10 @@
-// Keyboard input through an invisible text field. Unlike a canvas it supports input methods, dead keys, pasting and the keyboards of phones.
+// Reads keys through an invisible text field. Unlike a canvas it supports input methods, dead keys, pasting and phones' keyboards.
 import Keyboard from 'novnc-core/input/keyboard.js'
 import KeyTable from 'novnc-core/input/keysym.js'
 import keysyms from 'novnc-core/input/keysymdef.js'
 import { isIOS, isMac } from 'novnc-core/util/browser.js'
 
-/** Placeholder text in the field, so that a phone's keyboard has something to delete. */
+/** Text in the field, so that a phone's keyboard has something to delete. */
 const FILLER = ' '.repeat(32)
 const isCommand = (event: KeyboardEvent): boolean => (event.ctrlKey || event.metaKey) && !event.altKey
 
@@ -15,8 +15,8 @@ interface Taken {
 }
 
 /**
- * Takes keys from `field` while it has the focus. `send(keysym, code, down)` gets the keys, `paste(text)` the pasted text. Ctrl+Alt+Shift calls
- * `leave()`: it is the way out for users without a mouse.
+ * Handles the keys of `field` while it has the focus. `send(keysym, code, down)` gets keys, `paste(text)` gets pasted text. Ctrl+Alt+Shift calls `leave()`, so that
+ * users without a mouse can leave the field.
  */
 export function takeKeys(field: HTMLTextAreaElement, { send, paste, leave }: Taken): void {
   const isApple = isMac() || isIOS()
@@ -24,7 +24,7 @@ export function takeKeys(field: HTMLTextAreaElement, { send, paste, leave }: Tak
   const down = new Set<number>()
   const keyboard = new Keyboard(field)
   keyboard.onkeyevent = (keysym, code, isDown) => {
-    // Command on a Mac is Control in the session.
+    // Command on a Mac acts as Control in the session.
     const meant = isApple && code.startsWith('Meta') ? KeyTable.XK_Control_L : keysym
     if (isDown) down.add(meant)
     else down.delete(meant)
@@ -43,7 +43,7 @@ export function takeKeys(field: HTMLTextAreaElement, { send, paste, leave }: Tak
   }
 
   const onKey = (event: KeyboardEvent): void => {
-    // Unfinished: the result arrives as a composition or as input.
+    // The input is not complete: its result comes as a composition or as input.
     if (event.isComposing || event.keyCode === 229 || event.key === 'Dead' || event.key === 'Process') return event.stopImmediatePropagation()
     if (event.type !== 'keydown') return
     if (event.ctrlKey && event.altKey && event.shiftKey) {
@@ -61,7 +61,7 @@ export function takeKeys(field: HTMLTextAreaElement, { send, paste, leave }: Tak
     if (!held) send(KeyTable.XK_Control_L, null, false)
   }
 
-  /** The field's last known content. The difference to its present content is what was typed. */
+  /** The field's last known content. The difference from its present content was typed. */
   let before = FILLER
   const onInput = (event: Event): void => {
     const { isComposing } = event as InputEvent
@@ -94,6 +94,6 @@ export function takeKeys(field: HTMLTextAreaElement, { send, paste, leave }: Tak
     before = FILLER
     keyboard.grab()
   })
-  // Releases the keys that are down.
+  // Release all pressed keys.
   field.addEventListener('blur', () => keyboard.ungrab())
 }

@@ -1,19 +1,19 @@
-// The connection to the session: one WebSocket at a time, reopened until the session has ended.
+// The connection to the session: one WebSocket at a time, reopened until the session ends.
 
-/** Waits between attempts, in milliseconds. The last one repeats. */
+/** The pauses between attempts, in milliseconds. The last one repeats. */
 const WAITS = [250, 500, 1000, 2000, 4000, 8000]
 const STATE_MS = 5000
-/** WebSocket close codes by which the service says that the session has ended (docs/operations.md). */
+/** The WebSocket close codes that mean that the session has ended (docs/operations.md). */
 const ENDED = [4001, 4002, 4003]
 
-/** What the session says besides its picture. */
+/** The session's messages besides its picture. */
 export type Told =
   | { type: 'hello'; control: boolean }
   | { type: 'viewers'; count: number }
   | { type: 'waiting'; waiting: boolean }
   | { type: 'clipboard'; text: string; initial?: boolean }
 
-/** The channel for noVNC, with the interface of a WebSocket. It gets the binary messages; the text messages are ours. */
+/** A channel with the interface of a WebSocket, for noVNC. noVNC gets the binary messages; the text messages are Cob's own. */
 export class Channel {
   onopen: ((event: Event) => void) | null = null
   onmessage: ((event: MessageEvent) => void) | null = null
@@ -58,16 +58,16 @@ export class Channel {
 }
 
 interface On {
-  /** Gets each new channel before it is open. */
+  /** Gets each new channel before it opens. */
   open: (channel: Channel) => void
   told: (what: Told) => void
-  /** A connection broke. */
+  /** The connection broke. */
   lost: (why: string | undefined) => void
-  /** Called once, when there will be no further connection. */
+  /** Called once, when no further connection will be made. */
   ended: (reason: string | undefined, message?: string) => void
 }
 
-/** Keeps a connection to `base`. What is returned is called when one is well. */
+/** Keeps a connection to `base`. Call the returned function when a connection works; it resets the pauses. */
 export function keepLine(base: string, on: On): () => void {
   const url = new URL(`${base}/socket`, location.href)
   url.protocol = url.protocol.replace('http', 'ws')

@@ -1,17 +1,17 @@
-// The events of a running session. Nothing is asked of the service until the list is open, and nothing any more when it is closed.
+// The events of a running session. The page requests them only while the list is open.
 import type { EventDetails, EventLine } from '../../../../src/control/sessions/telemetry/shown/contract.ts'
 import { Events } from '../events/events.ts'
 
-/** Lines that are kept; the oldest ones go. */
+/** The number of lines that are kept; older ones are dropped. */
 const MAX_LINES = 5_000
-/** Characters of details that are kept. What lies further back has its line only. */
+/** The number of characters of details that are kept. Older lines have no details. */
 const MAX_DETAILS = 8 * 1024 * 1024
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false })
 export const when = ({ ts }: EventLine): string => clock.format(ts / 1000)
 
 type Details = Omit<EventDetails, 'png'>
-/** As the service says it (control/sessions/live/events.ts). */
+/** A message of the service (control/sessions/live/events.ts). */
 interface Message {
   categories?: string[]
   events?: { line: EventLine; details: Details }[]
@@ -23,7 +23,7 @@ const GONE: Details = { facts: [], blocks: [['Details', 'They are not kept here 
 const sizeOf = ({ facts, blocks }: Details): number => [...facts, ...blocks].reduce((sum, [name, text]) => sum + name.length + text.length, 0)
 
 export class LiveEvents extends Events {
-  /** Details of the newest events by their number, in the order in which they came, and how long they are. */
+  /** The details of the newest events by number, in order of arrival, with their length. */
   #details = new Map<number, { details: Details; size: number }>()
   #size = 0
   #last = 0
@@ -42,7 +42,7 @@ export class LiveEvents extends Events {
     this.#source = source
     source.onmessage = ({ data }: MessageEvent<string>) => this.#take(JSON.parse(data) as Message)
     source.onerror = () => {
-      // The browser opens it again by itself, unless the service has refused.
+      // The browser reconnects by itself, unless the service refused the connection.
       if (source.readyState !== EventSource.CLOSED || this.#isOver) return
       const act = (): void => {
         this.say({ text: 'Connecting…' })
@@ -57,7 +57,7 @@ export class LiveEvents extends Events {
     this.#source = undefined
   }
 
-  /** The session has ended. What has come stays. */
+  /** The session has ended. The listed events stay. */
   end(): void {
     this.#isOver = true
     this.close()
@@ -71,12 +71,12 @@ export class LiveEvents extends Events {
     if (categories) this.say(categories.length > 0 || this.length > 0 ? undefined : { text: 'The telemetry of this session is off, so there are no events.' })
     else if (events) this.#keep(events)
     else if (skipped) this.skip(skipped)
-    // The service's last word before the stream ends: it is opened again, or the session has ended.
+    // The service sends this before a stream ends. Either the browser reconnects, or the session has ended.
     else if (event === 'error') this.say({ text: 'The events stopped. Trying again…' })
   }
 
   #keep(events: { line: EventLine; details: Details }[]): void {
-    // After a break the stream begins again with what it still has.
+    // After a reconnection the stream repeats the events that it still has.
     const more = events.filter(({ line }) => line.seq > this.#last)
     if (more.length === 0) return
     this.#last = more.at(-1)!.line.seq

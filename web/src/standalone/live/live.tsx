@@ -1,4 +1,4 @@
-// The live view: the picture of a session, the bar above it, and the message when there is no picture.
+// The live view: the picture of a session, the bar above it, and a message when there is no picture.
 import './live.css'
 import { useEffect, useRef, useState, type ReactNode, type RefObject } from 'react'
 import { createRoot } from 'react-dom/client'
@@ -17,11 +17,11 @@ const HIDDEN_MS = 2000
 
 interface View {
   title: string
-  /** The path that the page's own requests begin with. */
+  /** The start of the paths of the page's requests. */
   base: string
-  /** An address without the right to control, which can be shared; absent on a page that has no such right itself. */
+  /** An address without the right to control, for sharing. A page without that right has none. */
   watch?: string
-  /** Why a session ended, by the reason that its socket says. */
+  /** The text for each reason, from the socket, for which a session ended. */
   endings: Record<string, string>
 }
 const { title, base, watch, endings } = pageData<View>()
@@ -43,10 +43,10 @@ interface Shown {
   state: 'connecting' | 'live' | 'ended'
   status: string
   notice: Notice | undefined
-  /** Of the link of a login it changes with what the login does. */
+  /** On the link of a login this changes with the state of the login. */
   mayControl: boolean
   viewers: number
-  /** The text that was copied in the session last. */
+  /** The text that was last copied in the session. */
   copied: string
 }
 const FIRST: Shown = {
@@ -64,7 +64,7 @@ interface Parts {
   keys: RefObject<HTMLTextAreaElement | null>
 }
 
-/** The connection: what it shows, the picture, and the channel to tell the session something. */
+/** The connection: its state, the picture, and the channel to the session. */
 function useLive({ screen, last, keys }: Parts, toast: (text: string) => void) {
   const [shown, set] = useState(FIRST)
   const now = useRef<{ rfb?: Picture | undefined; channel?: Channel; isActual?: boolean }>({})
@@ -76,7 +76,7 @@ function useLive({ screen, last, keys }: Parts, toast: (text: string) => void) {
       document.body.dataset.state = next
       change({ state, status, ...more })
     }
-    /** The last picture stays while there is no connection. */
+    /** Keeps the last picture visible while there is no connection. */
     const keepPicture = (): void => {
       const canvas = screen.current!.querySelector('canvas')
       if (!canvas || canvas.width === 0) return
@@ -85,7 +85,7 @@ function useLive({ screen, last, keys }: Parts, toast: (text: string) => void) {
       last.current!.getContext('2d')!.drawImage(canvas, 0, 0)
       last.current!.hidden = false
     }
-    /** Text that is copied in the session goes to this device's clipboard when most likely this viewer copied it. */
+    /** Text copied in the session goes to this device's clipboard if this viewer probably copied it. */
     const onCopied = async (text: string, isInitial = false): Promise<void> => {
       change({ copied: text })
       if (isInitial || !document.hasFocus() || navigator.userActivation?.isActive === false) return
@@ -133,7 +133,7 @@ function useLive({ screen, last, keys }: Parts, toast: (text: string) => void) {
       if (document.hidden) timer = setTimeout(() => now.current.channel?.tell({ type: 'hidden', hidden: true }), HIDDEN_MS)
       else now.current.channel?.tell({ type: 'hidden', hidden: false })
     })
-    // The page has one connection for as long as it is open.
+    // The page keeps one connection while it is open.
     // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [])
   return { shown, now: now.current }
@@ -144,7 +144,7 @@ interface ToolProps {
   name: string
   d: string
   onClick: () => void
-  /** Beside the picture, where there is room. */
+  /** Shown beside the icon if there is room. */
   words?: string
   isPressed?: boolean
   isExpanded?: boolean
@@ -179,12 +179,44 @@ const DRAWINGS = {
 async function fullScreen(): Promise<void> {
   if (document.fullscreenElement) return document.exitFullscreen()
   await document.documentElement.requestFullscreen()
-  // Captures also keys that the outer browser uses itself, where it allows that.
+  // Where the browser allows it, this also captures keys that the browser itself uses.
   const { keyboard } = navigator as unknown as { keyboard?: { lock?: () => Promise<void> } }
   await keyboard?.lock?.().catch(() => {})
 }
 
 const focusById = (id: string): void => document.getElementById(id)?.focus()
+
+interface ToolbarProps {
+  /** The session has not ended yet. */
+  isOn: boolean
+  isPanel: boolean
+  isListed: boolean
+  isActual: boolean
+  isFull: boolean
+  focusKeys: () => void
+  togglePanel: () => void
+  toggleList: () => void
+  toggleActual: () => void
+  share: () => void
+}
+
+function Toolbar({ isOn, isPanel, isListed, isActual, isFull, focusKeys, togglePanel, toggleList, toggleActual, share }: ToolbarProps) {
+  const mayAct = isControl && isOn
+  return (
+    <div className="tools" role="toolbar" aria-label="Live view">
+      {mayAct && matchMedia('(any-pointer: coarse)').matches && <Tool id="keyboard" name="Keyboard" d={DRAWINGS.keyboard} onClick={focusKeys} />}
+      {mayAct && (
+        <Tool id="clipboard" name="Clipboard" words="Clipboard" d={DRAWINGS.clipboard} isExpanded={isPanel} controls="clipboard-panel" onClick={togglePanel} />
+      )}
+      <Tool id="events-open" name="Events" words="Events" d={DRAWINGS.events} isExpanded={isListed} controls="events" onClick={toggleList} />
+      {isOn && <Tool id="actual" name="Actual size" words="Actual size" d={DRAWINGS.actual} isPressed={isActual} onClick={toggleActual} />}
+      {mayAct && <Tool id="share" name="Copy view-only link" words="View-only link" d={DRAWINGS.share} onClick={share} />}
+      {document.fullscreenEnabled && (
+        <Tool id="full" name="Full screen" words="Full screen" d={DRAWINGS.full} isPressed={isFull} onClick={() => void fullScreen()} />
+      )}
+    </div>
+  )
+}
 
 function Live() {
   const screen = useRef<HTMLDivElement>(null)
@@ -199,7 +231,6 @@ function Live() {
   const [isListed, openList] = useState(false)
   const { state, status, notice } = shown
   const hasEnded = state === 'ended'
-  const mayAct = isControl && !hasEnded
   const focusKeys = (): void => keys.current?.focus({ preventScroll: true })
 
   useEffect(() => {
@@ -244,34 +275,20 @@ function Live() {
         </p>
         {!shown.mayControl && <p className="badge">View only</p>}
         {state === 'live' && shown.viewers > 1 && <p className="count">{shown.viewers} watching</p>}
-        <div className="tools" role="toolbar" aria-label="Live view">
-          {mayAct && matchMedia('(any-pointer: coarse)').matches && <Tool id="keyboard" name="Keyboard" d={DRAWINGS.keyboard} onClick={focusKeys} />}
-          {mayAct && (
-            <Tool
-              id="clipboard"
-              name="Clipboard"
-              words="Clipboard"
-              d={DRAWINGS.clipboard}
-              isExpanded={isPanel}
-              controls="clipboard-panel"
-              onClick={() => panel(!isPanel)}
-            />
-          )}
-          <Tool id="events-open" name="Events" words="Events" d={DRAWINGS.events} isExpanded={isListed} controls="events" onClick={() => list(!isListed)} />
-          {!hasEnded && (
-            <Tool id="actual" name="Actual size" words="Actual size" d={DRAWINGS.actual} isPressed={isActual} onClick={() => setActual(!isActual)} />
-          )}
-          {mayAct && <Tool id="share" name="Copy view-only link" words="View-only link" d={DRAWINGS.share} onClick={() => void share()} />}
-          {document.fullscreenEnabled && (
-            <Tool id="full" name="Full screen" words="Full screen" d={DRAWINGS.full} isPressed={isFull} onClick={() => void fullScreen()} />
-          )}
-        </div>
+        <Toolbar
+          isOn={!hasEnded}
+          {...{ isPanel, isListed, isActual, isFull, focusKeys }}
+          togglePanel={() => panel(!isPanel)}
+          toggleList={() => list(!isListed)}
+          toggleActual={() => setActual(!isActual)}
+          share={() => void share()}
+        />
       </header>
       <div className="middle">
         <main
           id="stage"
           aria-label="Screen of the session"
-          // Touches do not open or close a phone's keyboard; its button does.
+          // A touch must not open or close a phone's keyboard; its button does that.
           onPointerDown={({ pointerType }) => pointerType === 'mouse' && setTimeout(focusKeys)}
           onFocus={({ target }) => target instanceof HTMLCanvasElement && focusKeys()}
         >
@@ -354,7 +371,7 @@ interface PanelProps {
 function ClipboardPanel({ text, onClose, say, give }: PanelProps) {
   const field = useRef<HTMLTextAreaElement>(null)
   useEffect(() => field.current!.focus(), [])
-  // What was copied meanwhile replaces what stands here.
+  // Text that was copied in the meantime replaces the field's text.
   useEffect(() => void (field.current!.value = text), [text])
   const take = async (): Promise<void> =>
     say((await copy(field.current!.value)) ? 'Copied' : 'This browser does not allow the page to copy. Select the text and copy it yourself.')

@@ -1,4 +1,4 @@
-// What the live view uses of noVNC, which has no types.
+// The parts of noVNC that the live view uses. noVNC has no types.
 declare module 'novnc-core/rfb.js' {
   export default class RFB extends EventTarget {
     constructor(target: HTMLElement, channel: object, options: { shared: boolean })

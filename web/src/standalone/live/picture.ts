@@ -1,4 +1,4 @@
-// noVNC with a wheel that loses no movement: its own drops the remainder at each notch, and makes at most one notch of each event.
+// noVNC with another wheel. Its own loses movement: it drops the remainder at each notch, and sends at most one notch per event.
 import RFB from 'novnc-core/rfb.js'
 import { initLogging } from 'novnc-core/util/logging.js'
 import { Notches } from './wheel.ts'
@@ -9,7 +9,7 @@ export class Picture extends RFB {
   readonly #across = new Notches()
   readonly #down = new Notches()
 
-  /** noVNC calls it. */
+  /** noVNC calls this method. */
   _handleWheel(event: WheelEvent): void {
     if (this._rfbConnectionState !== 'connected' || this._viewOnly) return
     event.stopPropagation()

@@ -1,8 +1,8 @@
-// The wheel of the live view's page: movements on a trackpad or a mouse, in notches.
+// The wheel of the live view's page: turns movements of a trackpad or a mouse into notches.
 import { expect, test } from 'vitest'
 import { Notches } from './wheel.ts'
 
-/** The sum of notches of movements that come every 10 ms. */
+/** The sum of the notches of movements that come every 10 ms. */
 function turn(deltas: number[], mode = 0, everyMs = 10): number {
   const notches = new Notches()
   return deltas.reduce((sum, delta, index) => sum + notches.add(delta, mode, index * everyMs), 0)

@@ -4,30 +4,29 @@ import { createRoot } from 'react-dom/client'
 import { focus } from '../focus.ts'
 import { Foreign } from './question.tsx'
 
-/** After this time a person may wonder whether anything still happens. */
+/** After this time a person may wonder whether the page still works. */
 const SLOW_MS = 15_000
 
 const card = document.getElementById('card')!
 const root = createRoot(card)
 
 export interface Step {
-  /** Its first word is the kind. */
+  /** The first word is the step's kind. */
   name: string
   heading: string
   lead?: ReactNode
   problem?: string
   body?: ReactNode
-  /** What the body is about, where that is not the step: it stays as it is while the step changes around it. */
+  /** Identifies the body when it outlives the step: a body with the same name stays while the step around it changes. */
   bodyName?: string
-  /** The path of a live view. */
   screen?: string | undefined
-  /** Of the site, harmless. */
+  /** The site's name, cleaned. */
   domain?: string
 }
 let shown: Step = { name: '', heading: '' }
 let trouble = ''
 
-/** Shows a step: a heading that takes the focus, a sentence, a problem, what to do, and the screen. */
+/** Shows a step: a heading that takes the focus, a sentence, a problem, the controls, and the screen. */
 export function show(step: Step): void {
   const isNew = step.name !== shown.name
   shown = step
@@ -38,7 +37,7 @@ export function show(step: Step): void {
   scrollTo(0, 0)
 }
 
-/** What is wrong with the connection, if anything. */
+/** Shows a problem of the connection; an empty text removes it. */
 export function tellTrouble(text: string): void {
   if (trouble === text) return
   trouble = text
@@ -55,7 +54,7 @@ const Card = ({ name, heading, lead, problem, body, bodyName = name, screen, dom
         <Foreign>{domain}</Foreign>
       </p>
     )}
-    {/* A new element for each step: screen readers do not read one again that has the focus already. */}
+    {/* A new element for each step, because screen readers do not announce an element that already has the focus. */}
     <h1 key={name} tabIndex={-1} ref={focus}>
       {heading}
     </h1>
@@ -64,7 +63,7 @@ const Card = ({ name, heading, lead, problem, body, bodyName = name, screen, dom
       {problem}
     </p>
     <div key={`body ${bodyName}`}>{body}</div>
-    {/* After the ways out: the live view takes the Tab key. */}
+    {/* Below the buttons and links, because the live view captures the Tab key. */}
     {screen && (
       <iframe
         key={screen}
@@ -82,7 +81,7 @@ const Card = ({ name, heading, lead, problem, body, bodyName = name, screen, dom
 
 export const Spinner = () => <div className="spinner" aria-hidden="true" />
 
-/** Of a step in which the person only waits. */
+/** Tells the person after a while that this step may take longer. */
 export function Slow() {
   const [isSlow, set] = useState(false)
   useEffect(() => {

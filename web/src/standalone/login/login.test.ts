@@ -1,4 +1,4 @@
-// The hosted login page, in what needs no browser: the way back, and texts. In a browser: test/e2e/hosted-login.test.ts.
+// The parts of the hosted login page that need no browser: the return address, and texts. test/e2e/hosted-login.test.ts tests it in a browser.
 import { describe, expect, test } from 'vitest'
 import { placeOf, readReturnUrls, withQuery } from './leave.ts'
 import { failureOf, plain } from './texts.ts'

@@ -1,4 +1,4 @@
-// The hosted login page: takes the code out of the address, exchanges it, and leads a person through a login of a connection.
+// The hosted login page: takes the code from the address, exchanges it, and leads a person through the login of a connection.
 import './login.css'
 import type { ReactNode } from 'react'
 import type { Connection } from '../../../../src/control/logins/auth-connections/shown/contract.ts'
@@ -9,12 +9,12 @@ import { Foreign, QuestionForm, questionName, questionOf, type Question } from '
 import { exchange, follow, isOver, type Session } from './session.ts'
 import { failureOf, plain, sentence } from './texts.ts'
 
-/** An answer that was taken has changed the question after this time; if not, it is asked again. */
+/** An accepted answer changes the question within this time. If it does not, the same question is asked again. */
 const TAKEN_MS = 15_000
 const NEW_LINK = 'To try again, ask for a new link where you got this one.'
 const LIVE_PATH = '/browser/live/'
 
-// First of all: an address is copied, shared and kept in the history.
+// Remove the code from the address first, because addresses are copied, shared and kept in the history.
 const address = new URL(location.href)
 const code = address.searchParams.get('code')
 const returnUrls = readReturnUrls(address.searchParams)
@@ -28,8 +28,8 @@ interface Stored {
 }
 
 /**
- * The token outlives a reload in this tab, and no longer: phones throw pages away while their owner looks up a code in another app, and the link works
- * only once. It is removed when the login is over.
+ * The storage key of the token. The token survives a reload in this tab: phones unload a page while its owner looks up a code in another app, and the link works only
+ * once. It is removed when the login is over.
  */
 const STORED = `cob-login:${id}`
 const stored = {
@@ -45,7 +45,7 @@ const stored = {
       if (values) sessionStorage.setItem(STORED, JSON.stringify(values))
       else sessionStorage.removeItem(STORED)
     } catch {
-      // Storage is switched off: the login works until the page is reloaded.
+      // Storage is off: the login works until the page is reloaded.
     }
   },
 }
@@ -53,21 +53,21 @@ const stored = {
 let token: string | undefined
 let isAgreed = false
 let session: Session | undefined
-/** The last state, and the names of domain and profile, harmless. */
+/** The last state, and the cleaned names of domain and profile. */
 let state: Connection
 let domain = ''
 let profile = ''
-/** The question that is shown, with what was typed; it may be shown again. */
+/** The shown question, with the typed values; it may be shown again. */
 let question: (Question & { typed: Map<string, string> }) | undefined
-/** The question that was answered, until the next one comes. */
+/** The answered question, until the next one comes. */
 let answered: { name: string } | undefined
 let notice = ''
-/** What was typed before under the name of a field, but for secrets and codes. */
+/** Earlier typed values by field name, without secrets and codes. */
 const remembered = new Map<string, string>()
 
 const show = (step: Step): void => showStep({ domain, ...step })
 
-/** The path of a live view of this service; undefined for everything else. */
+/** The path of this service's live view, or undefined for any other address. */
 function viewPath(url: string | null | undefined): string | undefined {
   const found = url ? parsed(url, location.href) : undefined
   return found?.pathname.startsWith(LIVE_PATH) ? found.pathname + found.search : undefined
@@ -77,12 +77,12 @@ function viewPath(url: string | null | undefined): string | undefined {
 const busy = (name: string, heading: string, lead?: ReactNode): void => show({ name, heading, lead, body: <Slow /> })
 
 interface End extends Step {
-  /** It is opened; the link stays for browsers that refuse to. */
+  /** The page goes to this address. The link stays for browsers that refuse. */
   leaveTo?: string | undefined
   linkTo?: string | undefined
 }
 
-/** The end of the page: nothing is asked any more, and the token is forgotten. */
+/** Ends the page: it asks nothing any more, and forgets the token. */
 function end({ leaveTo, linkTo, ...step }: End): void {
   session?.stop()
   stored.write()
@@ -105,7 +105,7 @@ interface Failure {
   message?: string | null | undefined
 }
 
-/** An end without success, of a login that was open here. */
+/** Ends a login that was open here, without success. */
 function failed(name: string, [heading, advice]: [heading: string, advice?: string], { error_code: errorCode, message }: Failure = {}): void {
   const said = sentence(message)
   end({
@@ -127,7 +127,7 @@ function failed(name: string, [heading, advice]: [heading: string, advice?: stri
 
 const over = (): void => failed('expired', ['This login has expired'])
 
-/** A link that opens nothing. It sends nobody anywhere: its maker may be somebody else than the sender of the login. */
+/** Shows that a link does not work. The page does not go to the link's address, because its maker may not be the sender of the login. */
 const unusable = (heading: string, lead: string): void =>
   end({ name: 'unusable', heading, lead, linkTo: returnUrls.error && withQuery(returnUrls.error, { message: heading }) })
 
@@ -188,7 +188,7 @@ const sent = (): void =>
     </>,
   )
 
-/** Sends an answer. What cannot be sent stays in the form. */
+/** Sends an answer. If that fails, the values stay in the form. */
 async function answer(body: object): Promise<void> {
   if (answered) return
   for (const { key, ref, kind } of question?.fields ?? []) if (!kind.isSecret && !kind.isCode) remembered.set(ref, question!.typed.get(key)?.trim() ?? '')
@@ -199,7 +199,7 @@ async function answer(body: object): Promise<void> {
   sent()
   try {
     await session!.submit({ ...body, ...(interaction && { interaction_id: interaction }) })
-    // It is a secret that is not needed any more.
+    // Forget the typed secret, because it is no longer needed.
     question = undefined
     void session!.refresh()
     setTimeout(() => {
@@ -270,7 +270,6 @@ function showQuestion(): void {
   })
 }
 
-/** Shows a state of the login. */
 function apply(next: Connection): void {
   state = next
   domain = plain(next.domain)
@@ -292,7 +291,7 @@ function apply(next: Connection): void {
   if (status !== 'IN_PROGRESS') return failed('expired', ['This login has expired'], { error_code, message: next.error_message })
   if (!isAgreed) return showConsent()
   const asks = step === 'AWAITING_INPUT' || step === 'AWAITING_EXTERNAL_ACTION'
-  // A state from before the answer.
+  // This state is older than the answer.
   if (asks && answered?.name === questionName(next)) return
   answered = undefined
   if (asks) return showQuestion()
@@ -315,7 +314,7 @@ function lastPart(path: string): string {
   }
 }
 
-/** A page that a browser loads ahead, or that is opened in the background, must not use up the link. */
+/** Waits until the page is visible: a page that a browser preloads or opens in the background must not use up the link. */
 const seen = (): Promise<void> =>
   new Promise((resolve) => {
     const look = (): void => {
@@ -340,7 +339,7 @@ async function start(): Promise<void> {
       token = await exchange(id, code, () => onConnection(false))
       stored.write({ token })
     } catch {
-      // The same link, opened again in the tab that has used it.
+      // The person has opened the same link again in the tab that has used it.
       if (!before.token) return unusable('This link does not work any more', `Each link works once, and for a short time. ${NEW_LINK}`)
     }
   }

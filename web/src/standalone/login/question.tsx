@@ -1,12 +1,12 @@
-// What a login asks of the person, and the form for it.
+// The questions of a login, and the form that answers them.
 import { useRef, useState, type InputHTMLAttributes } from 'react'
 import type { Choice, Connection, Field } from '../../../../src/control/logins/auth-connections/shown/contract.ts'
 import { methodName, plain, sentence } from './texts.ts'
 
-/** The longest value that the service takes. */
+/** The longest value that the service accepts. */
 const LONGEST_VALUE = 16_384
 
-/** How browsers help to fill in a field of a type: stored values and keyboard; and whether it is a secret. */
+/** Per type of field: how browsers help to fill it in (stored values, keyboard), and whether it is a secret. */
 interface Kind {
   autoComplete: string
   inputMode?: InputHTMLAttributes<HTMLInputElement>['inputMode']
@@ -22,14 +22,14 @@ const KINDS: Record<Field['type'], Kind> = {
   totp_secret: { autoComplete: 'off', isSecret: true },
   text: { autoComplete: 'off' },
 }
-/** Of names that say what they are. */
+/** The input modes of fields whose name says what they are. */
 const NAMES: Record<string, Kind['inputMode']> = { email: 'email', phone: 'tel' }
 const INPUT_MODES = ['text', 'decimal', 'numeric', 'tel', 'email', 'url']
 
 interface Asked {
-  /** The name that its value is sent under. */
+  /** The name under which the value is sent. */
   key: string
-  /** The name that it has in other questions, too. */
+  /** The field's name, which is the same in other questions. */
   ref: string
   label: string
   hint: string
@@ -63,7 +63,7 @@ function askedBy(field: Field, older: Connection['discovered_fields']): Asked {
     ref: field.ref,
     label: plain(field.label) || (kind.isSecret ? 'Password' : kind.isCode ? 'Code' : 'Value'),
     hint: sentence(field.hint),
-    // Only the older form of the same fields has it.
+    // Only the older form of the fields has a placeholder.
     placeholder: plain(older?.find(({ name }) => name === field.ref)?.placeholder),
     kind,
     inputMode: mode && INPUT_MODES.includes(mode) ? (mode as Kind['inputMode']) : kind.isName ? NAMES[field.ref] : kind.inputMode,
@@ -86,10 +86,10 @@ function wayOf({ id, type, display_text: text, label, mfa_type: method, masked_d
   }
 }
 
-/** The same for the same question, so that a form stays as it is while states repeat. */
+/** The name of a question. It stays the same while states repeat, so that the form stays too. */
 export const questionName = ({ interaction_id: name }: Connection): string => name ?? ''
 
-/** What a state asks for, and the heading for it. */
+/** The questions of a state, and the heading. */
 export function questionOf(state: Connection, domain: string): Question {
   const fields = (state.fields ?? []).map((field) => askedBy(field, state.discovered_fields))
   const ways = (state.choices ?? []).map(wayOf)
@@ -102,7 +102,7 @@ export function questionOf(state: Connection, domain: string): Question {
   return { name: questionName(state), title: title(), fields, ways }
 }
 
-/** A text that others have written: its direction does not reach beyond it. */
+/** Text that others have written. Its text direction does not affect the text around it. */
 export const Foreign = ({ children, ...more }: { children: string; className?: string }) => (
   <bdi dir="auto" {...more}>
     {children}
@@ -183,7 +183,7 @@ function FieldRow({ field: { label, hint, kind, ...field }, id, value, wrong, on
 
 interface FormProps {
   question: Question
-  /** What was typed, by the key of the field. It outlives the form: an answer that could not be sent is shown again. */
+  /** The typed values by field key. They outlive the form, because an answer that could not be sent is shown again. */
   typed: Map<string, string>
   onAnswer: (answer: object) => void
   onIncomplete: (text: string) => void
@@ -195,7 +195,7 @@ export function QuestionForm({ question: { fields, ways }, typed, onAnswer, onIn
   const [wrongs, complain] = useState<string[]>(
     fields.map(({ wasRejected }) => (wasRejected ? 'The site did not accept this. Check it and type it again.' : '')),
   )
-  /** Spaces around a name or a code come from copying; in a password they may be meant. */
+  /** Spaces around a name or a code come from copying. In a password they may be meant. */
   const valueOf = ({ key, kind, options }: Asked): string => (kind.isSecret || options ? (typed.get(key) ?? '') : (typed.get(key) ?? '').trim())
   const submit = (event: React.SubmitEvent): void => {
     event.preventDefault()

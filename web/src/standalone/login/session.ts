@@ -1,20 +1,20 @@
-// What the page asks of the service: the token, the state of the login every second, and to take answers.
+// The page's requests to the service: gets the token, polls the state of the login every second, and sends answers.
 import type { Connection } from '../../../../src/control/logins/auth-connections/shown/contract.ts'
 import { ApiError, refusalOf } from '../../api/error.ts'
 
 const POLL_MS = 1_000
-/** Limit on one request. */
+/** The limit of one request. */
 const REQUEST_MS = 20_000
 const RETRY_MS = [1_000, 2_000, 4_000, 8_000, 15_000]
-/** Failed requests in a row until the person is told that there is no connection. */
+/** The number of failed requests in a row after which the page shows that there is no connection. */
 const TOLD_AFTER = 2
 
-/** The token is not valid any more, or the login is gone. */
+/** The token is no longer valid, or the login no longer exists. */
 export const isOver = (error: unknown): boolean => error instanceof ApiError && [401, 403, 404, 410].includes(error.status)
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** A request with a short answer. */
+/** Sends a request whose answer is short. */
 async function ask<T>(path: string, { token, body }: { token?: string; body?: object }): Promise<T> {
   const limit = new AbortController()
   const timer = setTimeout(() => limit.abort(), REQUEST_MS)
@@ -39,7 +39,7 @@ async function ask<T>(path: string, { token, body }: { token?: string; body?: ob
 
 const pathOf = (id: string): string => `/auth/connections/${encodeURIComponent(id)}`
 
-/** Exchanges the code for a token. A service that does not answer is asked again: the code is still good. */
+/** Exchanges the code for a token. It retries while the service does not answer, because the code is still valid. */
 export async function exchange(id: string, code: string, onTrouble: () => void): Promise<string> {
   for (let attempt = 0; ; attempt++) {
     try {
@@ -66,16 +66,16 @@ interface Followed {
   onConnection: (isThere: boolean) => void
 }
 
-/** Asks for the state of a login until `stop`, less often while the service does not answer, and not while nobody sees the page. */
+/** Polls the state of a login until `stop`: less often while the service does not answer, and not while the page is hidden. */
 export function follow({ id, token, onState, onOver, onConnection }: Followed): Session {
   const stopped = new AbortController()
   const { signal } = stopped
   let failures = 0
-  /** Requests are counted: an answer that was asked for before the one that is shown comes too late. */
+  /** Requests are numbered, so that an answer to an older request does not replace a newer state. */
   let asked = 0
   let shown = 0
 
-  /** Asks for the state now. */
+  /** Reads the state now. */
   async function refresh(): Promise<void> {
     const mine = ++asked
     try {
@@ -99,7 +99,7 @@ export function follow({ id, token, onState, onOver, onConnection }: Followed): 
       await pause(failures === 0 ? POLL_MS : RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]!)
     }
   }
-  /** It is seen again. Timers of a phone that was put away are late. */
+  /** The page is visible again. A phone's timers are late after it was in the background. */
   const back = (): void => {
     if (document.visibilityState === 'visible') void refresh()
   }

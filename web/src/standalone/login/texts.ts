@@ -1,19 +1,19 @@
-// The words of the page: errors for people, and what sites have written, made harmless.
+// The texts of the page: errors for people, and cleaned texts of sites.
 import type { ErrorCode } from '../../../../src/control/logins/auth-connections/shown/contract.ts'
 
-/** Longest text of a site that is shown: a name of something, and a sentence. */
+/** The longest shown texts of a site: a name, and a sentence. */
 const NAME_LENGTH = 120
 const SENTENCE_LENGTH = 400
 
-/** Control characters, those without a width, and those that turn the direction of text that is not theirs. */
+/** Control characters, characters without width, and characters that turn the direction of other text. */
 const UNSEEN = /[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]+/gu
-/** More marks on one letter than any language has: they would cover the lines around it. */
+/** More combining marks on one letter than any language uses: they would cover the lines around it. */
 const PILES = /(\p{M}{4})\p{M}+/gu
 
-/** A text of a site as one line of bounded length. It is still only text: put it into the page with `textContent`. */
+/** A site's text as one line of limited length. It is still only text: put it into the page with `textContent`. */
 export function plain(text: unknown, longest = NAME_LENGTH): string {
   if (typeof text !== 'string') return ''
-  // Cut first: the rest of a long text is not looked at.
+  // Cut first, so that the rest of a long text is not processed.
   const line = text
     .slice(0, longest * 8)
     .replaceAll(UNSEEN, ' ')
@@ -40,7 +40,7 @@ const METHODS: Record<string, string> = {
 
 export const methodName = (type = ''): string => (Object.hasOwn(METHODS, type) ? METHODS[type]! : '')
 
-/** What went wrong, and what the person can do, by the code of the error. */
+/** For each error code: what went wrong, and what the person can do. */
 const FAILURES: Record<ErrorCode, [heading: string, advice: string]> = {
   credentials_invalid: ['The login was not accepted', 'The site refused the user name or the password. Check them first.'],
   bot_detected: ['The site has blocked the login', 'It takes the browser of this service for a robot. Wait some time.'],
@@ -59,6 +59,6 @@ const FAILURES: Record<ErrorCode, [heading: string, advice: string]> = {
   internal: ['Something went wrong', 'This is an error of the service and not your fault.'],
 }
 
-/** The heading and the advice for an error; also for codes that this page does not know. */
+/** The heading and the advice for an error, also for codes that this page does not know. */
 export const failureOf = (code: string | null | undefined): [heading: string, advice: string] =>
   code && Object.hasOwn(FAILURES, code) ? FAILURES[code as ErrorCode] : ['The login has failed', 'The service gives no reason.']

@@ -1,4 +1,4 @@
-// Console calls as texts: what a person would read, bounded, without secrets.
+// Console calls as texts in a readable form, bounded, without secrets.
 import type { Protocol } from '../../../chromium/cdp-protocol.ts'
 import { secretKind } from '../../../../base/redact/names.ts'
 import { REDACTED } from '../../../../base/redact/ranges.ts'
@@ -6,13 +6,6 @@ import { announcedPlaces, announcesSecret, type CutText, type Secrets } from '..
 import { CONSOLE_ARGS, CONSOLE_ARGS_BYTES, CONSOLE_TEXT_BYTES, STACK_FRAMES, STACK_NAME, STACK_PARENTS, STACK_URL_BYTES } from '../../limits.ts'
 
 type RemoteObject = Protocol.Runtime.RemoteObject
-
-/** A call's arguments: the first one, and all. */
-export interface Call {
-  text: string
-  all: string[]
-  isCut: boolean
-}
 
 export class Lines {
   readonly #secrets: Secrets
@@ -25,7 +18,8 @@ export class Lines {
     return this.#secrets.scrubCut(text, CONSOLE_TEXT_BYTES)
   }
 
-  of(args: readonly RemoteObject[]): Call {
+  /** The arguments of a call: the first one, and all. */
+  of(args: readonly RemoteObject[]) {
     const all: string[] = []
     let left = CONSOLE_ARGS_BYTES
     let isCut = args.length > CONSOLE_ARGS
@@ -48,11 +42,11 @@ export class Lines {
   }
 }
 
-/** Roughly how many characters Chromium has sent of a value. */
+/** About how many characters Chromium has sent of a value. */
 export const lengthOf = ({ value, description }: RemoteObject): number => (typeof value === 'string' ? value.length : 0) + (description?.length ?? 0)
 
-/** A value as a console shows it. */
-export function textOf({ type, value, unserializableValue, description, subtype, preview }: RemoteObject): string {
+/** A value in the form of a console. */
+function textOf({ type, value, unserializableValue, description, subtype, preview }: RemoteObject): string {
   if (type === 'string') return String(value)
   if (unserializableValue !== undefined) return type === 'bigint' ? unserializableValue.replace(/n$/, '') : unserializableValue
   if (type === 'undefined' || subtype === 'null') return subtype ?? type
@@ -60,7 +54,7 @@ export function textOf({ type, value, unserializableValue, description, subtype,
   return preview && subtype !== 'error' ? previewText(preview) : (description ?? '')
 }
 
-/** An object with the few properties that Chromium sends without being asked. */
+/** An object with the few properties that Chromium sends by default. */
 function previewText({ type, subtype, description = '', properties, entries, overflow }: Protocol.Runtime.ObjectPreview): string {
   const isList = subtype === 'array' || subtype === 'typedarray'
   if (type === 'function' || (properties.length === 0 && !entries && subtype !== 'array' && description !== 'Object')) return description
@@ -79,7 +73,7 @@ function valueText({ name, type, value = '', valuePreview }: Protocol.Runtime.Pr
   return type === 'string' ? JSON.stringify(value) : value
 }
 
-/** What the console says of an exception: "Uncaught", and its first lines up to the stack. */
+/** The console's text of an exception: "Uncaught", and its first lines up to the stack. */
 export function exceptionText({ text, exception }: Protocol.Runtime.ExceptionDetails): string {
   if (!exception) return text
   const said = exception.subtype === 'error' ? (exception.description ?? '') : textOf(exception)
@@ -87,10 +81,10 @@ export function exceptionText({ text, exception }: Protocol.Runtime.ExceptionDet
   return `${text} ${stack < 0 ? said : said.slice(0, stack)}`.trim()
 }
 
-/** A stack as events hold it: not longer than a person reads. */
+/** A stack in the form for events: no longer than a person reads. */
 export function stackOf(stack: Protocol.Runtime.StackTrace | undefined, secrets: Secrets, left = STACK_FRAMES, depth = 0): object | undefined {
   if (!stack || left <= 0 || (stack.callFrames.length === 0 && !stack.parent)) return undefined
-  // Frames of one stack are mostly of the same few files.
+  // Frames of one stack mostly belong to the same few files.
   const urls = new Map<string, string>()
   const urlOf = (url: string) => {
     if (!urls.has(url)) urls.set(url, secrets.scrubCut(url, STACK_URL_BYTES).text)

@@ -1,10 +1,10 @@
-// Fetches bodies of answers of one target from Chromium: a few at a time, a bounded number waits.
+// Fetches bodies of answers of one target from Chromium: a few at a time; a bounded number waits.
 import { Slots } from '../../../../base/slots.ts'
 import { BODIES_AT_ONCE, BODIES_OF_ALL_AT_ONCE, BODIES_WAITING, BODY_ANSWER_MS, BODY_BYTES_A_SECOND } from '../../limits.ts'
 import type { WatchedTarget } from '../collector.ts'
 import { Window } from '../share.ts'
 
-/** What all targets share. */
+/** State that all targets share. */
 export class BodyGate {
   readonly slots = new Slots(BODIES_OF_ALL_AT_ONCE)
   readonly window = new Window({ bytes: BODY_BYTES_A_SECOND })
@@ -21,7 +21,7 @@ export class Bodies {
     this.#gate = gate
   }
 
-  /** The body of an answer that is complete, of so many bytes; undefined when it cannot be had. Does not throw. */
+  /** The body of a complete answer with `bytes` bytes; undefined when it cannot be fetched. Does not throw. */
   async fetch(requestId: string, bytes: number): Promise<string | undefined> {
     const { session, signal } = this.#target
     if (this.#asked === BODIES_AT_ONCE + BODIES_WAITING) return undefined
@@ -33,7 +33,7 @@ export class Bodies {
       const { body, base64Encoded } = await session.send('Network.getResponseBody', { requestId }, { limitMs: BODY_ANSWER_MS, signal })
       return base64Encoded ? Buffer.from(body, 'base64').toString() : body
     } catch {
-      // It has gone: the page has been left, its buffer is full, or it hangs.
+      // It is not available: the page was left, its buffer is full, or it hangs.
       return undefined
     } finally {
       this.#asked--

@@ -1,7 +1,7 @@
-// Requests of one target that have not ended, bounded, and when there have been none for a while.
+// The unfinished requests of one target, bounded, and a callback when there have been none for a while.
 import { FLIGHT_WEIGHT, IDLE_MS, MAX_FLIGHTS, MAX_HELD } from '../../limits.ts'
 
-/** What was told of an answer's head, until its body is in. */
+/** The reported head of an answer, until its body has arrived. */
 export interface Head {
   status: number
   status_text: string
@@ -11,14 +11,14 @@ export interface Head {
   length: number
 }
 
-/** A request, and what is known of its answer. */
+/** A request, and the known parts of its answer. */
 export interface Flight {
-  /** Without secrets, and cut. What is learned later is taken out when more is told of it. */
+  /** Without secrets, and cut. Secrets that are learned later are masked before the next event. */
   url: string
   isUrlCut: boolean
-  /** The version of the secrets that its texts are without. */
+  /** The version of the secrets that are masked in its texts. */
   version: number
-  /** Undefined: it began before the capture. */
+  /** Undefined when it began before the capture. */
   method: string | undefined
   resourceType: string
   frameId: string | undefined
@@ -26,15 +26,15 @@ export interface Flight {
   /** Whether it loads the document of a page's top frame. */
   isMain: boolean
   head?: Head
-  /** Bytes of its body, decoded, as far as they were seen. */
+  /** Bytes of its decoded body that have arrived so far. */
   bytes: number
-  /** Chromium had its answer in memory; how long that is was not seen. */
+  /** Chromium had its answer in memory; its length was not captured. */
   isFromMemory: boolean
-  /** Its answer has been told already, because it has no end. */
+  /** Its answer was already reported, because it has no end. */
   isEndless: boolean
 }
 
-/** Counts what requests of all targets take. */
+/** The memory that requests of all targets take. */
 export interface Held {
   length: number
 }
@@ -56,7 +56,7 @@ export class Flights {
     return this.#all.get(requestId)?.flight
   }
 
-  /** Remembers a request. False: there are too many. */
+  /** Remembers a request. False when there are too many. */
   add(requestId: string, flight: Flight): boolean {
     this.take(requestId)
     const weight = FLIGHT_WEIGHT + flight.url.length
@@ -68,7 +68,7 @@ export class Flights {
     return true
   }
 
-  /** Adds the head of its answer. False: there is no room. */
+  /** Adds the head of its answer. False when there is no room. */
   answered(requestId: string, head: Head): boolean {
     const one = this.#all.get(requestId)
     if (!one || this.#held.length + head.length > MAX_HELD) return false
@@ -78,14 +78,14 @@ export class Flights {
     return true
   }
 
-  /** It has no end, so nothing waits for that. */
+  /** Marks it as endless: nothing waits for its end. */
   endless(flight: Flight): void {
     if (flight.isEndless) return
     flight.isEndless = true
     this.#landed()
   }
 
-  /** Forgets a request, which has ended. */
+  /** Removes a request that has ended. */
   take(requestId: string): Flight | undefined {
     const one = this.#all.get(requestId)
     if (!one) return undefined
@@ -95,7 +95,7 @@ export class Flights {
     return one.flight
   }
 
-  /** Forgets what began before a document that has come: Chromium may never tell its end. */
+  /** Removes requests from before a new document: Chromium may never report their end. */
   dropBefore(document: Flight): void {
     for (const [requestId, { flight }] of this.#all) {
       if (flight === document) return

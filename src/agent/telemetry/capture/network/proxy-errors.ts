@@ -1,4 +1,4 @@
-// What `proxy_error` events say: why the session's proxy did not reach a site.
+// The data of `proxy_error` events: the reason why the session's proxy did not reach a site.
 import { PROXY_ERROR_HEADER } from '../../../../base/proxy-probe.ts'
 import { PROXY_CODE } from '../../limits.ts'
 
@@ -17,11 +17,11 @@ const CODES = new Set([
   'upstream_dns_failure',
   'upstream_connect_failed',
 ])
-/** The words of our own proxy (egress/upstream-error.ts, agent/egress/listener.ts). */
+/** The codes of our own proxy (egress/upstream-error.ts, agent/egress/listener.ts). */
 const OWN: Record<string, string> = { unreachable: 'provider_unreachable', credentials: 'provider_rejected', refused: 'upstream_connect_failed' }
 
 const HEADER = PROXY_ERROR_HEADER.toLowerCase()
-/** What the proxy answers instead of a site. */
+/** Statuses of the proxy's own answers. */
 const STATUSES = new Set([502, 403])
 
 export interface ProxyError {
@@ -30,7 +30,7 @@ export interface ProxyError {
   status: number
 }
 
-/** What the proxy has said in place of a site; undefined when the answer is a site's. */
+/** The proxy's own error; undefined when the answer comes from a site. */
 export function proxyErrorOf(status: number, headers: Record<string, unknown>): ProxyError | undefined {
   if (!STATUSES.has(status)) return undefined
   const name = Object.keys(headers).find((key) => key.length === HEADER.length && key.toLowerCase() === HEADER)
@@ -38,8 +38,8 @@ export function proxyErrorOf(status: number, headers: Record<string, unknown>): 
 }
 
 /**
- * What Chromium says of a proxy that opens no connection for it, as for https sites. It does not tell what the proxy has answered; 502 is what ours answers to
- * all but a host that is not allowed.
+ * Chromium's error when a proxy opens no connection, as for https sites. It does not contain the proxy's answer; ours answers 502 to everything except a host
+ * that is not allowed.
  */
 export function proxyErrorOfFailure(errorText: string): ProxyError | undefined {
   const [, name] = /^net::(ERR_(?:\w*PROX\w*|TUNNEL_\w+|SOCKS_\w+))$/.exec(errorText.slice(0, 128)) ?? []

@@ -5,7 +5,7 @@ import { Time } from '../../../apps/apps/contract.ts'
 
 const group = 'Audit log exports'
 
-/** A name alone: no ARN of an access point, which leads to another server. */
+/** A bucket's name, and not the ARN of an access point, which uses another server. */
 const Bucket = z
   .string()
   .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket: 3 to 63 lower-case letters, digits, "." and "-"')
@@ -58,7 +58,7 @@ export const ExportDestination = z.object({
   /** The last entry of the last object. */
   last_exported_cursor: z.string().optional(),
   last_success_at: Time.optional(),
-  /** After a failure: when the next attempt comes. */
+  /** Time of the next attempt after a failure. */
   next_attempt_at: Time.optional(),
   created_at: Time,
   updated_at: Time,
@@ -74,6 +74,7 @@ const Create = z.strictObject({
   role_arn: RoleArn,
   kms_key_id: KmsKeyId.optional(),
 })
+export type CreateDestination = z.output<typeof Create>
 
 const Update = z.strictObject({
   bucket: Bucket.optional(),
@@ -84,16 +85,18 @@ const Update = z.strictObject({
   kms_key_id: KmsKeyId.optional(),
   status: Status.optional(),
 })
+export type UpdateDestination = z.output<typeof Update>
 
-/** The step that has failed. */
+/** The step that failed. */
 const Code = z.enum(['assume_role_failed', 'put_object_failed'])
 
 export const TestResult = z.object({
-  /** Where it has ended. */
+  /** The step where the test ended. */
   stage: z.enum(['assume_role', 'put_object', 'complete']),
   success: z.boolean(),
   error: z.object({ code: Code, message: z.string() }).optional(),
 })
+export type DestinationTest = z.output<typeof TestResult>
 
 const PATH = '/audit-logs/export/destinations'
 const params = z.strictObject({ id: z.string().min(1) })

@@ -1,4 +1,4 @@
-// Destinations of exports: who may manage them, what is refused, what a change and a test do.
+// Destinations of exports: who may manage them, refused values, and the effects of a change and a test.
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { around, asked, keyOf } from '../../../../../test/support/audit-log.ts'
@@ -39,7 +39,7 @@ test('a destination is created paused, listed, changed and deleted', async () =>
   const listed = await it.cloud.fetch(`${PATH}?limit=1`)
   expect([await listed.json(), listed.headers.get('x-has-more'), listed.headers.get('x-next-offset')]).toEqual([[second], 'true', '1'])
   expect(await it.get(first.id)).toEqual(first)
-  // null keeps the key, an empty text removes it.
+  // null leaves the key unchanged, an empty text removes it.
   expect(await it.change(first.id, { bucket: 'other', kms_key_id: null })).toMatchObject({ bucket: 'other', kms_key_id: 'alias/logs', prefix: 'a/b' })
   const changed = await it.change(first.id, { kms_key_id: '' })
   expect(changed).not.toHaveProperty('kms_key_id')
@@ -149,7 +149,7 @@ test('a test writes an object by the role, or says which step has failed and why
     success: false,
     error: { code: 'put_object_failed', message: 'NoSuchBucket: The specified bucket does not exist (404)' },
   })
-  // A test is no export.
+  // A test does not count as an export.
   expect(await it.get(made.id)).toMatchObject({ consecutive_failures: 0, status: 'paused' })
   await it.remove(made.id)
 })

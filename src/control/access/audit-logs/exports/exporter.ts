@@ -1,4 +1,4 @@
-// Exports the audit log in the background: what is new goes to every active destination, object by object.
+// Exports the audit log in the background: new entries go to every active destination, object by object.
 import type { Log } from '../../../../base/log.ts'
 import { Slots } from '../../../../base/slots.ts'
 import { sleep } from '../../../../base/wait.ts'
@@ -7,35 +7,35 @@ import { nextBatch } from './objects.ts'
 import { dueDestination, dueDestinations, noteDelivered, noteFailure, undelivered } from './rows.ts'
 import { NotExported, type Target } from './target.ts'
 
-/** Destinations that are written at the same time: each takes the memory of an object. */
+/** Destinations that are written at the same time: each uses memory for an object. */
 const AT_ONCE = 4
-/** Longest time between two attempts of a destination that fails. */
+/** Longest delay between two attempts with a failing destination. */
 const MOST_BACKOFF_MS = 15 * 60_000
 
 interface ExporterSettings {
   db: Db
   target: Target
-  /** Time between two rounds, and after a first failure. */
+  /** Interval between two rounds, and delay after a first failure. */
   everyMs: number
-  /** Whether this replica exports; the others do not. */
+  /** Whether this replica exports. Only one replica does. */
   isOurs: () => boolean
   log: Log
 }
 
 /**
- * Exports until it is disposed. An entry leaves the table of what is to be exported in a statement after its object was written, so a service that dies in between, or two that export for a moment, write
- * it again and lose nothing.
+ * Exports until disposed. An entry is removed from the list of undelivered entries after its object was written. So if a service dies in between, or two export
+ * for a moment, the entry is written twice and none is lost.
  */
 export function exportAuditLog({ db, target, everyMs, isOurs, log }: ExporterSettings): AsyncDisposable {
   const stop = new AbortController()
   const { signal } = stop
   const slots = new Slots(AT_ONCE)
-  /** The work for each destination that is not done yet. */
+  /** The unfinished work for each destination. */
   const working = new Map<string, Promise<void>>()
-  /** Whether the last thing that the database was asked has failed. */
+  /** Whether the last query has failed. */
   let isAway = false
 
-  /** Writes object by object until there is no more, the destination fails or is paused, or the duty is lost. */
+  /** Writes object by object until all are written, the destination fails or is paused, or this replica loses the duty. */
   async function work(id: string): Promise<void> {
     for (let isMore = true; isMore && isOurs();) {
       const row = await dueDestination(db, id)
@@ -55,11 +55,11 @@ export function exportAuditLog({ db, target, everyMs, isOurs, log }: ExporterSet
 
   async function failed(id: string, error: NotExported): Promise<void> {
     const row = await noteFailure(db, id, `${error.code}: ${error.message}`, everyMs, MOST_BACKOFF_MS)
-    // The cause is not logged: requests have signatures in their headers.
+    // The cause is not logged: headers of requests contain signatures.
     if (row?.consecutive_failures === 1) log.warn({ destination: id, error: row.last_error }, 'the audit log cannot be exported; it is tried again')
   }
 
-  /** Does something with the database. What fails is done again in the next round. */
+  /** Runs a query. If it fails, the next round does it again. */
   async function attempt(what: () => Promise<void>): Promise<void> {
     try {
       await what()

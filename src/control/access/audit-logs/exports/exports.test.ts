@@ -1,4 +1,4 @@
-// What is exported to destinations of a service with fake browsers, and when. The server checks signatures as S3 and STS do.
+// Exports of a service with fake browsers: which entries reach a destination, and when. The server checks signatures as S3 and STS do.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { searchLog } from '../../../../../test/support/audit-log.ts'
 import { ROLE, startExporting, type Exporting } from '../../../../../test/support/audit-exports.ts'
@@ -35,7 +35,7 @@ const exported = ({ prefix }: Pick<ExportDestination, 'prefix'>): AuditLogEntry[
 const got = async (at: Pick<ExportDestination, 'prefix'>, path: string) =>
   until(`the export of ${path}`, SOON_MS, () => exported(at).find((entry) => entry.path === path), { everyMs: 20 })
 
-/** Stores rows as a replica does that brings them late. */
+/** Stores rows late, as another replica may do. */
 async function store(...rows: AuditRow[]): Promise<void> {
   await storeRows(it.cloud.db)(rows)
 }
@@ -74,7 +74,7 @@ test('from its activation on, a destination gets the entries that callers see in
   const layout = /^date=\d{4}-\d\d-\d\d\/hour=\d\d\/\d{8}T\d{9}Z-[0-9a-f]{16}\.jsonl\.gz$/
   for (const key of keys) expect(key.slice(`logs/${made.prefix}/destination_id=${made.id}/org_id=defaultorganization00000/`.length)).toMatch(layout)
   expect(it.s3.objects.get(keys[0]!)).toMatchObject({ role: ROLE, headers: { 'content-type': 'application/gzip' } })
-  // The role is assumed once for many objects.
+  // One use of the role serves many objects.
   expect([keys.length > 1, it.s3.counts.assumed - assumed]).toEqual([true, 1])
   expect(await it.get(made.id)).toMatchObject({
     consecutive_failures: 0,
@@ -119,10 +119,10 @@ test('a store that is away gets everything when it is back; meanwhile attempts a
   expect(Date.parse(failing.next_attempt_at!) - Date.parse(failing.last_error_at!)).toBe(1000 * 2 ** (failing.consecutive_failures - 1))
   expect(exported(made)).toEqual([])
   it.s3.trouble = {}
-  // A change makes the next attempt come at once.
+  // A change triggers the next attempt at once.
   expect(await it.change(made.id, { region: 'eu-west-2' })).not.toHaveProperty('next_attempt_at')
   for (const path of paths) await got(made, path)
-  // Its row is written after its objects.
+  // Its row is updated after its objects are written.
   await until('the destination to be well', SOON_MS, async () => (await it.get(made.id)).consecutive_failures === 0)
   expect((await it.get(made.id)).next_attempt_at).toBeUndefined()
 })
@@ -136,11 +136,11 @@ test('entries that are stored hours late are exported all the same, those of a p
   )
   const now = await mark()
   await got({ prefix }, now)
-  // Its time is before all that was exported.
+  // Its time is before all exported entries.
   await store(never, late)
   await got({ prefix }, late.path)
   expect(exported({ prefix }).map(({ path }) => path)).not.toContain(never.path)
-  // One hour, one folder.
+  // Each folder has the entries of one hour.
   for (const entries of it.s3.exported('logs', prefix)) expect(new Set(entries.map(({ timestamp }) => timestamp.slice(0, 13))).size).toBe(1)
   await it.remove(id)
 })

@@ -1,4 +1,4 @@
-// What one object of an export has: entries of one hour, oldest first, as compressed JSON lines, and its key.
+// One object of an export: entries of one hour, oldest first, as compressed JSON lines; and its key.
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
@@ -8,10 +8,10 @@ import { ORGANIZATION } from '../../account/contract.ts'
 import type { ExportDestination } from './contract.ts'
 import type { Content } from './target.ts'
 
-/** An object ends when it has so many entries, or its lines so many bytes: both are in memory. */
+/** An object ends at this number of entries, or of bytes of its lines: both are in memory. */
 export const MOST_ROWS = 10_000
 const MOST_BYTES = 8 * 1024 * 1024
-/** Entries that are read, and turned into lines, at a time: the service answers others in between. */
+/** Entries that are read and turned into lines at a time; between two batches, the service handles other requests. */
 const SLICE_ROWS = 500
 const HASH_DIGITS = 16
 
@@ -21,18 +21,18 @@ const compress = promisify(gzip)
 export interface Batch {
   content: Content
   entries: AuditLogEntry[]
-  /** Its last entry. No position for searches. */
+  /** The id of its last entry. It is not a position for searches. */
   cursor: string
-  /** There are entries for another one. */
+  /** Whether there are entries for another object. */
   isMore: boolean
 }
 
-/** The destination that an object is for. */
+/** The destination of an object. */
 type Owner = Pick<ExportDestination, 'id' | 'prefix'>
 
 /**
- * The folder of a destination, and in it that of the hour in which a request came (UTC), as Hive, Athena and others find partitions. The parts and their order are
- * those of the published API.
+ * The folder of a destination, and in it the folder of the hour in which a request came (UTC), in the form that Hive, Athena and others read as partitions. The
+ * parts and their order are those of the published API.
  */
 export function folderOf({ id, prefix }: Owner): string {
   const folder = `destination_id=${id}/org_id=${ORGANIZATION}`
@@ -45,8 +45,8 @@ function hourOf({ timestamp }: AuditLogEntry): string {
 }
 
 /**
- * The next object of what `read` gives, oldest first. Undefined: there is nothing. The key says what is in it by a hash, so the same entries have the same key
- * when they are written again, and a late write by a replica that has lost its duty replaces nothing but its equal.
+ * The next object from the entries of `read`, oldest first. Undefined when there are none. The key contains a hash of the content. So the same entries get the
+ * same key when they are written again, and a late write by a replica that has lost the duty replaces only an identical object.
  */
 export async function nextBatch(
   owner: Owner,

@@ -1,4 +1,4 @@
-// The rows of export destinations, and of entries that they have not got yet.
+// The rows of export destinations, and of entries that are not delivered yet.
 import { sql, type Insertable, type RawBuilder, type Selectable, type Updateable } from 'kysely'
 import type { Db } from '../../../../store/db.ts'
 import { newest, type Paging } from '../../../../store/lists.ts'
@@ -9,7 +9,10 @@ import { ENTRY, entryOf } from '../rows.ts'
 type Table = Tables['audit_log_destinations']
 export type DestinationRow = Selectable<Table>
 
-/** An entry without a result is exported so long after it came: then its service has died, or the call goes on. It is exported again with its result. */
+/**
+ * An entry without a result is exported after this time: either its service has died, or the call still runs. When the result comes, the entry is exported
+ * again.
+ */
 const RESULT_MINUTES = 15
 
 const kept = (db: Db) => db.selectFrom('audit_log_destinations').selectAll().where('deleted_at', 'is', null)
@@ -19,23 +22,23 @@ export const findDestination = (db: Db, id: string): Promise<DestinationRow | un
 /** One page, newest first, with one row more than `limit` when there are more. */
 export const listDestinations = (db: Db, filter: Paging): Promise<DestinationRow[]> => kept(db).$call(newest('audit_log_destinations', filter)).execute()
 
-/** Undefined: there are `most` already. */
+/** Undefined when there are `most` already. */
 export async function insertDestination(db: Db, row: Insertable<Table>, most: number): Promise<DestinationRow | undefined> {
   return db.transaction().execute(async (trx) => {
-    // One after the other, or two would both be the last one.
+    // One insert at a time: two could otherwise both find room for the last one.
     await sql`lock table audit_log_destinations in share row exclusive mode`.execute(trx)
     if ((await kept(trx).limit(most).execute()).length >= most) return undefined
     return trx.insertInto('audit_log_destinations').values(row).returningAll().executeTakeFirstOrThrow()
   })
 }
 
-/** When a destination is active: since `at`, or no longer since then. */
+/** The new value of `active`: active since `at`, or inactive since `at`. */
 export const activeSince = (at: Date): RawBuilder<string> => sql<string>`active + tstzmultirange(tstzrange(${at.toISOString()}, null))`
 export const pausedSince = (at: Date): RawBuilder<string> => sql<string>`active * tstzmultirange(tstzrange(null, ${at.toISOString()}))`
 
 type Changes = Omit<Updateable<Table>, 'active'> & { active?: RawBuilder<string> }
 
-/** Changes a destination for a caller, and tries it again soon if it has failed. Undefined: it has changed since `was` was read. */
+/** Changes a destination for a caller. If it has failed before, it is tried again soon. Undefined when it was changed after `was` was read. */
 export const changeDestination = (db: Db, was: DestinationRow, changes: Changes): Promise<DestinationRow | undefined> =>
   db
     .updateTable('audit_log_destinations')
@@ -46,7 +49,7 @@ export const changeDestination = (db: Db, was: DestinationRow, changes: Changes)
     .returningAll()
     .executeTakeFirst()
 
-/** False when it is gone already. */
+/** False when it was already deleted. */
 export async function deleteDestination(db: Db, id: string): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('audit_log_destinations')
@@ -59,7 +62,7 @@ export async function deleteDestination(db: Db, id: string): Promise<boolean> {
 
 const isDue = sql<boolean>`(next_attempt_at is null or next_attempt_at <= now())`
 
-/** Those that are active and do not wait after a failure. */
+/** Active destinations that do not wait after a failure. */
 export const dueDestinations = (db: Db): Promise<{ id: string }[]> =>
   db.selectFrom('audit_log_destinations').select('id').where('deleted_at', 'is', null).where('status', '=', 'active').where(isDue).execute()
 
@@ -67,7 +70,7 @@ export const dueDestinations = (db: Db): Promise<{ id: string }[]> =>
 export const dueDestination = (db: Db, id: string): Promise<DestinationRow | undefined> =>
   kept(db).where('id', '=', id).where('status', '=', 'active').where(isDue).executeTakeFirst()
 
-/** The oldest entries that a destination has not got, after `position`. */
+/** The oldest undelivered entries of a destination, after `position`. */
 export async function undelivered(db: Db, id: string, position: Position | undefined, limit: number): Promise<AuditLogEntry[]> {
   let select = db
     .selectFrom('audit_log_undelivered as u')
@@ -79,7 +82,7 @@ export async function undelivered(db: Db, id: string, position: Position | undef
   return (await select.orderBy('u.at').orderBy('u.event_id').limit(limit).execute()).map(entryOf)
 }
 
-/** Notes that an object has these entries, of which `cursor` is the last one. One that has got another result meanwhile is exported again. */
+/** Records that these entries are in an object; `cursor` is the last one. An entry that has got another result meanwhile is exported again. */
 export async function noteDelivered(db: Db, id: string, entries: readonly AuditLogEntry[], cursor: string): Promise<void> {
   const had = entries.map(({ timestamp: at, event_id, status }) => ({ at, event_id, status }))
   await sql`
@@ -92,7 +95,7 @@ export async function noteDelivered(db: Db, id: string, entries: readonly AuditL
     where id = ${id}`.execute(db)
 }
 
-/** Notes a failure. The next attempt comes after `firstMs`, after each further failure twice as late, up to `mostMs`. */
+/** Records a failure. The next attempt is after `firstMs`, doubled with each further failure up to `mostMs`. */
 export const noteFailure = (db: Db, id: string, error: string, firstMs: number, mostMs: number): Promise<DestinationRow | undefined> =>
   db
     .updateTable('audit_log_destinations')
@@ -107,7 +110,7 @@ export const noteFailure = (db: Db, id: string, error: string, firstMs: number, 
     .returningAll()
     .executeTakeFirst()
 
-/** Removes entries that nobody will get: of deleted destinations, and older than `days`, so that the log may not have them any more. */
+/** Removes entries that cannot be delivered any more: of deleted destinations, and older than `days`, because the log may have removed them. */
 export async function removeUndeliverable(db: Db, days: number, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from audit_log_undelivered where (destination_id, at, event_id) in (

@@ -1,20 +1,20 @@
-// Where exports go: an S3 bucket, with the credentials of the service or of a role that it assumes. The servers are the operator's choice.
+// Writes exports to an S3 bucket, with the credentials of the service or of a role that it assumes. The operator chooses the servers.
 import type { AuditExportSettings } from '../../../../base/config.ts'
 import type { ExportDestination } from './contract.ts'
 
-/** Limit on one call, with its retries. Both calls of a test are within the deadline of its route. */
+/** Limit on one call, with its retries. Both calls of a test fit into the deadline of its route. */
 const CALL_MS = 25_000
 const CONNECT_MS = 5_000
 /** Attempts of one request. A destination that fails is tried again later. */
 const ATTEMPTS = 2
-/** As short as STS allows: longer sessions need a setting of the role. */
+/** The shortest time that STS allows: longer sessions need a setting of the role. */
 const ROLE_SECONDS = 900
-/** Credentials of a role are not used for a new object when they end within this time. */
+/** Credentials of a role are not used for a new object if they expire within this time. */
 const MARGIN_MS = 120_000
 const SESSION_NAME = 'cob-audit-export'
 const MAX_MESSAGE = 500
 
-/** What keeps an object from being written. The message is for callers: it has the words of a server, and no address or credential. */
+/** The reason why an object cannot be written. The message is for callers: it contains a text of the server, but no address or credential. */
 export class NotExported extends Error {
   readonly code: 'assume_role_failed' | 'put_object_failed'
   constructor(code: NotExported['code'], message: string, cause?: unknown) {
@@ -34,11 +34,11 @@ export interface Content {
 }
 
 export interface Target {
-  /** The principal that roles have to trust; empty: not known. */
+  /** The principal that roles must trust; empty when not known. */
   readonly principalArn: string
-  /** Why the settings of this service allow no destination with this role (empty: without one). Undefined: they do. */
+  /** Why the settings of this service allow no destination with this role (empty: without a role). Undefined when they allow it. */
   problem(role: string): { field: 'type' | 'role_arn'; problem: string } | undefined
-  /** Writes an object. `isNew`: assumes the role for this, also if there are credentials from before. @throws NotExported; the signal's reason */
+  /** Writes an object. `isNew`: assumes the role again even if there are credentials. @throws NotExported; the signal's reason */
   put(place: Place, content: Content, signal: AbortSignal, options?: { isNew?: boolean }): Promise<void>
 }
 
@@ -49,7 +49,7 @@ interface Credentials {
 }
 
 export function makeTarget(settings: AuditExportSettings | undefined): Target {
-  /** Credentials of roles, and when they end. There are as many as destinations have had roles. */
+  /** Credentials of roles, and their expiry. One entry for each role that a destination has had. */
   const assumed = new Map<string, { credentials: Credentials; endsAt: number }>()
 
   function problem(role: string): ReturnType<Target['problem']> {
@@ -103,7 +103,7 @@ export function makeTarget(settings: AuditExportSettings | undefined): Target {
       const { S3Client, PutObjectCommand } = await import('@aws-sdk/client-s3')
       const client = new S3Client({
         region,
-        // As for the service's own objects (store/objects-s3.ts).
+        // In the same form as for the service's own objects (store/objects-s3.ts).
         ...(settings.s3Endpoint !== undefined && { endpoint: settings.s3Endpoint, forcePathStyle: true }),
         credentials,
         maxAttempts: ATTEMPTS,
@@ -117,7 +117,7 @@ export function makeTarget(settings: AuditExportSettings | undefined): Target {
           client.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: type, ...encrypted }), { abortSignal }),
         )
       } catch (error) {
-        // They may have been revoked.
+        // The credentials may have been revoked.
         assumed.delete(nameOf(place))
         throw error
       } finally {
@@ -127,7 +127,7 @@ export function makeTarget(settings: AuditExportSettings | undefined): Target {
   }
 }
 
-/** What credentials of a role depend on. */
+/** The fields on which credentials of a role depend. */
 const nameOf = ({ region, role_arn, external_id }: Place): string => JSON.stringify([region, role_arn, external_id])
 
 /** One call with its limit. @throws NotExported, or the reason of `signal` */
@@ -140,7 +140,7 @@ async function call<T>(code: NotExported['code'], signal: AbortSignal, work: (ab
     if (limit.aborted) throw new NotExported(code, `the server did not answer within ${CALL_MS} ms`, error)
     const { name, message, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } }
     const status = $metadata?.httpStatusCode
-    // Without a status no server has answered, and the message may have its address.
+    // Without a status, no server has answered, and the message may contain its address.
     throw new NotExported(
       code,
       status === undefined ? `there was no usable answer (${(error as NodeJS.ErrnoException).code ?? name})` : `${name}: ${message} (${status})`,

@@ -1,4 +1,4 @@
-// Words on buttons and links of login pages, by what pressing them does.
+// Words on buttons and links of login pages, grouped by the effect of pressing them.
 
 export const ACTION_WORDS = {
   sign_in: `
@@ -6,7 +6,7 @@ export const ACTION_WORDS = {
     iniciar sesion | inicia sesion | inicio de sesion | acceder | ingresar | entrar | identificarse | conectarse | accedi | accesso | entra | accesso utente | entrar | iniciar sessao | aceder | acessar | fazer login | inloggen | log in | aanmelden
     zaloguj | zaloguj sie | logowanie | zalogowac | prihlasit | prihlasit se | prihlaseni | prihlaste se | logga in | inloggning | log ind | log pa | logg inn | kirjaudu | kirjaudu sisaan | kirjautuminen | giris | giris yap | oturum ac | oturum acin
     войти | вход | авторизация | авторизоваться | войдите | bejelentkezes | conectare | autentificare | συνδεση | dang nhap | ログイン | サインイン | ログオン | 登录 | 登入 | 登陆 | 로그인 | تسجيل الدخول | دخول | התחבר | כניסה | เข้าสู่ระบบ | увійти | ввійти | вхід | увійдіть | увійти до системи | авторизація | авторизуватися`,
-  /** What makes "login" the thing that is told of: users find such links on pages of their accounts. */
+  /** With these words, "login" is the subject of a page and no action: users find such links on pages of their accounts. */
   login_records: `
     history | activity | attempts | audit | records | statistics | last login | last logins | recent logins | login log | verlauf | historie | aktivitaten | versuche | protokoll | historique | activite | tentatives | historial | actividad | intentos | cronologia | attivita | tentativi | storico | historico | atividade | tentativas
     geschiedenis | activiteit | pogingen | historia | aktywnosc | proby | aktivita | pokusy | historik | aktivitet | forsok | historikk | forsog | tapahtumat | yritykset | gecmisi | gecmis | etkinligi | denemeleri | история | журнал | попытки | активность | elozmenyek | istoric | ιστορικο | lich su

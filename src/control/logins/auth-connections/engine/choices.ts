@@ -1,10 +1,10 @@
-// What a page offers to choose from: other services, methods of a second factor, accounts, organisations.
+// The choices of a page: other services, methods of a second factor, accounts, organisations.
 import type { MfaMethod, PageChoice } from './interpretation.ts'
 import { ssoProviderOf } from './sso.ts'
 import { placeOf, type Seen, type View } from './view.ts'
 import { hasAny, wordsOf, type Words } from './words.ts'
 
-/** What a person takes for a choice is no sentence. */
+/** A longer label is a sentence and no choice. */
 const MAX_LABEL = 200
 const MAX_CHOICES = 30
 /** `j***@example.com`, `•••92`, `+49 *** 12`, `ending in 92`. */
@@ -13,18 +13,18 @@ const ENDING =
   /\b(?:ending (?:in|with)|ends (?:in|with)|endet auf|endend auf|finissant par|termina(?:do|da)? (?:en|em)|che termina con|eindigend op)\s*:?\s*(\p{N}{2,4})/iu
 const ADDRESS = /[\p{L}\p{N}._%+-]{1,64}@[\p{L}\p{N}.-]{1,190}\.\p{L}{2,24}/u
 
-/** The part of a text that says where something is sent to, without showing it; undefined if there is none. */
+/** The part of a text with a masked destination, such as a phone number; undefined when there is none. */
 export function maskedIn(text: string): string | undefined {
   const ending = ENDING.exec(text)?.[1]
   if (ending !== undefined) return `•••${ending}`
   for (const [found] of text.matchAll(MASKED)) {
-    // Words have two x or dots too: a mask has a sign of its own, a digit or an address beside it. Dots alone are a password that is shown as such.
+    // Words may contain two x or dots, too: a mask has a mask character, a digit or an address beside it. Dots alone show a password.
     if (/[*•●]|@|[xX]{2,}\p{N}/u.test(found) && /[\p{L}\p{N}]/u.test(found.replaceAll(/[xX]/g, ''))) return found.trim().slice(0, 80)
   }
   return undefined
 }
 
-/** The method of a second factor that a text names; undefined if none. */
+/** The method of a second factor that a text names; undefined when there is none. */
 export function mfaMethodIn(text: string, words: Words = wordsOf(text)): MfaMethod | undefined {
   const masked = maskedIn(text)
   if (words.has('passkey')) return 'passkey'
@@ -39,7 +39,7 @@ export function mfaMethodIn(text: string, words: Words = wordsOf(text)): MfaMeth
   return undefined
 }
 
-/** The visible label of a choice, without what only lays it out. */
+/** The visible label of a choice, without decoration. */
 export const choiceLabel = ({ control }: Seen): string => (control.label || control.placeholder || control.near || control.name).trim().slice(0, MAX_LABEL)
 
 function choice(seen: Seen, type: PageChoice['type'], more: Partial<PageChoice> = {}): PageChoice {
@@ -68,7 +68,7 @@ export function ssoChoices(view: View): PageChoice[] {
   return unique(found, ({ provider, label }) => `${provider} ${label}`)
 }
 
-/** Methods of a second factor: buttons, links, radio buttons and rows of a list. `isStrict`: only what can be nothing else, for pages that are about something else. */
+/** Methods of a second factor: buttons, links, radio buttons and rows of a list. `isStrict`: only unambiguous ones, for pages with another subject. */
 export function methodChoices(view: View, isStrict: boolean, without: ReadonlySet<Seen> = new Set()): PageChoice[] {
   const found = [...view.clickables, ...view.boxes.filter(({ control }) => control.type === 'radio' || control.role === 'radio')].flatMap((seen) => {
     if (without.has(seen) || !seen.control.enabled) return []
@@ -76,13 +76,13 @@ export function methodChoices(view: View, isStrict: boolean, without: ReadonlySe
     const text = choiceLabel(seen)
     if (text === '' || hasAny(label, 'sign_up', 'sign_out', 'resend', 'help', 'share', 'newsletter', 'terms', 'language')) return []
     if (ssoProviderOf(view, seen) !== undefined) return []
-    // "I can't use my app": it names a method, and leads to another.
+    // "I can't use my app" names a method, but leads to another one.
     if (label.has('cannot')) return label.has('forgot') ? [] : [choice(seen, 'mfa_method', { mfa: 'switch' })]
-    // A code that nothing is sent for comes from an app.
+    // A code that is not sent anywhere comes from an app.
     const mfa = mfaMethodIn(text, label) ?? (!isStrict && label.has('code') ? 'totp' : undefined)
     const offers = /\b(use|try|get|send|receive|with|via|instead)\b/i.test(text) || hasAny(label, 'another_way', 'next', 'send', 'sign_with')
     if (mfa !== undefined && mfa !== 'other' && (!isStrict || offers || text.length <= 40)) {
-      // A link home or to the help desk may speak of mail, too.
+      // A link to the start page or to support may contain words about mail, too.
       if (isStrict && mfa === 'email' && !offers) return []
       return [choice(seen, 'mfa_method', { mfa })]
     }
@@ -95,7 +95,7 @@ export function methodChoices(view: View, isStrict: boolean, without: ReadonlySe
   return unique(found, ({ mfa, label }) => `${mfa} ${label}`)
 }
 
-/** Links beside the first form that take another kind of name or another way: "use a phone number instead", "sign in with a passkey". */
+/** Links beside the first form to another kind of user name or another method: "use a phone number instead", "sign in with a passkey". */
 export function signInChoices(view: View, without: ReadonlySet<Seen>): PageChoice[] {
   const found = view.clickables.flatMap((seen) => {
     const { label, control } = seen
@@ -112,7 +112,7 @@ export function signInChoices(view: View, without: ReadonlySet<Seen>): PageChoic
   return unique(found, ({ label }) => label)
 }
 
-/** Accounts that the site remembers, with "another account". */
+/** Accounts that the site remembers, and "another account". */
 export function accountChoices(view: View): PageChoice[] {
   const found = view.clickables.flatMap((seen) => {
     const text = choiceLabel(seen)
@@ -123,7 +123,7 @@ export function accountChoices(view: View): PageChoice[] {
   return unique(found, ({ label }) => label)
 }
 
-/** Rows of a list of organisations: what can be pressed in the main part of a page and is no known word. */
+/** Rows of a list of organisations: clickable items in the main part of a page without a known word. */
 export function organizationChoices(view: View): PageChoice[] {
   const radios = view.boxes.filter(({ control }) => control.type === 'radio' || control.role === 'radio')
   const rows = radios.length > 1 ? radios : view.clickables.filter((seen) => isRow(view, seen))
@@ -156,7 +156,7 @@ const KNOWN = [
 function isRow(view: View, { control, label }: Seen): boolean {
   if (!control.enabled || hasAny(label, ...KNOWN) || control.label.length > 100) return false
   if (hasAny(label, 'next', 'send', 'sign_in') && control.label.length < 25) return false
-  // Below the heading that asks: links of a header and a footer are on other hosts or small. Rows of one list are of one width.
+  // Take items below the heading that asks: links in a header and a footer lead to other hosts or are small. Rows of one list have the same width.
   const alike = view.clickables.filter((other) => placeOf(other.control) === placeOf(control) && Math.abs(other.control.box.width - control.box.width) <= 2)
   return alike.length > 1 || control.tag === 'button' || control.role !== ''
 }

@@ -1,4 +1,4 @@
-// Which of the offers of a page the flow takes by itself, and pressing things. Pure.
+// Chooses between a page's offers without a person, and presses controls. Pure.
 import { createHash } from 'node:crypto'
 import type { Ref } from '../../../../agent/login/contract.ts'
 import type { Decision, Known, PageFacts } from './decision.ts'
@@ -6,7 +6,7 @@ import { isAllowedHost } from './hosts.ts'
 import type { Interpretation, PageChoice, PageField } from './interpretation.ts'
 import { addOnce, isTry, type Chosen, type Memory } from './memory.ts'
 
-/** Presses things that need no value. */
+/** Presses controls that need no value. */
 export function press(memory: Memory, { signature }: Interpretation, refs: Ref[], choice?: Chosen): Decision {
   memory.hasActed = true
   memory.steps.push({ signature, choice })
@@ -14,8 +14,8 @@ export function press(memory: Memory, { signature }: Interpretation, refs: Ref[]
 }
 
 /**
- * A choice as it is remembered, in plain text. The label of an account names the user, known or not: of that only a digest is kept. Of others the values are left out.
- * The same offer gives the same again as long as the same values are known; else a person is asked.
+ * A choice in the form that is remembered, in plain text. The label of an account names the user: only a digest of it is kept. In other labels, known values
+ * are masked. The same offer gives the same result while the same values are known; otherwise a person is asked.
  */
 export const brief = ({ type, label, mfa, provider }: Offer, scrub: Known['scrub']): Chosen => ({
   type,
@@ -25,7 +25,7 @@ export const brief = ({ type, label, mfa, provider }: Offer, scrub: Known['scrub
 })
 type Offer = Pick<PageChoice, 'type' | 'label' | 'mfa' | 'provider'>
 
-/** Presses an offer of the page, and the button that confirms it where there is one. */
+/** Presses an offer of the page, and its confirm button if there is one. */
 export function choose(memory: Memory, seen: Interpretation, choice: PageChoice, { scrub }: Pick<Known, 'scrub'>): Decision {
   if (choice.type === 'sso_provider') {
     memory.sso = choice.provider ?? scrub(choice.label)
@@ -38,12 +38,12 @@ export function choose(memory: Memory, seen: Interpretation, choice: PageChoice,
 
 const isSame = (wanted: Chosen, offer: Chosen): boolean =>
   wanted.type === offer.type && wanted.label === offer.label && wanted.mfa === offer.mfa && wanted.provider === offer.provider
-/** Labels change with the language and with numbers in them. What the choice is does not. */
+/** Labels change with the language and with numbers in them. Method and provider do not. */
 const isLike = (wanted: Chosen, offer: Chosen): boolean =>
   isSame(wanted, offer) ||
   (wanted.type === offer.type && (wanted.mfa !== undefined || wanted.provider !== undefined) && wanted.mfa === offer.mfa && wanted.provider === offer.provider)
 
-/** What a person has chosen, if the page still offers it. */
+/** Presses a person's choice, if the page still offers it. */
 export function takeChosen(memory: Memory, seen: Interpretation, about: Known): Decision | undefined {
   const { chosen } = memory
   if (!chosen) return undefined
@@ -52,7 +52,7 @@ export function takeChosen(memory: Memory, seen: Interpretation, about: Known): 
   return offer && choose(memory, seen, offer, about)
 }
 
-/** The service that the credential names comes first. */
+/** The service in the credential comes first. */
 export function takeSso(memory: Memory, seen: Interpretation, about: Known): Decision | undefined {
   const { ssoProvider } = about
   if (ssoProvider === undefined || memory.sso !== '') return undefined
@@ -60,14 +60,14 @@ export function takeSso(memory: Memory, seen: Interpretation, about: Known): Dec
   return offer && choose(memory, seen, offer, about)
 }
 
-/** What was chosen on this page at the last login that succeeded. */
+/** Repeats the choice on this page from the last successful login. */
 export function takeLearned(memory: Memory, seen: Interpretation, about: Known): Decision | undefined {
   const step = about.learned?.steps.find(({ signature, choice }) => signature === seen.signature && choice !== undefined)
   const offer = step && seen.choices.find((each) => isLike(step.choice!, brief(each, about.scrub)))
   return offer && isTry(memory, `learned ${seen.signature}`, 1) ? choose(memory, seen, offer, about) : undefined
 }
 
-/** The offer to take without asking; undefined: a person chooses. */
+/** The offer to take without asking; undefined when a person must choose. */
 export function pick(memory: Memory, seen: Interpretation, page: PageFacts, about: Known): Decision | undefined {
   const first = takeChosen(memory, seen, about) ?? takeSso(memory, seen, about) ?? takeLearned(memory, seen, about)
   if (first) return first
@@ -89,14 +89,14 @@ function byWhatIsKnown(memory: Memory, { kind, choices }: Interpretation, about:
   return (kind === 'method_choice' || kind === 'organization_choice') && choices.length === 1 ? choices[0] : undefined
 }
 
-/** Whether a value may be used for a field: known, not refused, and of a stored password not sent before. */
+/** Whether a value may be used for a field: it is known and not refused; and if it is a stored password, it was not sent before. */
 export function known(memory: Memory, about: Known, key: string, role: PageField['role']): 'typed' | 'stored' | 'code' | undefined {
   if (memory.rejected.includes(key)) return undefined
   const source = about.sourceOf(key, role)
   return source === 'stored' && role === 'password' && memory.storedSent.includes(key) ? undefined : source
 }
 
-/** Refuses a page whose host, or that of a field, may not get values. */
+/** Refuses a page if its host, or that of a field, may not get values. */
 export function byHost(memory: Memory, page: Pick<PageFacts, 'host'>, about: Known, fields: readonly Pick<PageField, 'host'>[]): Decision | undefined {
   const hosts = about.hosts(memory.sso)
   const refused = [page.host, ...fields.map(({ host }) => host)].find((host) => !isAllowedHost(host, hosts))

@@ -1,12 +1,12 @@
-// Finds a code that is asked for in one box for each character.
+// Finds a code field that has one box for each character.
 import type { Seen } from './view.ts'
 
 const LEAST_BOXES = 4
 const MOST_BOXES = 10
-/** In pixels: boxes of one row differ by rounding only. */
+/** In pixels: boxes of one row differ only by rounding. */
 const SAME_ROW = 12
 
-/** The boxes of a code among fields, from left to right; none if there are not four to ten of one character in a row. */
+/** The boxes of a code among fields, from left to right; empty unless four to ten boxes of one character are in a row. */
 export function codeBoxes(fields: Seen[]): Seen[] {
   const single = fields.filter(({ control }) => control.tag === 'input' && control.maxlength === 1 && control.type !== 'email')
   const rows: Seen[][] = []

@@ -1,4 +1,4 @@
-// What holds for any page a site may show: the flow ends within 15 pages, and a stored password is sent at most once.
+// For any pages of a site: the flow ends within 15 pages, and a stored password is sent at most once.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { decide, MAX_PAGES } from './decide.ts'
@@ -100,7 +100,7 @@ test('any run of pages ends within 15 of them, sends a stored password once, and
       let acted = 0
       for (const { seen, page } of pages) {
         const { decision, memory: later } = decide(memory, seen, page, about(isAttended))
-        // What is remembered survives the database.
+        // The memory survives the database.
         memory = readMemory(JSON.parse(JSON.stringify(later)) as Record<string, unknown>)
         if (memory.sent) memory.sent.isUnsure = false
         if (decision.do === 'fail' || decision.do === 'ask' || decision.do === 'verify') return

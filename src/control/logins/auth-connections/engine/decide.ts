@@ -1,4 +1,4 @@
-// The rules of a login: what to do next, from what was done and what the page is. Pure: no browser, no storage, no values.
+// The rules of a login: choose the next action from the memory and the page. Pure: no browser, no storage, no values.
 import { answered } from './answered.ts'
 import { byHost, pick, press } from './choosing.ts'
 import type { Decided, Decision, Known, PageFacts } from './decision.ts'
@@ -7,9 +7,9 @@ import { SURE, type Interpretation, type PageKind } from './interpretation.ts'
 import { isTry, type Memory } from './memory.ts'
 import { ask, showPage, unattended } from './questions.ts'
 
-/** Pages that follow something done. Logins of one site have fewer than eight. */
+/** Most pages that follow an action. Logins of one site have fewer than eight. */
 export const MAX_PAGES = 15
-/** How often one page may come again without a person's answer in between. */
+/** How often one page may appear again without a person's answer in between. */
 const MAX_VISITS = 3
 const SLOW_MS = 2000
 const MAX_SLOW_LOOKS = 3
@@ -17,7 +17,7 @@ const RETRY_MS = 3000
 
 const FORMS: readonly PageKind[] = ['login', 'identifier', 'password', 'code']
 
-/** What to do on this page, and what is remembered from now on. */
+/** The next action on this page, and the memory after it. */
 export function decide(before: Memory, seen: Interpretation, page: PageFacts, about: Known): Decided {
   const memory = structuredClone(before)
   return { decision: limits(memory, seen) ?? answered(memory, seen, page) ?? next(memory, seen, page, about), memory }
@@ -25,14 +25,14 @@ export function decide(before: Memory, seen: Interpretation, page: PageFacts, ab
 
 const fail = (code: Extract<Decision, { do: 'fail' }>['code'], message: string): Decision => ({ do: 'fail', code, message })
 
-/** Counts pages that follow something done; a login that goes in circles ends. */
+/** Counts pages that follow an action. A login that goes in circles ends. */
 function limits(memory: Memory, { signature }: Interpretation): Decision | undefined {
   if (!memory.hasActed) return undefined
   memory.hasActed = false
   memory.pages++
   memory.visits[signature] = (memory.visits[signature] ?? 0) + 1
   if (memory.pages > MAX_PAGES) return fail('stuck_in_loop', `the login led through more than ${MAX_PAGES} pages`)
-  // Wrong answers of a person have a limit of their own.
+  // Wrong answers of a person have their own limit.
   const isAnswered = memory.sent?.fields.some(({ source }) => source !== 'stored') === true
   if (!isAnswered && memory.visits[signature]! > MAX_VISITS) return fail('stuck_in_loop', 'the same page came again and again')
   return undefined
@@ -79,7 +79,7 @@ function choices(memory: Memory, seen: Interpretation, page: PageFacts, about: K
   return byHost(memory, page, about, []) ?? ask(memory, seen, about, [])
 }
 
-/** A page that could not be opened, or on which the site says that it failed. */
+/** A page that could not be opened, or that reports a failure of the site. */
 function failed(memory: Memory, seen: Interpretation, page: PageFacts, about: Known): Decision {
   const { error, status } = page
   const what = error === null ? `the site answered ${status ?? 'that something failed'}` : `the page could not be opened (${error})`
@@ -98,13 +98,13 @@ function failed(memory: Memory, seen: Interpretation, page: PageFacts, about: Kn
   return isTry(memory, 'verify error', 1) ? { do: 'verify' } : fail('website_error', seen.websiteError ?? what)
 }
 
-/** The address that was opened last, once more. */
+/** Opens the last address once more. */
 function again(memory: Memory, { candidates }: Known): Decision {
   memory.hasActed = true
   return { do: 'open', url: candidates[Math.max(0, memory.candidate - 1)]! }
 }
 
-/** The next address where the form may be. */
+/** Opens the next address where the form may be. */
 function candidate(memory: Memory, { candidates }: Known): Decision | undefined {
   const url = candidates[memory.candidate]
   if (url === undefined) return undefined
@@ -113,15 +113,15 @@ function candidate(memory: Memory, { candidates }: Known): Decision | undefined 
   return { do: 'open', url }
 }
 
-/** Pages that scripts build show little at first. */
+/** Pages that scripts build show little at first, so read them again. */
 function isLate(memory: Memory, { signature }: Interpretation): Decision | undefined {
   return isTry(memory, `slow ${signature}`, MAX_SLOW_LOOKS) ? { do: 'look', afterMs: SLOW_MS } : undefined
 }
 
 function unknown(memory: Memory, seen: Interpretation, page: PageFacts, about: Known): Decision {
-  // Nothing has been opened yet.
+  // No address has been opened yet.
   if (page.url === 'about:blank' || page.url === '') {
-    // A restart came between the decision to open an address and opening it.
+    // The service restarted after the decision to open an address and before opening it.
     if (memory.candidate > 0 && isTry(memory, 'reopen', 2)) return again(memory, about)
     return candidate(memory, about) ?? fail('login_form_not_found', 'there is no address to begin at')
   }
@@ -132,16 +132,16 @@ function unknown(memory: Memory, seen: Interpretation, page: PageFacts, about: K
   return candidate(memory, about) ?? fail('login_form_not_found', 'no login form was found; give the connection the login_url')
 }
 
-/** A page that was understood, but not well enough to act by itself. */
+/** The page was recognised, but not with enough confidence to act without a person. */
 function unsure(memory: Memory, seen: Interpretation, about: Known): Decision {
   if (!about.isAttended && !memory.hasSent)
     return candidate(memory, about) ?? fail('login_form_not_found', 'no page was understood to be the login form; give the connection the login_url')
   return showPage(memory, seen, about, 'This page was not understood well enough. Use the live view to go on.')
 }
 
-/** Links to the form, best first; then addresses that many sites have. */
+/** Tries links to the form, best first; then addresses that many sites have. */
 function openLogin(memory: Memory, seen: Interpretation, page: PageFacts, about: Known): Decision {
-  // After a login, a link to log in says that it did not work, or belongs to another part of the page.
+  // After a login, a link to log in means that it failed, or belongs to another part of the page.
   if (memory.hasSent && isTry(memory, 'verify way', 1)) return { do: 'verify' }
   const tried = memory.tried[`way ${seen.signature}`] ?? 0
   const ref = seen.loginLinks[tried]
@@ -150,14 +150,14 @@ function openLogin(memory: Memory, seen: Interpretation, page: PageFacts, about:
   return candidate(memory, about) ?? fail('login_form_not_found', `no login form was found at ${page.host}; give the connection the login_url`)
 }
 
-/** "Stay signed in?", "Allow?", "Continue": yes. */
+/** "Stay signed in?", "Allow?", "Continue": confirms. */
 function onward(memory: Memory, seen: Interpretation, about: Known): Decision {
   const { proceed, tick } = seen
   if (proceed !== undefined && isTry(memory, `onward ${seen.signature}`, MAX_VISITS)) return press(memory, seen, [...tick, proceed])
   return showPage(memory, seen, about, 'The site wants something to be confirmed. Use the live view to go on.')
 }
 
-/** A person has to act elsewhere. What the page offers besides is a way out. */
+/** A person has to act elsewhere. The page's other offers are alternatives. */
 function external(memory: Memory, seen: Interpretation, page: PageFacts, about: Known): Decision {
   const action = seen.external?.action ?? (seen.kind === 'captcha' ? 'captcha' : 'other')
   const message = seen.external?.message || 'Use the live view to go on.'

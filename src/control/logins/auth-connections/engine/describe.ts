@@ -1,4 +1,4 @@
-// Describes the fields of a form for those who fill them: keys, labels, hints, where a code comes from.
+// Describes the fields of a form for people: keys, labels, hints, where a code comes from.
 import { maskedIn, mfaMethodIn } from './choices.ts'
 import type { FieldRole, MfaMethod, PageField } from './interpretation.ts'
 import type { Group, Role } from './fields.ts'
@@ -8,7 +8,7 @@ import { spaced, tokensOf, wordsOf } from './words.ts'
 const MAX_HINT = 300
 const MAX_KEY = 40
 
-/** The fields that a login form wants, in order; those of a form that is never filled, too, under their roles. */
+/** The fields of a login form, in order. Also those of a form that is never filled, under their roles. */
 export function describe(view: View, group: Group): PageField[] {
   const used = new Set<string>()
   const fields = group.roles.map((role) => fieldOf(view, group, role))
@@ -21,7 +21,7 @@ export function describe(view: View, group: Group): PageField[] {
   return [...fields, ...group.ticks.filter((seen) => isWanted(seen)).map((seen) => boxOf(view, seen, used))]
 }
 
-/** Boxes which have to be ticked, and are not ones that we tick by ourselves. */
+/** Boxes that are required, except those that the engine ticks by itself. */
 const isWanted = ({ control, label, name }: Seen): boolean =>
   control.required && control.checked !== true && !label.has('remember') && !label.has('trust') && !name.has('remember')
 
@@ -49,7 +49,7 @@ function fieldOf(view: View, group: Group, { seen, role, boxes }: Role): PageFie
 
 function plain(view: View, { control, label }: Seen, role: FieldRole): PageField {
   const isChosen = control.tag === 'select' && control.has_value
-  // What stands in a field may be an example ("localhost"): a short text beside it says then what it is.
+  // A placeholder may be an example ("localhost"): then a short text beside the field is its label.
   const isExample = control.label_from === 'placeholder' && label.size === 0 && control.near !== '' && tokensOf(control.near).length <= 2
   const shown = (isExample ? control.near : control.label) || control.placeholder || control.near || spaced(control.name || control.id)
   return {
@@ -61,7 +61,7 @@ function plain(view: View, { control, label }: Seen, role: FieldRole): PageField
     required: control.required || (/\*\s*$/.test(control.label) && !label.has('search')),
     hint: control.described === '' ? undefined : control.described,
     isInvalid: control.invalid,
-    // A password that is there before anything was sent, or a code, was typed by somebody else, or by a password manager that shows none.
+    // If a password or a code is in its field before anything was sent, somebody else has typed it, or a password manager that hides it.
     isFilled:
       isChosen ||
       (control.has_value && (role !== 'password' || view.context.hasSubmitted) && role !== 'password_new' && role !== 'code' && role !== 'totp_code'),
@@ -81,7 +81,7 @@ function keyOf(seen: Seen, role: FieldRole): string {
   return keyFrom(seen)
 }
 
-/** `username` unless only an address or only a number is taken. */
+/** `username`, unless the field accepts only an address or only a number. */
 function identifierKey({ control, label, name, autocomplete }: Seen): 'username' | 'email' | 'phone' {
   if (label.has('user')) return 'username'
   const isMail = control.type === 'email' || autocomplete.has('email') || label.has('email')
@@ -93,7 +93,7 @@ function identifierKey({ control, label, name, autocomplete }: Seen): 'username'
   return name.has('phone') ? 'phone' : 'username'
 }
 
-/** A word made of the label where that has one to three plain words, else of the name in the page's code. */
+/** A key made of the label, if that has one to three plain words, otherwise of the name in the page's code. */
 function keyFrom({ control, label }: Seen): string {
   if (label.has('image_code')) return 'captcha'
   const word = (text: string, most: number): string | undefined => {
@@ -101,17 +101,17 @@ function keyFrom({ control, label }: Seen): string {
     return tokens.length > 0 && tokens.length <= most && /^[a-z]/.test(tokens[0]!) ? tokens.join('_').slice(0, MAX_KEY) : undefined
   }
   const { label_from: from } = control
-  // A text beside a field is its label in forms without labels, if it is short. What stands in a field as a placeholder may be an example ("localhost").
+  // In forms without labels, a short text beside a field is its label. A placeholder may be an example ("localhost").
   const near = word(control.near, 2)
   const own = from === 'near' ? near : from === 'placeholder' ? undefined : word(control.label, 3)
   const coded = word(lastPart(control.name), 4) ?? word(lastPart(control.id), 4)
   return own ?? coded ?? word(control.placeholder, 3) ?? near ?? word(control.label, 6) ?? 'field'
 }
 
-/** `auth[server]` is a server of a form that calls itself auth. */
+/** `auth[server]` is the field `server` of a form named auth. */
 const lastPart = (name: string): string => spaced(/\[([^\]]+)\]$/.exec(name)?.[1] ?? name)
 
-/** By which method a code comes, from the nearest text that says so. */
+/** The method by which a code comes, from the nearest text that names one. */
 function codeSource(view: View, seen: Seen, group: Group): { by: MfaMethod | undefined; hint: string | undefined } {
   const { control } = seen
   const own = [control.label, control.placeholder, control.described, control.near]
@@ -132,7 +132,7 @@ function isAboutCode(text: string): boolean {
   return mfaMethodIn(text, words) !== undefined || (words.has('code') && words.has('success'))
 }
 
-/** Sentences of the visible text. */
+/** Splits the visible text into sentences. */
 export const sentencesOf = (text: string): string[] =>
   text
     .split(/(?<=[.!?。！？؟])\s+|\n| {2,}| \. /u)

@@ -1,13 +1,13 @@
-// How a flow ends for which something was thrown: what its callers are told.
+// Turns an error of a flow into its ending, with the message for callers.
 import { BrowserGone } from './browser.ts'
 import type { Ending, Memory } from './memory.ts'
 import type { Scrubber } from './scrub.ts'
 import { Expired, FlowFailure } from './work.ts'
 
-/** `isLate`: the flow's time is over. The code `internal` is for what nobody has thought of. */
+/** `isLate`: the flow's time is over. The code `internal` is for unexpected errors. */
 export function endingOf(error: unknown, { websiteError, sentVersion }: Memory, isLate: boolean, scrubber: Scrubber): Ending {
   if (error instanceof FlowFailure) {
-    // Its message may name a host, or a field as the page does.
+    // The message may contain a host, or a text of the page.
     const errorMessage = scrubber.scrub(error.message)
     return { state: 'FAILED', errorCode: error.code, errorMessage, websiteError, ...(error.isRefusal && { refused: sentVersion }) }
   }

@@ -1,4 +1,4 @@
-// Logins at a pretended site: secrets, sites that fail, and how flows end.
+// Logins at a fake site: secrets, sites that fail, and how flows end.
 import { describe, expect, test } from 'vitest'
 import { button, frame, input, link, password, press } from '../../../../../test/support/page-models.ts'
 import { answering, endOf, enter, HOME, loginForm, plain, right, run, STORED, username } from '../../../../../test/support/login-runs.ts'
@@ -40,7 +40,7 @@ describe('secrets', () => {
     expect(world.learned).toMatchObject({ ssoProvider: 'google' })
   })
   test('do not go to another identity provider than the one that was chosen', async () => {
-    // Its own address sends the browser on to somewhere else.
+    // The login URL itself redirects the browser.
     const site: Site = ({ hostname }) =>
       hostname === 'example.test' ? { ...loginForm({}, [press('Sign in with Google')]), press: () => 'https://tenant.auth0.com/' } : loginForm()
     const world = await run(new World(site).withStored(STORED, { ssoProvider: 'google' }))

@@ -1,13 +1,12 @@
-// The engine over real rows, driven by callers: a login by submit, a service that stops in the middle, cancel, and browsers that nobody ended.
+// The engine over real rows, driven by callers: a login by submit, a service that stops in the middle, cancel, and browsers that were not ended.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../../../test/support/fast-cloud.ts'
+import { expect, onTestFinished, test } from 'vitest'
 import { button, input, link, password } from '../../../../../test/support/page-models.ts'
 import { SECRETS, World, type Site } from '../../../../../test/support/login-site.ts'
 import { sleep, until } from '../../../../base/wait.ts'
 import type { Connection } from '../contract.ts'
 import type { Flows } from '../flows.ts'
-import { startWorker, type Worker } from '../worker.suite.ts'
+import { serviceWithWorker } from '../worker.suite.ts'
 import { makeEngine } from './engine.ts'
 
 const WAIT_MS = 20_000
@@ -26,16 +25,9 @@ const site: Site = (_, state) =>
         },
       }
 
-const scope = new AsyncDisposableStack()
-let cloud: FastCloud
-let rows: Worker
-beforeAll(async () => {
-  cloud = scope.use(await startFastCloud({ COB_WARM_BROWSERS: '0', COB_MAX_LOGINS: '50' }))
-  rows = scope.use(startWorker(cloud.paths))
-}, 60_000)
-afterAll(() => scope.disposeAsync())
+const { cloud, worker: rows, create, read, login, submit: answer } = await serviceWithWorker()
 
-/** An engine of its own replica. Waits on pages are short, as nothing happens on this site by itself. */
+/** An engine of its own replica. Its waits on pages are short, because this site does nothing by itself. */
 function engineOf(world: World, flows: Flows = rows.flows, strayBrowsers: () => Promise<string[]> = async () => []) {
   const clock = { now: Date.now, sleep: (ms: number, signal: AbortSignal) => sleep(Math.min(ms, 10), signal) }
   const engine = makeEngine({ ...world.tools(), flows, clock, most: 2, strayBrowsers, everyMs: 200 })
@@ -49,23 +41,21 @@ function engineOf(world: World, flows: Flows = rows.flows, strayBrowsers: () => 
   return { engine, end }
 }
 
-let made = 0
 async function begin(more: object = {}): Promise<string> {
-  const profile_name = `engine-${++made}`
-  const { id } = (await (
-    await cloud.send('POST', '/auth/connections', { domain: 'example.test', profile_name, login_url: 'https://example.test/login', ...more })
-  ).json()) as Connection
-  expect((await cloud.send('POST', `/auth/connections/${id}/login`, {})).status).toBe(200)
+  const { id } = await create({ domain: 'example.test', login_url: 'https://example.test/login', ...more })
+  expect((await login(id)).status).toBe(200)
   return id
 }
-const read = async (id: string) => (await (await cloud.fetch(`/auth/connections/${id}`)).json()) as Connection
 const reaches = (id: string, what: (connection: Connection) => boolean) =>
   until('the state of a connection', WAIT_MS, async () => {
     const now = await read(id)
     return what(now) && now
+  }).catch(async (error: unknown) => {
+    const { rows: flows } = await sql`select state, step, replica, browser_id, error_message from auth_flows where connection_id = ${id}`.execute(rows.db)
+    throw new Error(`its flows are ${JSON.stringify(flows)}`, { cause: error })
   })
 const asks = (id: string) => reaches(id, ({ flow_step: step }) => step === 'AWAITING_INPUT')
-const submit = (id: string, fields: Record<string, string>) => cloud.send('POST', `/auth/connections/${id}/submit`, { fields })
+const submit = (id: string, fields: Record<string, string>) => answer(id, { fields })
 
 test('a login is driven to SUCCESS by what callers submit, after the site refused the first answer', async () => {
   const world = new World(site)
@@ -122,7 +112,7 @@ test('a worker that has given up, as the database was away, leaves its flow to t
       const value: unknown = Reflect.get(from, name)
       if (typeof value !== 'function') return value
       return (...given: unknown[]): unknown => {
-        // Once the site has the password, nothing more can be stored for a while: not even how the login ends.
+        // After the site has the password, nothing can be stored for a while, not even the end of the login.
         if (hasGivenUp()) backAt = Math.min(backAt, Date.now() + 300)
         if (world.sentOf(right) > 0 && Date.now() < backAt && name !== 'onNews') throw new Error('the database is away')
         return value.apply(from, given) as unknown
@@ -130,7 +120,7 @@ test('a worker that has given up, as the database was away, leaves its flow to t
     },
   })
   engineOf(world, away)
-  const name = `engine-${++made}`
+  const name = 'engine'
   await cloud.send('POST', '/credentials', { name, domain: 'example.test', values: { username, password: right } })
   const end = await reaches(await begin({ credential: { name } }), ({ flow_status: status }) => status !== 'IN_PROGRESS')
   expect(end).toMatchObject({ flow_status: 'SUCCESS', status: 'AUTHENTICATED' })
@@ -140,19 +130,42 @@ test('a worker that has given up, as the database was away, leaves its flow to t
 test('a flow that was claimed, and of whose claim the answer was lost, is worked on', async () => {
   const world = new World(site)
   let isLost = false
-  const losing: Flows = {
-    ...rows.flows,
-    async claimNext() {
-      const flow = await rows.flows.claimNext()
-      if (!flow || isLost) return flow
-      isLost = true
-      throw new Error('the connection to the database broke')
-    },
+  const losing = rows.as('worker')
+  losing.claimNext = async () => {
+    const flow = await rows.flows.claimNext()
+    if (!flow || isLost) return flow
+    isLost = true
+    throw new Error('the connection to the database broke')
   }
   engineOf(world, losing)
   const id = await begin()
   await asks(id)
   expect(isLost).toBe(true)
+  await cloud.send('DELETE', `/auth/connections/${id}`, undefined)
+})
+
+test('a flow that is claimed while its service stops is given back', async () => {
+  const world = new World(site)
+  const [asked, goesOn, claimed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<unknown>()]
+  const slow = rows.as('worker')
+  const { end } = engineOf(world, slow)
+  await sleep(50)
+  slow.claimNext = async () => {
+    asked.resolve()
+    await goesOn.promise
+    const flow = await rows.flows.claimNext()
+    claimed.resolve(flow)
+    return flow
+  }
+  const id = await begin()
+  await asked.promise
+  const ended = end()
+  await Promise.race([ended, sleep(100)])
+  goesOn.resolve()
+  expect(await claimed.promise).toMatchObject({ connection_id: id })
+  await ended
+  const { rows: flows } = await sql`select state, replica from auth_flows where connection_id = ${id}`.execute(rows.db)
+  expect(flows).toEqual([{ state: 'IN_PROGRESS', replica: null }])
   await cloud.send('DELETE', `/auth/connections/${id}`, undefined)
 })
 
@@ -168,7 +181,7 @@ test('no more flows are worked on at once than is said', async () => {
   )
   const third = await last!
   await submit(await first!, { username, password: right })
-  // The profile of the pretended site is one for all: it is logged in now.
+  // All logins share the fake site's profile, so it is logged in now.
   await reaches(third, ({ flow_status: status }) => status === 'SUCCESS')
   expect(engine.working).toBeLessThanOrEqual(2)
 })

@@ -1,25 +1,26 @@
-// Picks up flows and works on a bounded number of them at once. What a flow does: worker.ts.
+// Picks up flows and works on a bounded number of them at once. The work on one flow: worker.ts.
+import { together } from '../../../../base/together.ts'
 import { resultWithin, sleep } from '../../../../base/wait.ts'
 import type { Tools } from './work.ts'
 import { workOn } from './worker.ts'
 
-/** How often flows are looked for that no notice told of or whose worker has given up, and those whose time is over are ended. */
+/** Interval of looking for flows whose notice was lost or whose worker has failed, and of ending flows whose time is over. */
 const LOOK_MS = 5000
-/** Workers that do not stop within this time are left behind: their claims are taken over when this replica is dead. */
+/** Workers that do not stop within this time are abandoned: their claims are taken over when this replica is dead. */
 const STOP_MS = 10_000
 
 interface EngineSettings extends Tools {
   /** Most flows at once. */
   most: number
-  /** Sessions of flows that have ended, of this service: nobody worked on the flow when it ended. */
+  /** Sessions of this service whose flow has ended while nobody worked on it. */
   strayBrowsers: () => Promise<string[]>
   everyMs?: number
 }
 
 export interface Engine extends AsyncDisposable {
-  /** Begins to pick up flows. */
+  /** Starts to pick up flows. */
   start(): void
-  /** Flows that are worked on now. */
+  /** Number of flows with a worker now. */
   readonly working: number
 }
 
@@ -28,39 +29,25 @@ export function makeEngine({ most, strayBrowsers, everyMs = LOOK_MS, ...tools }:
   const stop = new AbortController()
   const working = new Map<string, Promise<void>>()
   let running: Promise<void> | undefined
-  let isPicking = false
-  let isNotified = false
   let isForAbandoned = false
 
-  /** One at a time; a notice in between has it look once more. */
-  async function pickUp(): Promise<void> {
-    if (isPicking) {
-      isNotified = true
-      return
+  const pickUp = together(async () => {
+    if (stop.signal.aborted) return
+    if (isForAbandoned) {
+      // Only when no other claim is being made: a new claim has no worker for a moment.
+      isForAbandoned = false
+      await flows.giveBack([...working.keys()])
     }
-    isPicking = true
-    try {
-      do {
-        isNotified = false
-        if (isForAbandoned) {
-          // Not while another claim is made: that one has no worker for a moment.
-          isForAbandoned = false
-          await flows.giveBack([...working.keys()])
-        }
-        while (working.size < most && !stop.signal.aborted) {
-          const flow = await flows.claimNext()
-          if (!flow) break
-          const work = workOn(flow, tools, stop.signal).finally(() => {
-            working.delete(flow.id)
-            notify()
-          })
-          working.set(flow.id, work)
-        }
-      } while (isNotified && !stop.signal.aborted)
-    } finally {
-      isPicking = false
+    while (working.size < most && !stop.signal.aborted) {
+      const flow = await flows.claimNext()
+      if (!flow) break
+      const work = workOn(flow, tools, stop.signal).finally(() => {
+        working.delete(flow.id)
+        notify()
+      })
+      working.set(flow.id, work)
     }
-  }
+  })
 
   const failed = (error: unknown) => log.error({ err: error }, 'logins could not be picked up')
   const notify = () => void (stop.signal.aborted || pickUp().catch(failed))
@@ -83,7 +70,7 @@ export function makeEngine({ most, strayBrowsers, everyMs = LOOK_MS, ...tools }:
   return {
     start() {
       if (running) return
-      // Not before: an engine that nobody has started takes no flow.
+      // Subscribe only now: an engine that was not started takes no flow.
       leave = flows.onNews(notify)
       running = run()
     },
@@ -94,6 +81,8 @@ export function makeEngine({ most, strayBrowsers, everyMs = LOOK_MS, ...tools }:
       leave()
       stop.abort(new Error('the service stops'))
       await running
+      // A claim that was under way when the engine stopped is given back below.
+      await pickUp()
       await resultWithin(STOP_MS, Promise.all(working.values()))
       await flows.giveBack([])
     },

@@ -1,14 +1,14 @@
-// What the site says is wrong: a message near the form, not what is always written there.
+// Finds a site's error message: a text near the form that is not always there.
 import type { Group } from './fields.ts'
 import { sentencesOf } from './describe.ts'
 import type { View } from './view.ts'
 import { hasAny, wordsOf, type Words } from './words.ts'
 
 const MAX_MESSAGE = 300
-/** Longer texts are help, terms or whole pages that carry a class by chance. */
+/** Longer texts are help, terms or whole pages with such a class by chance. */
 const LONGEST = 400
 
-/** What is said on the way, and is no mistake. */
+/** Texts about the next step, which are no errors. */
 const NEXT_STEP = ['success', 'two_factor', 'choose_method', 'choose_account', 'choose_org', 'waiting', 'check_mail'] as const
 
 interface Message {
@@ -16,7 +16,7 @@ interface Message {
   score: number
 }
 
-/** The message of the site, in its own words; undefined if it has none. */
+/** The error message in the site's own words; undefined when there is none. */
 export function websiteErrorOf(view: View, group: Group | undefined): string | undefined {
   const { model, context } = view
   const messages: Message[] = []
@@ -27,7 +27,8 @@ export function websiteErrorOf(view: View, group: Group | undefined): string | u
     if (!mayBeMessage(text, words)) continue
     const isOwn = control !== null && inForm.has(control)
     const isWrong = hasAny(words, 'wrong', 'expired', 'server_error', 'bot')
-    // In a language or words that no list has, a message counts when the form with the password is there again. Elsewhere it says what to do next ("enter the code").
+    // In an unknown language or wording, a message counts as an error when the form with the password is there again. Otherwise it explains the next step
+    // ("enter the code").
     const mayBe = context.hasSubmitted && by !== 'live' && isAgain && !hasAny(words, ...NEXT_STEP)
     if (!isWrong && !mayBe) continue
     messages.push({ text, score: (isWrong ? 4 : 0) + (isOwn ? 3 : 0) + (by === 'role' ? 2 : by === 'invalid' ? 1.5 : by === 'class' ? 1 : 0) })
@@ -42,9 +43,9 @@ export function websiteErrorOf(view: View, group: Group | undefined): string | u
   return context.hasSubmitted && group ? sentence(view) : undefined
 }
 
-/** Without anything marked as a message: a heading or a sentence which says that what was typed is wrong. */
+/** If no text is marked as a message: a heading or a sentence that says that the values are wrong. */
 function sentence(view: View): string | undefined {
-  // Labels have no full stops: without them, what is left between them is a sentence of its own.
+  // Labels have no full stops. Replaced by a full stop, they separate the texts between them into sentences.
   let body = view.bodyText
   for (const label of [...view.model.headings, ...view.fields.map(({ control }) => control.label), ...view.boxes.map(({ control }) => control.label)])
     if (label.length > 2) body = body.replace(label, ' . ')
@@ -68,7 +69,7 @@ function mayBeMessage(text: string, words: Words): boolean {
   return !words.has('cookies') && !words.has('newsletter')
 }
 
-/** Without a link at its end ("Lost your password?"), which is no part of what it says. */
+/** Removes a link at the end ("Lost your password?"), which is not part of the message. */
 function clean(view: View, text: string): string {
   const message = text.replaceAll(/\s+/g, ' ').trim()
   const link = view.clickables.find(({ control }) => control.label.length > 3 && message.length > control.label.length + 3 && message.endsWith(control.label))

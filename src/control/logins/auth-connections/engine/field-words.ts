@@ -1,4 +1,4 @@
-// Words by which pages name fields, in the languages that people meet most. One phrase between bars; a `*` ends the beginning of a word.
+// Words that name fields on pages, in the most common languages. One phrase between bars; `*` matches any ending of a word.
 
 export const FIELD_WORDS = {
   user: `

@@ -1,4 +1,4 @@
-// Groups the fields of a page into forms and says which role each has.
+// Groups the fields of a page into forms and finds the role of each.
 import type { Control } from '../../../../agent/login/contract.ts'
 import { codeBoxes } from './code-boxes.ts'
 import type { FieldRole } from './interpretation.ts'
@@ -20,9 +20,9 @@ export interface Group {
   ticks: Seen[]
   submit: Seen | undefined
   isSignUp: boolean
-  /** It asks where to send a link for a new password. */
+  /** The form asks for the address for a password reset. */
   isReset: boolean
-  /** How well it looks like a step of a login. */
+  /** How much it looks like a step of a login. */
   score: number
   evidence: string[]
 }
@@ -37,11 +37,11 @@ export function groupsOf(view: View): Group[] {
   return groups.map((fields) => groupOf(view, fields)).toSorted((a, b) => b.score - a.score)
 }
 
-/** Searches, newsletters, coupons and choices of a language are on login pages too. */
+/** Searches, newsletters, coupons and language menus are on login pages, too. */
 function isBeside(seen: Seen, withPassword: ReadonlySet<string>): boolean {
   const { control, label, name, around } = seen
   if (control.type === 'password') return false
-  // The heading says it, and the field is an address as any other.
+  // Only the heading tells that it is a newsletter: its field looks like any other address.
   if (around.has('newsletter') && !withPassword.has(placeOf(control))) return true
   if (control.type === 'search' || control.role === 'searchbox' || control.role === 'search') return true
   if (hasAny(label, 'user', 'email', 'password', 'code') && !hasAny(label, ...NOT_A_LOGIN)) return false
@@ -50,7 +50,7 @@ function isBeside(seen: Seen, withPassword: ReadonlySet<string>): boolean {
   return control.tag === 'select' && (hasAny(label, 'language') || hasAny(name, 'language'))
 }
 
-/** Fields far below each other do not belong together, even if one form is around the whole page. */
+/** Fields far below each other do not belong together, even inside one form around the whole page. */
 function split(fields: Seen[]): Seen[][] {
   const parts: Seen[][] = []
   for (const seen of fields) {
@@ -105,7 +105,7 @@ function groupOf(view: View, fields: Seen[]): Group {
   return { roles, ticks, submit, isSignUp, isReset, score, evidence }
 }
 
-/** One code is asked for at a time: a second field that speaks of it is its name, or something else. */
+/** A page asks for one code at a time: a second field with such words is the code's name, or something else. */
 function bestCode(view: View, fields: Seen[]): Seen[] {
   const scored = fields.map((seen) => ({ seen, score: codeScore(view, seen) })).filter(({ score }) => score >= LEAST.code)
   return scored
@@ -114,7 +114,7 @@ function bestCode(view: View, fields: Seen[]): Seen[] {
     .map(({ seen }) => seen)
 }
 
-/** Whether a box is at fields: not a whole screen above or below them. */
+/** Whether a box is near fields: at most a screen above or below them. */
 const isNear = (fields: Seen[], control: Control): boolean => gapBelow(fields.at(-1)!.control, control) <= NEAR && gapBelow(control, fields[0]!.control) <= NEAR
 
 function roleOf(
@@ -123,7 +123,7 @@ function roleOf(
 ): FieldRole {
   if (seen === group.password) return 'password'
   if (group.passwords.includes(seen)) return 'password_new'
-  // A password of any kind in a form for a new one, whatever it looked like.
+  // In a form for a new password, a password field is always that, whatever else it looks like.
   if (seen.control.type === 'password' && !group.codes.includes(seen)) return group.isSignUp ? 'password_new' : 'text'
   if (group.codes.includes(seen)) return 'code'
   if (seen === group.identifier) return 'identifier'
@@ -135,7 +135,7 @@ function passwordScore({ control, label, name, autocomplete }: Seen): number {
   if (control.tag !== 'input') return 0
   const isDeclared = autocomplete.has('current-password') || autocomplete.has('new-password')
   const words = (label.has('password') ? weights.words : 0) + (name.has('password') ? weights.words : 0)
-  // Shown by "show password". An "email" whose placeholder speaks of a password has its own type.
+  // A password made visible by "show password". An "email" field whose placeholder mentions a password has its own type.
   const isShown = control.type === 'text' && !hasAny(label, 'user', 'email')
   return (control.type === 'password' ? weights.type : 0) + (isDeclared ? weights.autocomplete : 0) + (control.type === 'password' || isShown ? words : 0)
 }
@@ -174,7 +174,7 @@ function identifierOf(view: View, fields: Seen[], password: Seen | undefined, co
     if (score >= LEAST.identifier && (!best || score > best.score)) best = { seen, score }
   }
   if (!best) return undefined
-  // An address alone may be asked for by anything: a newsletter, a contact form. Something has to speak of a login.
+  // Many forms ask for an address alone: a newsletter, a contact form. Something on the page must mention a login.
   return password || codes.length > 0 || speaksOfLogin(view, best.seen, fields) ? best.seen : undefined
 }
 
@@ -205,7 +205,7 @@ function speaksOfLogin(view: View, seen: Seen, fields: Seen[]): boolean {
   return page && fields.length <= 3
 }
 
-/** What the form's own address says. */
+/** The words in the form's own address. */
 function formText(view: View, fields: Seen[]): ReadonlySet<Word> {
   const { form } = fields[0]!.control
   return wordsOfName(form === null ? '' : (view.model.forms[form]?.action_path ?? ''))
@@ -233,7 +233,7 @@ function signUpScore(view: View, fields: Seen[], passwords: Seen[], ticks: Seen[
   return score
 }
 
-/** A link to a new password beside the form: only a form that takes the old one has it. */
+/** Whether a link to a new password is beside the form: only a form that accepts the old one has it. */
 const forgotLinks = (view: View, fields: Seen[]): boolean =>
   view.clickables.some(({ control, label }) => label.has('forgot') && placeOf(control) === placeOf(fields[0]!.control))
 
@@ -244,7 +244,7 @@ function isResetForm(view: View, fields: Seen[], submit: Seen | undefined): bool
   if (view.clickables.some(({ control, label }) => control.submits && placeOf(control) === place && label.has('forgot'))) return true
   if (hasAny(view.headings, 'two_factor') || fields.some(({ autocomplete }) => autocomplete.has('one-time-code'))) return false
   const says = view.path.has('forgot') || view.headings.has('forgot') || view.title.has('forgot')
-  // "You will receive a link to reset your password": a login page says so on links only.
-  // A box without a button filters a list, whatever else the page speaks of.
+  // "You will receive a link to reset your password": on a login page only links say this.
+  // A box without a button filters a list, whatever else the page says.
   return says ? !view.headings.has('sign_in') : view.body.has('forgot') && submit !== undefined && !submit.label.has('next')
 }

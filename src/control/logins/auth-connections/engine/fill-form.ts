@@ -1,4 +1,4 @@
-// What to do on a form of the login: fill what is known, ask for what is missing or was refused. Pure.
+// Decides about a form of the login: fills known values, asks for missing or refused ones. Pure.
 import type { PausedField } from '../flow.ts'
 import { MAX_TOTP_TRIES } from './answered.ts'
 import { byHost, choose, known, takeChosen, takeLearned, takeSso } from './choosing.ts'
@@ -7,7 +7,7 @@ import type { Interpretation, PageField } from './interpretation.ts'
 import { addOnce, isTry, requirementOfCode, type Memory, type Source } from './memory.ts'
 import { ask, pausedField, unattended } from './questions.ts'
 
-/** Fields without which the form is not sent, whatever the page says of them. */
+/** Fields without which the form is not sent, whether the page marks them as required or not. */
 const isNeeded = ({ role, required }: PageField): boolean => required || role === 'identifier' || role === 'password' || role === 'code' || role === 'totp_code'
 
 export function fillForm(memory: Memory, seen: Interpretation, page: PageFacts, about: Known): Decision {
@@ -26,7 +26,7 @@ export function fillForm(memory: Memory, seen: Interpretation, page: PageFacts, 
   return fill(memory, seen, fills, about)
 }
 
-/** A field that needs nothing: the page has filled it, and nobody has refused it. */
+/** Whether a field needs nothing: the page has filled it, and the site has not refused it. */
 const isDone = (memory: Memory, { isFilled, key }: PageField): boolean => isFilled && !memory.rejected.includes(key)
 
 function sourceOf(memory: Memory, field: PageField, about: Known): Source | undefined {
@@ -37,7 +37,7 @@ function sourceOf(memory: Memory, field: PageField, about: Known): Source | unde
   return isForTotp && about.hasTotp && memory.totp.tries < MAX_TOTP_TRIES ? 'totp' : undefined
 }
 
-/** A code that the flow has not, at a page that offers one which it has. */
+/** Switches to a method whose code the flow can make, when the page asks for a code of another method. */
 function otherWay(memory: Memory, seen: Interpretation, missing: PageField[], about: Known): Decision | undefined {
   if (seen.kind !== 'code' || !about.hasTotp || memory.totp.tries > 0 || !missing.some(({ role }) => role === 'code')) return undefined
   const offer = seen.choices.find(({ mfa }) => mfa === 'totp') ?? seen.choices.find(({ mfa }) => mfa === 'switch')
@@ -45,10 +45,10 @@ function otherWay(memory: Memory, seen: Interpretation, missing: PageField[], ab
 }
 
 function askFor(memory: Memory, seen: Interpretation, missing: PageField[], about: Known): Decision {
-  // As a refusal: else the next check would send the password again, without a person.
+  // End it as a refusal: otherwise the next check would send the password again, without a person.
   if (!about.isAttended && missing.some(({ role, key }) => role === 'password' && memory.storedSent.includes(key)))
     return { do: 'fail', code: 'credentials_invalid', message: 'the site asks again for the stored password, which is sent once' }
-  // Fields that may stay empty are offered beside those that may not.
+  // Optional fields are offered together with required ones.
   const asked = missing.flatMap((field): PausedField[] => {
     const reason = memory.rejected.includes(field.key) || field.isInvalid ? 'rejected' : 'missing'
     const paused = pausedField(field, reason)
@@ -58,7 +58,7 @@ function askFor(memory: Memory, seen: Interpretation, missing: PageField[], abou
 }
 
 function fill(memory: Memory, seen: Interpretation, fills: Fill[], about: Known): Decision {
-  // The captcha at the form has to be solved before it is sent: by a person, who sends it then.
+  // A person has to solve the captcha at the form first, and then sends the form.
   const isHeld = seen.external?.action === 'captcha'
   if (isHeld && !about.isAttended)
     return { do: 'fail', code: 'captcha_blocked', message: 'the site shows a captcha at its form, and nobody is there to solve it' }

@@ -1,28 +1,30 @@
-// Carries out what the rules decide in the browser of a flow: reads, fills, presses, with limits and few retries. Values pass through here and are kept nowhere.
+// Carries out decisions in the browser of a flow: reads, fills, presses, with limits and few retries. Values pass through here and are not stored.
 import type { Action, PageModel, Ref } from '../../../../agent/login/contract.ts'
 import { CallFailed } from '../../../../http/client.ts'
 import { BrowserGone, type LoginBrowser } from './browser.ts'
 import type { Decision } from './decision.ts'
 import { FlowFailure, type Tools } from './work.ts'
 
-/** Until something follows a form that was sent. */
+/** Limit on the wait for a site's reaction to a form. */
 const ANSWERED_MS = 20_000
-/** Many pages send a code by themselves when its last character was typed. Their button is not pressed besides: that would send the code twice. */
+/** Many pages send a code themselves after its last character. The button is not pressed then: that would send the code twice. */
 const SELF_SENT_MS = 800
-/** Pages that look at what was typed enable their button a moment later. */
+/** Pages that validate typed values enable their button a moment later. */
 const ENABLED_MS = 500
 const READ_TRIES = 3
 const READ_AGAIN_MS = 1000
 
 type FillDecision = Extract<Decision, { do: 'fill' }>
-/** `sent`: the form was sent, as far as the agent can tell. `typed`: it was not sent, and its fields were filled, or at least its password may be in the page. */
+/**
+ * `sent`: the form was sent, as far as the agent can tell. `typed`: it was not sent, but its fields were filled, or at least the page may have its password.
+ */
 export type Filled = 'sent' | 'typed' | 'nothing'
 
-/** What is logged of a call that failed: never its text, which may quote what was sent or a page. */
+/** The loggable part of an error: never its text, which may contain sent values or parts of a page. */
 const briefly = (error: unknown): object =>
   error instanceof CallFailed ? { error: error.name, route: error.route, status: error.status } : { error: error instanceof Error ? error.name : 'unknown' }
 
-/** The browser of a flow, whose failures have a code for callers. Their own texts may quote what was sent. */
+/** The browser of a flow, with error codes for callers. The errors' own texts may contain sent values. */
 export function guarded(browser: LoginBrowser, log: Tools['log'], signal: AbortSignal): LoginBrowser {
   const ask = async <T>(what: string, answer: Promise<T>): Promise<T> => {
     const began = performance.now()
@@ -60,11 +62,11 @@ export class FlowBrowser {
   }
 
   async open(url: string): Promise<void> {
-    // The agent waits until the page is quiet. Chromium's error is part of the page that is read next.
+    // The agent waits until the page is quiet. Chromium's error is part of the next page that is read.
     await this.browser.open(url, { newTab: false }, this.#signal)
   }
 
-  /** Pages that change while they are read are read again. */
+  /** A page that changes while it is read is read again. */
   async read(): Promise<PageModel> {
     for (let tries = 1; ; tries++) {
       try {
@@ -83,11 +85,11 @@ export class FlowBrowser {
       [],
       this.#signal,
     )
-    // A control that was gone or covered is seen again when the page is read.
+    // A control that was missing or covered is found again when the page is read.
     await this.browser.settle(ANSWERED_MS, this.#signal)
   }
 
-  /** Types the values and sends the form. @throws FlowFailure for a host that may get no values */
+  /** Types the values and sends the form. @throws FlowFailure for a host that may not get values */
   async fill({ fills, tick, submit, isHeld }: FillDecision, values: readonly Action[], hosts: readonly string[]): Promise<Filled> {
     const actions: Action[] = [...values, ...tick.map((ref): Action => ({ kind: 'check', ref, checked: true }))]
     const last = fills.findLast(({ field }) => field.role !== 'checkbox' && field.role !== 'select')?.field
@@ -111,22 +113,22 @@ export class FlowBrowser {
       )
     if (problem === null) return 'sent'
     if (done < values.length) {
-      // Each fill has one action. A page may have taken the password although its field, or one after it, could not be filled.
+      // Each fill has one action. The page may have the password even if its field, or a later one, could not be filled.
       const password = fills.findIndex(({ field }) => field.role === 'password')
       return password !== -1 && (password < done || (password === done && typed)) ? 'typed' : 'nothing'
     }
-    // A button that has gone after the fields were filled: the page has sent them by itself.
+    // If the button disappears after the fields were filled, the page has sent them itself.
     if (problem === 'gone') return 'sent'
     if (!enter || send === undefined || send.kind === 'press') return 'typed'
-    // The button cannot be pressed, so nothing was sent yet, unless the page goes by itself. It is pressed again if the page says nothing new: what it says could be an
-    // answer. Then Enter, as a person would.
+    // The button cannot be pressed, so nothing was sent yet, unless the page navigates itself. If the page shows nothing new, press it again; new content could
+    // be an answer. Then press Enter, as a person would.
     const { by } = await this.browser.settle(ENABLED_MS, this.#signal)
     if (by === 'navigated' || by === 'popup' || by === 'closed') return 'sent'
     if (by === 'nothing' && (await this.browser.act([send], hosts, this.#signal)).problem === null) return 'sent'
     return (await this.browser.act([enter], hosts, this.#signal)).problem === null ? 'sent' : 'typed'
   }
 
-  /** Waits for what follows a form. Whether anything did. */
+  /** Waits for a reaction to a form. Returns whether there was one. */
   async settle(): Promise<boolean> {
     return (await this.browser.settle(ANSWERED_MS, this.#signal)).by !== 'nothing'
   }

@@ -1,8 +1,9 @@
-// On which hosts a flow may type values: those of its connection, and identity providers once the user or the credential has chosen one. The agent checks the same list again.
+// The hosts where a flow may type values: those of its connection, and identity providers once the user or the credential has chosen one. The agent checks the
+// same list again.
 import { domainToASCII } from 'node:url'
 
 /**
- * Identity providers that need no listing (the published service has the same list), by the names that choices have (sso.ts). `*.` stands for every name below, not for
+ * Identity providers that need no listing (the published service has the same list), by the names of choices (sso.ts). `*.` matches every name below, but not
  * the name itself.
  */
 const IDENTITY_PROVIDERS: Record<string, string[]> = {
@@ -19,11 +20,11 @@ const IDENTITY_PROVIDERS: Record<string, string[]> = {
   pingidentity: ['*.pingone.com', '*.pingidentity.com'],
 }
 
-/** The hosts of the service that was chosen. A button that names none of these ("single sign-on", the name of a company) may lead to any of them. */
+/** The hosts of the chosen service. A button with another label ("single sign-on", the name of a company) may lead to any of them. */
 const hostsOfChosen = (sso: string): string[] =>
   sso === '' ? [] : Object.hasOwn(IDENTITY_PROVIDERS, sso) ? IDENTITY_PROVIDERS[sso]! : Object.values(IDENTITY_PROVIDERS).flat()
 
-/** As browsers write a host: ASCII, lower case, without a final dot. Empty for what is no host. */
+/** A host in the form of browsers: ASCII, lower case, without a final dot. Empty when the text is no host. */
 export function canonicalHost(host: string): string {
   const plain = host.replace(/\.$/, '')
   return plain.startsWith('[') ? plain.toLowerCase() : domainToASCII(plain)
@@ -32,22 +33,23 @@ export function canonicalHost(host: string): string {
 interface Rules {
   domain: string
   allowedDomains: readonly string[]
-  /** The other service that the user or the credential has chosen to log in by; empty: none. */
+  /** The other service by which the user or the credential logs in; empty: none. */
   sso: string
 }
 
 /**
- * Patterns of the hosts that may get values. A list of allowed domains that is empty allows no more: newer clients call it "unrestricted", but a page that redirects
- * to any host would get the password then.
+ * Patterns of the hosts that may get values. An empty list of allowed domains allows no others: newer clients call it "unrestricted", but then a page that
+ * redirects to any host would get the password.
  */
 export function allowedHosts({ domain, allowedDomains, sso }: Rules): string[] {
   const own = [domain, ...allowedDomains].map(canonicalHost).filter((host) => host !== '')
-  // A site that is named by its "www." mostly logs in at the name without it. Names below that are others': `www.github.io` does not stand for every `*.github.io`.
+  // A site with "www." in its name usually logs in at the name without it. Names below a public suffix belong to others: `www.github.io` does not allow every
+  // `*.github.io`.
   const bare = own.filter((host) => host.startsWith('www.') && host.split('.').length > 2).map((host) => host.slice('www.'.length))
   return [...new Set([...own.flatMap((host) => [host, `*.${host}`]), ...bare, ...hostsOfChosen(sso)])]
 }
 
-/** Whether a host is one of these. An empty one (a frame without an origin of its own) is none. */
+/** Whether a host matches one of these. An empty host (a frame without its own origin) matches none. */
 export function isAllowedHost(host: string, patterns: readonly string[]): boolean {
   const name = canonicalHost(host)
   return (

@@ -1,4 +1,4 @@
-// What holds for any page, also a hostile one.
+// Properties of the interpreter for any page, also a hostile one.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { context, page, savedPage } from '../../../../../test/support/page-models.ts'
@@ -6,52 +6,13 @@ import { MAX_BODY_TEXT, MAX_CONTROLS, PageModel, type Control } from '../../../.
 import { interpret } from './interpret.ts'
 import { PAGE_KINDS, type Interpretation } from './interpretation.ts'
 
-/** Words that rules look for, and texts of anybody. */
+const LABELS = `| Username | E-Mail | Passwort | Password | Confirm password | New password | Code | Sign in | Log in | Weiter | Sign out | Register | Create account
+  | Continue with Google | Use another way | Text message to •••92 | Choose an account | jane@example.com | Trust this device | ログイン | パスワード | تسجيل الدخول
+  | Search | Newsletter | Accept all cookies | Incorrect password | Forgot password? | Authorize | Cancel | Yes | No | Choose an organization | Check your phone`
+/** Words that rules look for, and arbitrary texts. */
 const text = (maxLength: number) =>
   fc
-    .oneof(
-      fc.constantFrom(
-        '',
-        'Username',
-        'E-Mail',
-        'Passwort',
-        'Password',
-        'Confirm password',
-        'New password',
-        'Code',
-        'Sign in',
-        'Log in',
-        'Weiter',
-        'Sign out',
-        'Register',
-        'Create account',
-      ),
-      fc.constantFrom(
-        'Continue with Google',
-        'Use another way',
-        'Text message to •••92',
-        'Choose an account',
-        'jane@example.com',
-        'Trust this device',
-        'ログイン',
-        'パスワード',
-        'تسجيل الدخول',
-      ),
-      fc.constantFrom(
-        'Search',
-        'Newsletter',
-        'Accept all cookies',
-        'Incorrect password',
-        'Forgot password?',
-        'Authorize',
-        'Cancel',
-        'Yes',
-        'No',
-        'Choose an organization',
-        'Check your phone',
-      ),
-      fc.string({ maxLength: Math.min(maxLength, 60), unit: 'grapheme' }),
-    )
+    .oneof(fc.constantFrom(...LABELS.split('|').map((label) => label.trim())), fc.string({ maxLength: Math.min(maxLength, 60), unit: 'grapheme' }))
     .map((value) => value.slice(0, maxLength))
 
 const control = fc.record<Partial<Control>>({
@@ -123,7 +84,7 @@ describe('any page', () => {
         expect(found.confidence).toBeLessThanOrEqual(1)
         expect(refsOf(found).filter((ref) => !refs.has(ref))).toEqual([])
         expect(new Set(found.fields.map(({ key }) => key)).size).toBe(found.fields.length)
-        // What is to be filled and clicked can be.
+        // Controls to fill and press can be used.
         const used = [...found.fields.map(({ ref }) => ref), ...found.tick, ...(found.dismiss === undefined ? [] : [found.dismiss])]
         expect(model.controls.filter(({ ref, visible, enabled }) => used.includes(ref) && !(visible && enabled))).toEqual([])
       }),
@@ -223,7 +184,7 @@ describe('a page at all limits', () => {
       },
     )
 
-  // A time that grows with the square of anything would be minutes here.
+  // Quadratic time would be minutes here.
   test.each(['password', 'sign in with', 'x*', '***', 'a@', 'enter code', '.', 'パスワード', 'ending in', '1 (', 'é', 'mit'])(
     'of "%s" is interpreted',
     (word) => {

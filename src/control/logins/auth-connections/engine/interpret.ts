@@ -1,4 +1,4 @@
-// Says what a page is for a login, and what may be done on it. Pure and without a model: the same page gives the same answer.
+// Interprets a page for a login: its kind, and possible actions. Pure and without a model: the same page gives the same result.
 import type { PageModel } from '../../../../agent/login/contract.ts'
 import { bannerOf, isCovered } from './banner.ts'
 import { captchaOf } from './captcha.ts'
@@ -14,13 +14,13 @@ import { look, type Seen, type View } from './view.ts'
 import { isPlain, loginLinks } from './login-links.ts'
 import { hasAny } from './words.ts'
 
-/** Kinds that pages of users who are logged in may have: they ask something before they let on. */
+/** Kinds of pages that users who are logged in may get: these ask something before they continue. */
 const AFTER_LOGIN: PageKind[] = ['consent', 'organization_choice', 'account_choice', 'trust_device']
 
-/** A notice has no more buttons and links than this. */
+/** Most buttons and links on a notice. */
 const FEW = 12
 
-/** What a page means for a login. */
+/** The meaning of a page for a login. */
 export function interpret(page: PageModel, context: PageContext): Interpretation {
   const view = look(page, context)
   const groups = groupsOf(view)
@@ -48,12 +48,12 @@ interface Parts {
 function partsOf(view: View, groups: Group[], group: Group | undefined): Parts {
   const { model, context } = view
   if (model.error !== null) return { kind: 'error', confidence: 1, evidence: ['the page could not be opened'] }
-  // A form, or a link to one, on the page that comes with it is how this site means it: its scripts ask with the same status.
+  // If the page has a form or a link to one, the site means that: its scripts get the same status.
   if (model.http_auth && !group && !loginLinks(view).some(isPlain))
     return { kind: 'http_auth', confidence: 1, evidence: ['the server asks for a password by HTTP'] }
   const captcha = captchaOf(view)
   const isFilled = group?.roles.every(({ seen }) => seen.control.has_value) ?? false
-  // A box to tick at a form is for after it has been filled.
+  // A box to tick beside a form is for after the form is filled.
   if (captcha === 'puzzle' || (captcha === 'widget' && (!group || context.hasSubmitted || isFilled)))
     return { ...(group && formParts(view, group)), kind: 'captcha', confidence: 0.9, evidence: ['a captcha'], external: captchaAction(view) }
   const signOut = signOutOf(view)
@@ -66,14 +66,14 @@ function partsOf(view: View, groups: Group[], group: Group | undefined): Parts {
 
 const captchaAction = (view: View): Interpretation['external'] => ({ action: 'captcha', message: messageOf(view, ['human']) })
 
-/** Which step of a login a form is; undefined: none. */
+/** The step of a login that a form is; undefined when it is none. */
 function formKind(view: View, { roles, isSignUp, isReset, score, submit }: Group): PageKind | undefined {
   if (isSignUp || isReset) return undefined
   const has = (...wanted: string[]): boolean => roles.some(({ role }) => wanted.includes(role))
   if (has('password')) return has('identifier') ? 'login' : 'password'
   if (has('code')) return 'code'
   if (has('identifier')) return score >= 3 ? 'identifier' : undefined
-  // The name of a company before anything else: a way to its own login.
+  // The name of a company, asked before anything else, leads to that company's login.
   const isOrganization = roles.length === 1 && (roles[0]!.seen.label.has('organization') || roles[0]!.seen.name.has('organization'))
   return isOrganization && submit && hasAny(submit.label, 'sign_in', 'next') && hasAny(new Set([...view.headings, ...view.title, ...view.path]), 'sign_in')
     ? 'identifier'
@@ -86,7 +86,7 @@ function formParts(view: View, group: Group): Parts {
   const choices = kind === 'code' ? methodChoices(view, true, without) : [...ssoChoices(view), ...signInChoices(view, without)]
   return {
     kind,
-    // The name of a company has no score of its own.
+    // A field for the name of a company has no score of its own.
     confidence: Math.min(0.99, Math.max(0.55, 0.35 + group.score * 0.07)),
     evidence: group.evidence,
     group,
@@ -97,7 +97,9 @@ function formParts(view: View, group: Group): Parts {
   }
 }
 
-/** A form that users who are logged in have on pages of their account, to delete it or to change something. One that asks for a code may have a link to sign out beside it. */
+/**
+ * Whether a form is on a page of the user's account, to delete it or to change something. A form that asks for a code may have a link to sign out beside it.
+ */
 function isOfAccount(view: View, group: Group): boolean {
   const isSignIn = (group.submit?.label.has('sign_in') ?? false) || view.headings.has('sign_in')
   return formKind(view, group) !== 'code' && !isSignIn
@@ -111,7 +113,7 @@ function withoutForm(view: View, groups: Group[], signOut: { seen: Seen; isHidde
   const isIn = signOut !== undefined && !signOut.isHidden
   const found = findKind(view)
   const links = loginLinks(view)
-  // Buttons of other services are on many pages. A login of the site's own comes first, unless the page itself is that.
+  // Many pages have buttons of other services. The site's own login comes first, unless the page itself is about such a service.
   const isOffer =
     found?.kind === 'sso_only' && links.length > 0 && !hasAny(view.headings, 'sign_in') && !view.path.has('sign_in') && view.context.ssoProvider === undefined
   if (found && !isOffer && (!isIn || AFTER_LOGIN.includes(found.kind))) return { ...foundParts(found), ...(found.kind === 'sso_only' && { links }) }
@@ -124,7 +126,8 @@ function withoutForm(view: View, groups: Group[], signOut: { seen: Seen; isHidde
   if (hasAny(view.headings, 'human') || hasAny(view.title, 'human'))
     return { kind: 'captcha', confidence: 0.6, evidence: ['the page checks who its visitor is'], external: captchaAction(view) }
   if (signOut && !links.some(isPlain)) return { kind: 'logged_in', confidence: 0.8, evidence: ['a link to sign out in a closed menu'], signOut: signOut.seen }
-  // Applications have notices of their own: of logins that failed before, of passwords and licences that end, of maintenance to come. A page that has little else means itself.
+  // Applications show notices about earlier failed logins, expiring passwords and licences, or maintenance. On a page with little else, the message is about
+  // the page itself.
   const isSmall = view.clickables.length <= FEW || view.model.has_dialog
   const said = isSmall || links.some(isPlain) ? saysFailure(view) : undefined
   if (said) return failed(said)
@@ -132,7 +135,7 @@ function withoutForm(view: View, groups: Group[], signOut: { seen: Seen; isHidde
     return { kind: 'way_to_login', confidence: 0.8, evidence: ['leads to a login'], links, choices: isOffer ? found.choices! : [] }
   const menu = accountMenuOf(view)
   if (menu) return { kind: 'logged_in', confidence: 0.6, evidence: ['a menu of an account'], signOut: undefined }
-  // A page between has little on it; an application has much, with tips that are to be closed.
+  // A page in between has little content; an application has much, with tips to close.
   if (view.context.hasSubmitted && !isSmall) return { kind: 'logged_in', confidence: 0.6, evidence: ['no form any more, and much to press'] }
   const proceed = isSmall ? onward(view) : undefined
   if (proceed || bannerOf(view, new Set())) return { kind: 'interstitial', confidence: 0.6, evidence: ['a page between'], proceed }
@@ -144,7 +147,7 @@ function foundParts({ kind, confidence, evidence, choices, proceed, submit, tick
   return { kind, confidence, evidence: [evidence], choices: choices ?? [], submit, proceed, tick: tick ?? [], external }
 }
 
-/** The one button of a notice that leads on. */
+/** The only button of a notice that continues. */
 function onward(view: View): Seen | undefined {
   const found = view.clickables.filter(
     ({ label, control }) => control.enabled && hasAny(label, 'next', 'later', 'close') && !hasAny(label, 'deny', 'sign_up', 'reject_all', 'accept_all'),

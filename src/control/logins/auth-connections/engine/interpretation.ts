@@ -1,4 +1,4 @@
-// What a page means for a login: the words in which the interpreter speaks to the flow. Nothing here does anything.
+// Types of a page's meaning for a login, from the interpreter to the flow. No code that acts.
 import type { Ref } from '../../../../agent/login/contract.ts'
 
 export const PAGE_KINDS = [
@@ -7,7 +7,7 @@ export const PAGE_KINDS = [
   'identifier',
   'password',
   'code',
-  /** Which method the second factor uses. */
+  /** A choice of the method for the second factor. */
   'method_choice',
   'account_choice',
   'organization_choice',
@@ -15,17 +15,17 @@ export const PAGE_KINDS = [
   'sso_only',
   /** "Stay signed in?", "Trust this device?" */
   'trust_device',
-  /** Another service asks whether it may tell who the user is. */
+  /** Another service asks for permission to reveal the user's identity. */
   'consent',
   'passkey_prompt',
   'captcha',
   /** A person has to act elsewhere: approve on a phone, follow a link in a mail. */
   'external_wait',
-  /** A page between: a notice, a cookie banner that covers everything, "continue". */
+  /** A page in between: a notice, a cookie banner that covers everything, "continue". */
   'interstitial',
-  /** No form, but a way to one. */
+  /** No form, but a link to one. */
   'way_to_login',
-  /** A registration, a new password, or where to send a link for one: never filled. `fields` tells what it asks for, `loginLinks` leads back. */
+  /** A registration, a new password, or a request for a reset link: never filled. `fields` has its fields, `loginLinks` leads back. */
   'sign_up',
   'error',
   'logged_in',
@@ -34,32 +34,32 @@ export const PAGE_KINDS = [
 ] as const
 export type PageKind = (typeof PAGE_KINDS)[number]
 
-/** What a field takes. `password_new` is never filled. */
+/** The kind of value in a field. `password_new` is never filled. */
 export type FieldRole = 'identifier' | 'password' | 'password_new' | 'code' | 'totp_code' | 'text' | 'select' | 'checkbox'
 
 export interface PageField {
   ref: Ref
   role: FieldRole
   /**
-   * The key of a credential that it takes, stable over reads of the same form: `username`, `email`, `phone`, `password`, `code`, or for further fields a word made of its name or label
-   * (`company_id`, `server`, `database`).
+   * The key of the credential value for this field, the same at each read of the form: `username`, `email`, `phone`, `password` or `code`. The key of another
+   * field is made of its name or label (`company_id`, `server`, `database`).
    */
   key: string
-  /** As a person reads it. */
+  /** The label for people. */
   label: string
   placeholder: string
   required: boolean
-  /** Words about where a code comes from, or what the site says of this field. */
+  /** A text about where a code comes from, or the site's message about this field. */
   hint: string | undefined
   /** The site has marked it as wrong. */
   isInvalid: boolean
-  /** It has a value already that need not be typed: a remembered user, a server that is chosen. */
+  /** It already has a value that need not be typed: a remembered user, a selected server. */
   isFilled: boolean
   /** One box for each character. */
   boxes: Ref[] | undefined
-  /** Labels of a select's options; the answer is one of them. */
+  /** Labels of a select's options; the answer must be one of them. */
   options: string[] | undefined
-  /** By which method a code comes, when the page says so. */
+  /** The method by which a code comes, if the page names it. */
   codeBy: MfaMethod | undefined
   xpath: string
   host: string
@@ -68,13 +68,13 @@ export interface PageField {
 export type MfaMethod = 'sms' | 'call' | 'email' | 'totp' | 'push' | 'password' | 'switch' | 'passkey' | 'other'
 
 export interface PageChoice {
-  /** To be clicked; of a radio button, `submit` of the interpretation has to be clicked after it. */
+  /** The control to press; after a radio button, `submit` of the interpretation must be pressed, too. */
   ref: Ref
   type: 'mfa_method' | 'sso_provider' | 'sign_in_method' | 'auth_method' | 'identifier_method' | 'account' | 'other'
   label: string
-  /** Of an `sso_provider`: google, github, microsoft, … or, for one that is not known, a word made of its label. */
+  /** For an `sso_provider`: google, github, microsoft, …; for an unknown one, a word from its label. */
   provider: string | undefined
-  /** Of an `mfa_method`. */
+  /** For an `mfa_method`. */
   mfa: MfaMethod | undefined
   /** `•••92`, `j***@example.com`. */
   maskedDestination: string | undefined
@@ -82,47 +82,50 @@ export interface PageChoice {
   xpath: string
 }
 
-/** Why a person has to act elsewhere. */
+/** The reason why a person has to act elsewhere. */
 export type ExternalAction = 'push' | 'email_link' | 'captcha' | 'passkey' | 'qr' | 'other'
 
-/** What one page is, and what may be done on it. */
+/** The meaning of one page, and possible actions on it. */
 export interface Interpretation {
   kind: PageKind
-  /** 0 to 1. Below {@link SURE} the flow shows the page to a person rather than acting by itself. */
+  /** 0 to 1. Below {@link SURE} the flow does not act itself but shows the page to a person. */
   confidence: number
-  /** Rules that spoke for it, for people who look for a mistake: never with values. */
+  /** The rules that matched, for debugging: never with values. */
   evidence: string[]
-  /** What the form of the login asks for, in order. */
+  /** The fields of the login form, in order. */
   fields: PageField[]
   choices: PageChoice[]
-  /** Sends the form; it may be disabled until the fields are filled. Without one, Enter in the last field. */
+  /** The button that sends the form; it may be disabled until the fields are filled. If absent, Enter in the last field. */
   submit: Ref | undefined
-  /** Leads on without a value: "continue", "yes" of a trusted device, consent, closing a banner. */
+  /** A control that continues without a value: "continue", "yes" of a trusted device, consent, closing a banner. */
   proceed: Ref | undefined
   /** Boxes to tick before the form is sent: remember me, trust this device. */
   tick: Ref[]
-  /** Leads to the login form, best first. */
+  /** Links to the login form, best first. */
   loginLinks: Ref[]
-  /** A cookie banner or notice that covers the form: its button, rejecting rather than accepting. */
+  /** The button of a cookie banner or notice that covers the form, rather rejecting than accepting. */
   dismiss: Ref | undefined
-  /** What the site says is wrong. */
+  /** The site's error message. */
   websiteError: string | undefined
-  /** With kind `login`, `identifier`, `password` or `code`: a captcha to tick at the form, after it has been filled. Of other kinds, what the page waits for. */
+  /**
+   * For the kinds `login`, `identifier`, `password` and `code`: a captcha to tick beside the form, after it is filled. For other kinds: the action that the
+   * page waits for.
+   */
   external: { action: ExternalAction; message: string } | undefined
-  /** A link to sign out, in a menu that may be closed: never to be clicked. Kind `logged_in` may have none. */
+  /** A link to sign out, perhaps in a closed menu: never to be pressed. Kind `logged_in` may have none. */
   signOut: Ref | undefined
-  /** The same for the same form, whatever values, messages and order of other things: kind, roles of fields, path. */
+  /** The same for the same form, whatever its values, messages and order: made of kind, roles of fields, and path. */
   signature: string
 }
 
-/** Least confidence to act without asking. */
+/** Least confidence to act without a person. */
 export const SURE = 0.5
 
-/** What is known besides the page. */
+/** Facts beside the page itself. */
 export interface PageContext {
   domain: string
   /** The password was sent just before. */
   hasSubmitted: boolean
-  /** What the credential says must be pressed first. */
+  /** The service that the credential requires to be chosen first. */
   ssoProvider: string | undefined
 }

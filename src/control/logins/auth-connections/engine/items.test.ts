@@ -1,11 +1,12 @@
-// Items of providers in connections that a key of one project has made: typed where they are meant for, and nowhere else that the key has chosen.
+// Items of providers in connections that a key of one project has created: they are typed only on the sites in their URLs, and at no other host that the key
+// has chosen.
 import { describe, expect, test } from 'vitest'
 import { link } from '../../../../../test/support/page-models.ts'
 import { answering, endOf, enter, HOME, loginForm, right, run, STORED, username } from '../../../../../test/support/login-runs.ts'
 import { World, type Site } from '../../../../../test/support/login-site.ts'
-import { ProviderProblem } from '../../credential-providers/providers.ts'
+import { ProviderProblem } from '../../credential-providers/resolve.ts'
 
-/** The form is at this address. */
+/** A site with the form at this address. */
 const formAt =
   (url: string): Site =>
   (_, state) =>

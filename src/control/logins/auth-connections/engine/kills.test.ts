@@ -1,4 +1,4 @@
-// A worker that is killed at any call: another one goes on over the same rows, and a stored password is never sent twice.
+// A worker that is killed at any call: another one continues over the same rows, and a stored password is never sent twice.
 import { describe, expect, test } from 'vitest'
 import { button, input, link, password } from '../../../../../test/support/page-models.ts'
 import { SECRETS, World, type Site } from '../../../../../test/support/login-site.ts'
@@ -10,7 +10,7 @@ const { username, password: right } = SECRETS
 const STORED = { username, password: right }
 const CODE = 'Code from your authenticator app'
 
-/** Two pages, then a code of the secret. */
+/** Two pages, then a code from the secret. */
 const site: Site = ({ pathname }, state) => {
   if (state.user !== '') return { parts: [link('Sign out', '/logout'), link('Reports', '/r'), link('Settings', '/s')], more: { headings: ['Welcome back'] } }
   if (pathname === '/pw')
@@ -27,7 +27,7 @@ const site: Site = ({ pathname }, state) => {
   return { parts: [input('Username'), button('Next')], more: { title: 'Sign in', headings: ['Sign in'] }, press: () => '/pw' }
 }
 
-/** Tools that die at the n-th call of anything outside: before it is done, or after. From then on nothing is done. */
+/** Tools that fail at the n-th outside call: before it is done, or after. All later calls fail, too. */
 function mortal(tools: Tools, at: number, when: 'before' | 'after', stop: AbortController): { tools: Tools; calls: () => number } {
   let calls = 0
   const die = (): never => {
@@ -96,12 +96,12 @@ describe.each(KINDS)('a flow $name', ({ name, make }) => {
       if (end?.state === 'FAILED') expect(end.errorCode, label).toBe('browser_error')
       if (end?.state === 'SUCCESS') expect(world.profile.user, label).toBe(username)
       if (!isStored && end?.state === 'SUCCESS') expect(world.keptIds.size, label).toBe(1)
-      // A browser that was made and not noted is a stray, which the engine ends by its flow.
+      // A browser that was created but not recorded is a stray; the engine ends it by its flow.
       const open = [...world.browsers.values()].filter(({ isGone, id }) => !isGone && id === world.row.browser_id)
       expect(open, label).toEqual([])
       ends.add(end?.state === 'FAILED' ? end.errorCode : String(end?.state))
     }
-    // Most kills are survived; only one in the middle of sending the stored password is not.
+    // The flow survives most kills. It does not survive one while the stored password is sent.
     expect(ends).toContain('SUCCESS')
   })
 
@@ -114,7 +114,7 @@ describe.each(KINDS)('a flow $name', ({ name, make }) => {
   })
 })
 
-/** Refuses every password, by the same page: at once with a message, or silently. */
+/** Refuses every password on the same page: at once with a message, or silently. */
 const refusing =
   (says: boolean): Site =>
   (_, state) => ({

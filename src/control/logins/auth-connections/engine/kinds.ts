@@ -1,11 +1,11 @@
-// Recognises pages that are no form: what they ask for, and what leads on.
+// Recognises pages without a form: their questions, and the control that continues.
 import { accountChoices, methodChoices, organizationChoices, ssoChoices } from './choices.ts'
 import type { ExternalAction, PageChoice, PageKind } from './interpretation.ts'
 import { sentencesOf } from './describe.ts'
 import type { Seen, View } from './view.ts'
 import { hasAny, wordsOf, type Word } from './words.ts'
 
-/** What a page is that has no form of a login. */
+/** The meaning of a page without a login form. */
 export interface Found {
   kind: PageKind
   confidence: number
@@ -19,10 +19,10 @@ export interface Found {
 
 type Rule = (view: View) => Found | undefined
 
-/** In this order: a page that asks whether to trust a device may also speak of codes, and one to wait on offers methods. */
+/** The order matters: a page that asks whether to trust a device may also mention codes, and a waiting page may offer methods. */
 const RULES: Rule[] = [trustDevice, consent, accounts, organizations, externalWait, methods, passkey, ssoOnly]
 
-/** The first rule that recognises a page; undefined if none does. */
+/** The first rule that recognises a page; undefined when none does. */
 export function findKind(view: View): Found | undefined {
   for (const rule of RULES) {
     const found = rule(view)
@@ -35,7 +35,7 @@ const says = (view: View, ...words: Word[]): boolean => hasAny(view.headings, ..
 const saysFirst = (view: View, ...words: Word[]): boolean => hasAny(view.headings, ...words) || hasAny(view.title, ...words)
 const hasNothingToType = (view: View): boolean => view.fields.every(({ control }) => control.tag === 'select')
 
-/** The best of buttons that say one of some words; the first of buttons that submit comes before links. */
+/** The best button with one of some words; buttons that submit come before links. */
 function buttonWith(view: View, words: Word[], not: Word[] = []): Seen | undefined {
   const found = view.clickables.filter(({ label, control }) => control.enabled && hasAny(label, ...words) && !hasAny(label, ...not))
   return found.find(({ control }) => control.tag !== 'a') ?? found[0]
@@ -49,7 +49,7 @@ function trustDevice(view: View): Found | undefined {
     buttonWith(view, ['yes'], ['no', 'later', 'deny']) ??
     (no || boxes.length > 0 ? buttonWith(view, ['next', 'send', 'allow'], ['no', 'later', 'deny']) : undefined)
   if (!yes || (!no && boxes.length === 0 && !saysFirst(view, 'stay', 'trust'))) return undefined
-  // A list of methods with a box to tick is that list.
+  // A list of methods with a box to tick is a list of methods.
   if (methodChoices(view, true, new Set([yes])).length > 1) return undefined
   return {
     kind: 'trust_device',
@@ -66,7 +66,7 @@ function consent(view: View): Found | undefined {
   if (!allow) return undefined
   const deny = buttonWith(view, ['deny', 'no'])
   const isFirst = saysFirst(view, 'consent')
-  // "Authorize" is a usual word: without a heading that says it, both answers have to be there.
+  // "Authorize" is a common word: without a heading that says it, both answers must be on the page.
   if (!isFirst && !deny) return undefined
   return { kind: 'consent', confidence: isFirst && allow.label.has('allow') ? 0.9 : 0.7, evidence: 'asks for access to an account', proceed: allow }
 }
@@ -100,7 +100,7 @@ function externalWait(view: View): Found | undefined {
   const isPush = says(view, 'waiting') || (saysFirst(view, 'by_push') && offers.length < 2)
   const isMail = says(view, 'check_mail')
   if (!isPush && !isMail && !saysFirst(view, 'qr')) return undefined
-  // A page that lets the user choose is no wait yet.
+  // A page with a choice is not a waiting page yet.
   if (saysFirst(view, 'choose_method') && offers.length > 1) return undefined
   const action: ExternalAction = isMail && !isPush ? 'email_link' : isPush ? 'push' : 'qr'
   return {
@@ -112,9 +112,9 @@ function externalWait(view: View): Found | undefined {
   }
 }
 
-/** What the page says about it, as a person is to read it. */
+/** The page's text about it, for a person. */
 export function messageOf(view: View, about: Word[]): string {
-  // A heading has no full stop: in the text of the page, it begins the sentence that follows.
+  // A heading has no full stop: in the text of the page, it is the beginning of the next sentence.
   const sentences = sentencesOf(view.bodyText)
   const headings = view.model.headings.filter((heading) => !sentences.some((sentence) => sentence.includes(heading)))
   const found = [...headings, ...sentences].filter((text) => text.length <= 300 && hasAny(wordsOf(text), ...about))

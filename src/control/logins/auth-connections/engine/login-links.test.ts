@@ -1,4 +1,4 @@
-// Where a login form is looked for, in which order.
+// The order in which links and addresses are tried to find a login form.
 import { expect, test } from 'vitest'
 import { button, context, input, link, page, press } from '../../../../../test/support/page-models.ts'
 import { interpret } from './interpret.ts'

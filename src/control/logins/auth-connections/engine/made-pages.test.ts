@@ -1,4 +1,4 @@
-// Pages that no application at hand shows, made in a few words, are understood.
+// Pages that no available application shows, written by hand in short form, are recognised.
 import { describe, expect, test } from 'vitest'
 import { box, button, context, frame, input, link, page, password, press, radio } from '../../../../../test/support/page-models.ts'
 import type { PageModel } from '../../../../agent/login/contract.ts'

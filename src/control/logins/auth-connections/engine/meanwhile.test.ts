@@ -1,4 +1,4 @@
-// Logins at a pretended site, of which a caller changes the connection, or answers, while they run.
+// Logins at a fake site during which a caller changes the connection, or answers.
 import { describe, expect, test } from 'vitest'
 import { button, input, link } from '../../../../../test/support/page-models.ts'
 import { answering, code, endOf, enter, HOME, plain, right, run, STORED, username } from '../../../../../test/support/login-runs.ts'
@@ -59,7 +59,7 @@ test('an answer that comes while the page is read, which has changed, counts', a
       if (state.user !== '') return HOME
       const { pause } = world.row
       if (pause && world.reads >= answersAt && !state.step['answered']) {
-        // The page shows something new from now on; the person has just sent the code.
+        // From now on the page shows something new; the person has just sent the code.
         state.step['answered'] = true
         world.row.answer = { interactionId: pause.interactionId, values: { [pause.fields[0]!.id]: code }, choice: undefined }
       }

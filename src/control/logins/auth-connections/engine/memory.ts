@@ -1,64 +1,64 @@
-// What a flow has to know after a restart. It is stored in plain text: names of values only, never values.
+// The state that a flow needs after a restart. It is stored in plain text: names of values only, never values.
 import type { ErrorCode } from '../contract.ts'
 import type { Learned, Requirement } from '../flow.ts'
 import type { FieldRole, MfaMethod, PageChoice, PageKind } from './interpretation.ts'
 
-/** Where a value comes from. `totp`: made from the credential's secret; `code`: typed by a person, for one use. */
+/** The source of a value. `totp`: made from the credential's secret; `code`: typed by a person, for one use. */
 export type Source = 'typed' | 'stored' | 'totp' | 'code'
 
 export interface Sent {
   signature: string
   kind: PageKind
   fields: { key: string; role: FieldRole; source: Source }[]
-  /** Written before the values are typed, and cleared when that is done: after a restart nobody knows whether they were sent. */
+  /** Set before the values are typed, and cleared afterwards: if it is set after a restart, it is not known whether they were sent. */
   isUnsure: boolean
-  /** Something has followed: another document, or something new on the page. Else nobody knows whether the site has got the values. */
+  /** Whether the site has reacted: another document, or something new on the page. Otherwise it is not known whether the site has got the values. */
   isAnswered?: boolean
 }
 
 export type Chosen = Pick<PageChoice, 'type' | 'label' | 'provider' | 'mfa'>
 
-/** How a flow ends; written before its browser is ended, so that a restart in between ends it the same way. */
+/** The end of a flow. It is written before its browser is ended, so that after a restart in between the flow ends in the same way. */
 export type Ending =
   | { state: 'FAILED'; errorCode: ErrorCode; errorMessage: string; websiteError: string | undefined; refused?: string | undefined }
   | { state: 'EXPIRED'; errorMessage: string }
   | { state: 'AUTHENTICATED' | 'NEEDS_AUTH' }
 
 export interface Memory {
-  /** The credential of the connection when the flow began; null: it had none. */
+  /** The connection's credential when the flow started; null: it had none. */
   credential: string | null | undefined
   /** Browsers made for this flow. */
   browsers: number
-  /** The next of the addresses where a login form may be. */
+  /** Index of the next address where a login form may be. */
   candidate: number
-  /** Pages that followed something the flow or a person has done. */
+  /** Number of pages that followed an action of the flow or a person. */
   pages: number
-  /** How often the flow came to each page since a person answered. */
+  /** How often each page has appeared since a person's last answer. */
   visits: Record<string, number>
-  /** How often something that is bounded was done, by its name. */
+  /** How often each limited action was done, by its name. */
   tried: Record<string, number>
-  /** Something was done that may lead to another page, and no page was read since. */
+  /** Whether an action may have led to another page, and no page was read since. */
   hasActed: boolean
-  /** The last form that was sent, until it is known what the site says of it. */
+  /** The last sent form, until the site's answer is known. */
   sent: Sent | undefined
   /** Keys of stored values that were typed, or were about to be. */
   storedSent: string[]
-  /** The version of the stored values that were sent last; undefined: a person has typed the password, or none were sent. */
+  /** The version of the stored values that were sent last; undefined when a person has typed the password, or none were sent. */
   sentVersion: string | undefined
-  /** A password was typed, or was about to be: a stored one, or one of a person. */
+  /** Whether a password was typed, or was about to be: a stored one, or a person's. */
   hasSentPassword: boolean
-  /** Anything was sent, or a person has acted in the browser. */
+  /** Whether anything was sent, or a person has acted in the browser. */
   hasSent: boolean
-  /** Keys whose value the site has refused. */
+  /** Keys whose values the site has refused. */
   rejected: string[]
-  /** How often the site has refused what a person typed. */
+  /** How often the site has refused a person's values. */
   rejections: number
   websiteError: string | undefined
-  /** Codes made from the secret in this flow, and the number of the last one's period. */
+  /** Number of codes made from the secret in this flow, and the period of the last one. */
   totp: { tries: number; period: number }
   /** The other service that was chosen; empty: none. */
   sso: string
-  /** What a person has chosen, until it is pressed. */
+  /** A person's choice, until it is pressed. */
   chosen: Chosen | undefined
   steps: Learned['steps']
   requirements: Requirement[]
@@ -66,18 +66,18 @@ export interface Memory {
   loginPath: string | undefined
   /** Cookies before the login, without values. */
   cookies: { name: string; domain: string; digest: string }[] | undefined
-  /** It was looked at whether the profile is logged in already. */
+  /** Whether it was checked if the profile is logged in already. */
   hasChecked: boolean
   ending: Ending | undefined
-  /** The login was verified; what follows is saving. */
+  /** The login was verified; saving follows. */
   success:
     | {
         postLoginUrl: string | undefined
         learned: Learned
         isSaved: boolean
-        /** Of a credential that is made of what was typed; chosen before it is made. */
+        /** The id of a new credential for typed values; chosen before it is created. */
         newCredentialId: string | undefined
-        /** In which what was typed is kept now. */
+        /** The credential that now has the typed values. */
         credentialId: string | undefined
       }
     | undefined
@@ -112,10 +112,10 @@ const EMPTY: Memory = {
   success: undefined,
 }
 
-/** The memory of a flow, as its row has it. */
+/** The memory of a flow from its row. */
 export const readMemory = (stored: Record<string, unknown>): Memory => ({ ...structuredClone(EMPTY), ...(stored as Partial<Memory>) })
 
-/** The same before another browser: pages of the old one say nothing any more, limits go on. */
+/** The memory for another browser: pages of the old one are dropped, limits continue. */
 export const forNewBrowser = (memory: Memory): Memory => ({
   ...memory,
   candidate: 0,
@@ -126,7 +126,7 @@ export const forNewBrowser = (memory: Memory): Memory => ({
   visits: {},
 })
 
-/** Counts, and says whether it was within the limit. */
+/** Counts an action. Returns whether it was within the limit. */
 export function isTry(memory: Memory, name: string, most: number): boolean {
   const count = (memory.tried[name] ?? 0) + 1
   if (count > most) return false
@@ -138,5 +138,5 @@ export function addOnce<T>(list: T[], value: T): void {
   if (!list.includes(value)) list.push(value)
 }
 
-/** What a code says of a login. */
+/** The requirement that a code means for the next login. */
 export const requirementOfCode = (by: MfaMethod | undefined): Requirement => (by === 'sms' || by === 'call' || by === 'email' || by === 'totp' ? by : 'other')

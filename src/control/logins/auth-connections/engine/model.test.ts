@@ -1,4 +1,4 @@
-// A model is asked about pages without values, and what it answers is checked.
+// A model is asked about pages without values, and its answers are checked.
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -13,7 +13,7 @@ interface Asked {
   body: { model: string; messages: { role: string; content: string }[] }
 }
 
-/** A server that gives one answer, and keeps what it was asked. */
+/** A server that gives one answer, and records the requests. */
 async function server(answer: { status?: number; text?: string; never?: boolean; location?: string }) {
   const asked: Asked[] = []
   const listener = createServer((request, response) => {
@@ -142,7 +142,7 @@ describe('a page that is shown to a model', () => {
   test('has masks taken out of any length, in a time that grows with the text', () => {
     expect(withoutPersonal('Sent to •••• 92 and ** - 7')).toBe('Sent to [number] and [number]')
     const began = performance.now()
-    // A tenth of this is all that an agent tells of a page. Trying each length of a mask at each place would take half a minute.
+    // An agent sends at most a tenth of this text. Trying each length of a mask at each place would take half a minute.
     expect(withoutPersonal(`${'*'.repeat(100_000)}-`)).toHaveLength(100_001)
     expect(performance.now() - began).toBeLessThan(3_000)
   })

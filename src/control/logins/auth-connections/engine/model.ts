@@ -1,4 +1,5 @@
-// The one place where a model may be asked what a page is, when the rules are not sure. Off unless the operator names a server. What it answers is a proposal, which is checked.
+// The only place that may ask a model about a page, when the rules are not sure. Off unless the operator configures a server. The model's answer is a proposal
+// and is checked.
 import { z } from 'zod'
 import { Ref, type Control, type PageModel } from '../../../../agent/login/contract.ts'
 import type { LoginModelSettings } from '../../../../base/config.ts'
@@ -10,11 +11,11 @@ import { signatureOf } from './signature.ts'
 /** Limit on one question with its answer. */
 const ASK_MS = 20_000
 const MAX_ANSWER_BYTES = 256 * 1024
-/** A model's own confidence says little. */
+/** Limit on the confidence of a model, whose own value is not reliable. */
 const MOST_CONFIDENCE = 0.7
 
 const MfaMethod = z.enum(['sms', 'call', 'email', 'totp', 'push', 'password', 'switch', 'passkey', 'other'])
-/** What a model may say of a page. */
+/** The form of a model's answer about a page. */
 export const ModelAnswer = z.object({
   kind: z.enum(PAGE_KINDS),
   confidence: z.number().min(0).max(1),
@@ -49,9 +50,9 @@ export const ModelAnswer = z.object({
 })
 export type ModelAnswer = z.infer<typeof ModelAnswer>
 
-/** Says what a page is, from its structure. Undefined: it does not know, or could not be asked. */
+/** Interprets a page by its structure. Undefined when the model does not know, or could not be asked. */
 export interface ModelInterpreter {
-  /** @throws the signal's reason only */
+  /** @throws only the signal's reason */
   interpret(page: PageForModel, signal: AbortSignal): Promise<ModelAnswer | undefined>
 }
 
@@ -63,8 +64,8 @@ type is one of: mfa_method, sso_provider, sign_in_method, auth_method, identifie
 Use only refs of the page. Leave out what does not apply. Fields of registrations and of new passwords are never listed.`
 
 /**
- * Asks a server that speaks as OpenAI's does.
- * @param warn gets why there is no answer, without anything of the page, the key or the answer
+ * Asks a server with OpenAI's API.
+ * @param warn gets the reason when there is no answer, without parts of the page, the key or the answer
  */
 export function makeModelInterpreter({ url, key, model }: LoginModelSettings, warn: (reason: string) => void): ModelInterpreter {
   const target = `${url.replace(/\/$/, '')}/chat/completions`
@@ -84,7 +85,7 @@ export function makeModelInterpreter({ url, key, model }: LoginModelSettings, wa
               { role: 'user', content: JSON.stringify(page) },
             ],
           }),
-          // The key and the page are for this server only.
+          // The key and the page must reach this server only.
           redirect: 'error',
           signal: AbortSignal.any([signal, limit]),
         })
@@ -124,7 +125,7 @@ const Completion = z.object({ choices: z.array(z.object({ message: z.object({ co
 function parsed(text: string): ModelAnswer | undefined {
   const completion = Completion.safeParse(json(text))
   if (!completion.success) return undefined
-  // Small models like to put a fence around it.
+  // Small models often put a code fence around it.
   const content = completion.data.choices[0]!.message.content.replace(/^\s*```(?:json)?\s*|\s*```\s*$/g, '')
   return ModelAnswer.safeParse(json(content)).data
 }
@@ -138,9 +139,10 @@ function json(text: string): unknown {
 }
 
 /**
- * The interpretation of a page by a model; undefined when it has none that this page bears out: controls it names have to be there, shown, and of a kind that takes the role. A password goes
- * only where the browser hides what is typed, and never where the rules see a registration or a new password.
- * @throws the signal's reason only
+ * A page's interpretation by a model; undefined when the page does not confirm it. The controls that the model names must exist, be visible, and be of a kind
+ * that fits their role.
+ * A password goes only into a field that hides its text, and never where the rules see a registration or a new password.
+ * @throws only the signal's reason
  */
 export async function interpretByModel(
   interpreter: ModelInterpreter,
@@ -178,7 +180,7 @@ export async function interpretByModel(
     tick: rules.tick,
     loginLinks: answer.ways_to_login,
     dismiss: answer.dismiss ?? undefined,
-    // Words of the site come from the page itself, never from a model.
+    // Texts of the site come from the page itself, never from a model.
     websiteError: rules.websiteError,
     external: rules.external,
     signOut: rules.signOut,
@@ -194,7 +196,7 @@ function takes({ tag, type, enabled }: Control, role: FieldRole): boolean {
   if (role === 'select') return tag === 'select'
   if (role === 'checkbox') return tag === 'input' && type === 'checkbox'
   if (role === 'password') return tag === 'input' && type === 'password'
-  // What the browser shows while it is typed: never a secret, apart from codes.
+  // Whether the field shows its text while it is typed: then it is no secret, except for codes.
   const isTyped = tag === 'input' && ['', 'text', 'email', 'tel', 'number', 'url', 'search'].includes(type)
   return isTyped || (role !== 'identifier' && role !== 'text' && tag === 'input' && type === 'password')
 }

@@ -1,4 +1,5 @@
-// What an application tells its users besides: a page behind a login that has a notice of a failure is no failed login. A page that has little else means itself.
+// Notices of applications: a page behind a login with a notice about a failure is no failed login. On a page with little else, the notice is about the page
+// itself.
 import { describe, expect, test } from 'vitest'
 import { answering, endOf, enter, loginForm, run, STORED } from '../../../../../test/support/login-runs.ts'
 import { World, type Site } from '../../../../../test/support/login-site.ts'
@@ -24,7 +25,7 @@ const NOTICES = [
   '上次登录失败：密码错误。许可证无效。',
 ]
 
-/** Of an application, without a link to sign out that can be seen. */
+/** A menu of an application without a visible link to sign out. */
 const MENU = Array.from({ length: 14 }, (_, at) => link(`Section ${at + 1}`, `/section/${at + 1}`))
 const behind = (more: Parameters<typeof page>[1], parts = MENU): PageModel => page(parts, { url: 'https://example.test/home', title: 'Server', ...more })
 const kindOf = (model: PageModel, hasSubmitted: boolean) => interpret(model, context({ hasSubmitted })).kind
@@ -33,7 +34,7 @@ describe.each(NOTICES)('%s', (text) => {
   test('as a message of an application: the user is logged in', () => {
     const model = behind({ alerts: [{ text, by: 'role' }] })
     expect(kindOf(model, true)).toBe('logged_in')
-    // Nor does it say anything in a check, which knows the way out in its closed menu.
+    // It also decides nothing in a check, which finds the link to sign out in the closed menu.
     const menu = behind({ alerts: [{ text, by: 'class' }], headings: [text] }, [...MENU, link('Log out', '/logout', { visible: false })])
     expect(judge(menu, interpret(menu, context()), undefined)).toBe('AUTHENTICATED')
   })

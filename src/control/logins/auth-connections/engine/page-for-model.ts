@@ -1,4 +1,4 @@
-// What a model may see of a page: its structure and its own words, without values, query strings, and what tells of a person.
+// The part of a page that a model may see: its structure and its own words, without values, query strings, and personal data.
 import type { Control, PageModel } from '../../../../agent/login/contract.ts'
 import { withoutPersonal } from '../../../../base/redact/texts.ts'
 import { stablePath } from './signature.ts'
@@ -40,7 +40,7 @@ export interface PageForModel {
   controls: ControlForModel[]
 }
 
-/** A page as a model may see it. */
+/** A page in the form for a model. */
 export function pageForModel(page: PageModel): PageForModel {
   const shown = page.controls.filter(({ visible }) => visible).slice(0, MAX_SHOWN)
   return {

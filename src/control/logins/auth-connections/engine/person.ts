@@ -1,4 +1,4 @@
-// Asks a person and waits: for an answer, for a page that goes on by itself, or until the time is over.
+// Asks a person and waits: for an answer, for a page that changes by itself, or until the time is over.
 import { newId } from '../../../../base/ids.ts'
 import type { Answer, Pause, Requirement } from '../flow.ts'
 import { brief } from './choosing.ts'
@@ -12,9 +12,9 @@ import { Expired, FlowFailure, NotOurs, type Flow, type Tools } from './work.ts'
 
 /** The published service waits 10 minutes for one answer. */
 export const INPUT_MS = 10 * 60_000
-/** How often the page is looked at while a person is asked: a push was answered, somebody used the live view. */
+/** Interval of reading the page while a person is asked: a push may be confirmed, or somebody may use the live view. */
 const LOOK_MS = 2500
-/** The end of a captcha has a code of its own: before the rows end the flow as EXPIRED. */
+/** A captcha that nobody solves has its own error code, set before the rows end the flow as EXPIRED. */
 const BEFORE_END_MS = 6000
 
 interface Person {
@@ -27,7 +27,7 @@ interface Person {
 }
 
 const isSame = (one: Question, { interactionId: _, ...other }: Pause): boolean => plain(one) === plain(other)
-/** As it is after it was stored. */
+/** The question in the form that it has after storage. */
 const plain = ({ fields, choices, external }: Question): string => JSON.stringify([fields, choices, external ?? null].map(sorted))
 const sorted = (value: unknown): unknown =>
   Array.isArray(value)
@@ -39,7 +39,7 @@ const sorted = (value: unknown): unknown =>
           .map(([name, each]) => [name, sorted(each)])
       : value
 
-/** Returns when there is an answer, which is in the memory and the secrets then, or when the page has changed. */
+/** Returns when there is an answer, which is then in the memory and the secrets, or when the page has changed. */
 export async function askPerson(question: Question, seen: Interpretation, memory: Memory, secrets: SecretResolver, person: Person): Promise<void> {
   const { flow, tools, signal } = person
   const { pause, until } = await present(
@@ -50,7 +50,7 @@ export async function askPerson(question: Question, seen: Interpretation, memory
   let nextLook = tools.clock.now() + LOOK_MS
   for (;;) {
     signal.throwIfAborted()
-    // Subscribed before it is read: an answer in between is not missed.
+    // Subscribe before reading, so that an answer in between is not missed.
     const { promise, leave } = tools.flows.next(flow.id, signal)
     try {
       const now = tools.clock.now()
@@ -78,7 +78,7 @@ export async function askPerson(question: Question, seen: Interpretation, memory
   }
 }
 
-/** The question as the flow shows it. One that is the same as before a restart keeps its name and its time. */
+/** The question as the flow shows it. If it is the same as before a restart, it keeps its id and its time. */
 async function present(question: Question, memory: Memory, { flow, tools, remember }: Person): Promise<{ pause: Pause; until: number }> {
   const now = tools.clock.now()
   const row = await tools.flows.get(flow.id)
@@ -100,7 +100,7 @@ const REQUIREMENTS: Record<NonNullable<Question['external']>['action'], Requirem
   other: 'other',
 }
 
-/** Whether the page has become another: the flow goes on by itself then. */
+/** Whether the page has changed: then the flow continues by itself. */
 async function hasChanged(
   { external }: Question,
   seen: Interpretation,
@@ -109,7 +109,7 @@ async function hasChanged(
   { tools, flowBrowser, context, remember }: Person,
 ): Promise<boolean> {
   const page = await flowBrowser.read()
-  // A page that is being loaded, or was lost for a moment, says nothing.
+  // A page that is loading, or was lost for a moment, decides nothing.
   if (page.error !== null) return false
   const now = secrets.scrubbed(tools.interpret(page, context()))
   if (now.signature === seen.signature && (now.websiteError === undefined || now.websiteError === seen.websiteError)) return false
@@ -121,7 +121,7 @@ async function hasChanged(
   return true
 }
 
-/** Takes what a person has answered into the memory (names only) and the secrets. */
+/** Takes a person's answer into the memory (names only) and the secrets. */
 export async function takeAnswer(
   answer: Answer,
   pause: Pause,

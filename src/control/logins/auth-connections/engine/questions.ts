@@ -1,10 +1,10 @@
-// Questions to a person: which fields and choices of a page are shown, and what happens when nobody is there. Pure.
+// Questions to a person: the fields and choices that are shown, and the ending when nobody is there. Pure.
 import type { Decision, Known, Question } from './decision.ts'
 import type { PausedChoice, PausedField } from '../flow.ts'
 import type { Interpretation, PageChoice, PageField } from './interpretation.ts'
 import type { Memory } from './memory.ts'
 
-/** Nobody is there to answer. */
+/** The ending when a person is needed and nobody can answer. */
 export const unattended = (what: string): Decision => ({
   do: 'fail',
   code: 'session_expired',
@@ -21,14 +21,14 @@ export function ask(memory: Memory, seen: Interpretation, about: Known, fields: 
   return { do: 'ask', question: { fields, choices: seen.choices.map(pausedChoice), external } }
 }
 
-/** Shows the page to a person, who goes on in the live view. */
+/** Shows the page to a person, who continues in the live view. */
 export function showPage(memory: Memory, seen: Interpretation, about: Known, message: string): Decision {
   return about.isAttended ? ask(memory, seen, about, [], { action: 'other', message }) : unattended('something that was not understood')
 }
 
 /**
- * A question as it is stored and shown: without values, which the page may repeat beside a field ("Password of jane"). Accounts and organizations keep their names, and
- * selects their options: without them nobody can choose. They are gone with the question.
+ * A question in the form that is stored and shown: without values, which the page may repeat beside a field ("Password of jane"). Accounts and organizations
+ * keep their names, and selects their options: without them nobody could choose. They are removed with the question.
  */
 export const scrubbed = ({ fields, choices, external }: Question, scrub: (text: string) => string): Question => ({
   fields: fields.map((field) => ({ ...field, label: scrub(field.label), placeholder: scrub(field.placeholder), hint: field.hint && scrub(field.hint) })),

@@ -1,11 +1,11 @@
-// What a flow leaves of the site's words, labels and addresses: nothing that was stored or typed for it, and still enough for the next login and for checks.
+// The site's texts, labels and addresses that a flow stores: they contain no stored or typed value, and are still enough for the next login and for checks.
 import { expect, test } from 'vitest'
 import { input, link, press, button } from '../../../../../test/support/page-models.ts'
 import { code, endOf, enter, HOME, loginForm, plain, right, run, STORED, username, wrong, answering } from '../../../../../test/support/login-runs.ts'
 import { World, type Site } from '../../../../../test/support/login-site.ts'
 import { workOn } from './worker.ts'
 
-/** It repeats what was typed. */
+/** The site repeats typed values. */
 const echoing: Site = (_, state) => {
   if (state.user !== '') return HOME
   const said = state.step['said'] as string | undefined
@@ -91,7 +91,7 @@ test('an address that is not allowed is told without the name in it', async () =
   expect(world.row.end).toMatchObject({ errorCode: 'domain_not_allowed', errorMessage: expect.stringContaining('[redacted].other.test') as string })
 })
 
-/** As Adminer does: without the name in the address, the user's page is not shown. */
+/** Like Adminer: without the name in the address, the user's page is not shown. */
 const byAddress: Site = ({ searchParams }, state) =>
   state.user !== '' && searchParams.get('username') === username ? HOME : { ...loginForm(), press: () => enter(state, `/?server=a&username=${username}`) }
 
@@ -111,7 +111,7 @@ test('an address with the password in it is neither shown nor kept, nor opened a
 })
 
 const ACCOUNTS = ['kim@corp.test', 'ada@corp.test', 'ada@home.test']
-/** Remembers accounts, of which the user chooses one. */
+/** A site that remembers accounts, of which the user chooses one. */
 const choosing: Site = ({ pathname }, state) => {
   if (state.user !== '') return HOME
   if (pathname !== '/pw')
@@ -139,7 +139,7 @@ test.each([0, 2])('an account that a person has chosen (%i) is shown to be chose
   expect(again.pauses).toEqual([])
 })
 
-/** An organization keeps its name in the open question, which `run` would find. */
+/** An open question keeps the organization's name, which `run` would find. */
 const workUntilEnd = async (world: World) => workOn((await world.flows.claimNext())!, world.tools(), new AbortController().signal)
 
 test('a way whose label repeats a name is kept without it, and taken again', async () => {

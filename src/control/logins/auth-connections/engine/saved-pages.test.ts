@@ -1,4 +1,4 @@
-// Pages that real applications have shown, as the agent's reader reads them, are understood.
+// Pages of real applications, as the agent reads them, are recognised.
 import { describe, expect, test } from 'vitest'
 import { context, savedPage } from '../../../../../test/support/page-models.ts'
 import { interpret } from './interpret.ts'
@@ -22,7 +22,7 @@ const LOGIN: Expected = { kind: 'login', fields: USER_AND_PASSWORD }
 
 const ADMINER = ['select:system', 'text:server', ...USER_AND_PASSWORD, 'text:database']
 
-/** The third: whether the password was sent before. */
+/** The third element: whether the password was sent before. */
 const PAGES: [name: string, expected: Expected, hasSubmitted?: boolean][] = [
   ['oidc-login', { ...LOGIN, submit: 'Sign-in' }],
   ['oidc-consent', { kind: 'consent', proceed: 'Continue' }, true],

@@ -1,4 +1,4 @@
-// Values of a flow are found in texts and addresses in whatever way these are written, and nothing else is.
+// Values of a flow are found in texts and addresses in whatever form, and nothing else is.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { REDACTED } from '../../../../base/redact/ranges.ts'

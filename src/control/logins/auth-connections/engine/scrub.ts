@@ -1,9 +1,9 @@
-// Keeps the values of a flow out of what is stored and shown in plain text: the words of a site, addresses, labels. No site is trusted to leave them out.
+// Keeps the values of a flow out of data that is stored and shown in plain text: texts of a site, addresses, labels. Any site may repeat them there.
 import { makeLearned, type Learned } from '../../../../base/redact/learned.ts'
 import { without } from '../../../../base/redact/ranges.ts'
 import type { FieldRole } from './interpretation.ts'
 
-/** Other values than names, passwords and codes are found from this length on. A shorter one would take parts of other words with it. */
+/** Shortest length of values other than names, passwords and codes. A shorter one would also match parts of other words. */
 const LEAST_OTHER = 4
 /** The shortest limit at which texts of pages are cut. The end of a longer text may be the beginning of a value. */
 const MAY_BE_CUT = 80
@@ -24,14 +24,14 @@ export class Scrubber {
   /** Passwords and codes. */
   readonly #secrets = makeLearned()
 
-  /** Takes a value that must not be told from now on. It is never forgotten: a site may repeat a code that was used. */
+  /** Adds a value to mask. It is never removed: a site may repeat a used code. */
   note(value: string, kind: Kind): void {
     if (kind === 'other' && value.trim().length < LEAST_OTHER) return
     this.#all.learn(value, { isKnown: true })
     if (kind === 'password' || kind === 'once') this.#secrets.learn(value, { isKnown: true })
   }
 
-  /** The text with a mark in place of each value. */
+  /** The text with each value replaced by a mark. */
   scrub(text: string): string {
     return without(text, find(this.#all, text))
   }
@@ -40,12 +40,12 @@ export class Scrubber {
     return find(this.#all, text).length > 0
   }
 
-  /** Whether it has a password or a code in it. */
+  /** Whether it contains a password or a code. */
   holdsSecret(text: string): boolean {
     return find(this.#secrets, text).length > 0
   }
 
-  /** The address without query and fragment when there is a value in it; when its path has one, only the origin. */
+  /** The address without query and fragment if these contain a value; only the origin if its path does. */
   address(url: string): string {
     if (!this.holds(url)) return url
     if (!URL.canParse(url)) return this.scrub(url)

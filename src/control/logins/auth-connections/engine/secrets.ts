@@ -1,34 +1,34 @@
-// The values of one flow, in the memory of its worker only: of a stored credential, of a provider, and what a person has typed. Which value a field takes.
+// The values of one flow, only in its worker's memory: from a stored credential, a provider, and a person. Finds the value for a field.
 import type { FieldRole, Interpretation } from './interpretation.ts'
 import { IDENTIFIERS, kindOf, Scrubber } from './scrub.ts'
 
-/** `plain`: pages without TLS. `all`: its authorities sign for any site. */
+/** What a proxy can read. `plain`: pages without TLS. `all`: its authorities sign for any site. */
 export type ProxyReads = 'nothing' | 'plain' | 'all'
 
-/** Where the item of a provider may be typed, in a connection whose caller has a right to it only there. */
+/** Where an item of a provider may be typed, if the connection's caller may use it only there. */
 export interface ItemPlaces {
-  /** Patterns of the hosts that it is meant for, besides the connection's domain. */
+  /** Patterns of the hosts in its URLs, in addition to the connection's domain. */
   hosts: readonly string[]
-  /** What the proxy of the browser, which the caller has chosen, can read of the pages. */
+  /** The part of the traffic that the browser's proxy can read; the caller has chosen the proxy. */
   proxyReads: ProxyReads
 }
 
-/** What a TOTP secret is to this file: something with a period. */
+/** A TOTP secret; this file only needs its period. */
 export interface Totp {
   period: number
 }
 
 export interface StoredValues<T extends Totp = Totp> {
-  /** Names these values. */
+  /** Identifies these values. */
   version: string
   values: Record<string, string>
   ssoProvider: string | undefined
   totp: T | undefined
-  /** Where they may be typed; undefined: wherever the connection allows. */
+  /** Where they may be typed; undefined: wherever the connection allows it. */
   places?: ItemPlaces | undefined
 }
 
-/** Other words for keys, as people and stores write them. */
+/** Other names of keys, as people and stores write them. */
 const ALIASES: Record<string, string> = {
   user: 'username',
   user_name: 'username',
@@ -59,25 +59,25 @@ const canonical = (values: Record<string, string>): Map<string, string> => {
   const found = new Map<string, string>()
   for (const [key, value] of Object.entries(values)) {
     const name = canonicalKey(key)
-    // A key that is written as it is meant comes before another word for it.
+    // The exact key takes precedence over another name for it.
     if (value !== '' && (name === key || !found.has(name))) found.set(name, value)
   }
   return found
 }
 
-/** Codes, and boxes that agree to something, are no part of a credential. */
+/** Codes, and boxes that confirm something, are not part of a credential. */
 const isForOnce = (role: FieldRole): boolean => role === 'code' || role === 'totp_code' || role === 'checkbox'
 
 export class SecretResolver<T extends Totp = Totp> {
   readonly #stored: Map<string, string>
   readonly #typed: Map<string, string>
-  /** Codes are for one use, and never kept. */
+  /** Codes are for one use, and never stored. */
   readonly #codes = new Map<string, string>()
-  /** Knows all values of the flow, and keeps them out of what is stored or shown. */
+  /** Keeps all values of the flow, and masks them in data that is stored or shown. */
   readonly scrubber = new Scrubber()
   readonly ssoProvider: string | undefined
   readonly totp: T | undefined
-  /** Of the stored values; undefined: there are none. */
+  /** The version of the stored values; undefined when there are none. */
   readonly version: string | undefined
   readonly places: ItemPlaces | undefined
 
@@ -91,7 +91,7 @@ export class SecretResolver<T extends Totp = Totp> {
     this.places = stored?.places
   }
 
-  /** Where the value of a field comes from, of what a person has typed first; undefined: nothing is known. */
+  /** The source of a field's value, typed values first; undefined when none is known. */
   sourceOf(key: string, role: FieldRole): 'typed' | 'stored' | 'code' | undefined {
     if (isForOnce(role)) return this.#codes.has(canonicalKey(key)) ? 'code' : undefined
     if (lookUp(this.#typed, key, role) !== undefined) return 'typed'
@@ -102,32 +102,32 @@ export class SecretResolver<T extends Totp = Totp> {
     return source === 'code' ? this.#codes.get(canonicalKey(key)) : lookUp(source === 'typed' ? this.#typed : this.#stored, key, role)
   }
 
-  /** Takes what a person has typed. An empty answer takes back what was typed before. */
+  /** Adds a person's value. An empty answer removes the earlier one. */
   type(key: string, role: FieldRole, value: string): void {
     const into = isForOnce(role) ? this.#codes : this.#typed
-    // What a box or a select takes is a word of the page.
+    // The value of a box or a select is a word of the page.
     if (role !== 'checkbox' && role !== 'select') this.scrubber.note(value, kindOf(canonicalKey(key), role))
     if (value === '') into.delete(canonicalKey(key))
     else into.set(canonicalKey(key), value)
   }
 
-  /** A code that was sent is not sent again. */
+  /** A sent code is not sent again. */
   forgetCodes(): void {
     this.#codes.clear()
   }
 
-  /** What was typed and may be kept: no codes. */
+  /** Typed values that may be stored: without codes. */
   typed(): Record<string, string> {
     return Object.fromEntries(this.#typed)
   }
 
-  /** What a page says, without values. Where it is compared with itself it stays the same. */
+  /** A page's texts without values. The same page gives the same result, so that pages can be compared. */
   scrubbed(seen: Interpretation): Interpretation {
     const { scrubber } = this
     return { ...seen, signature: scrubber.scrub(seen.signature), websiteError: seen.websiteError && scrubber.scrub(seen.websiteError) }
   }
 
-  /** Whether a label names the user: one of their identifiers, whole. */
+  /** Whether a label names the user: it equals one of their identifiers. */
   isOwn(label: string): boolean {
     const words = label.toLowerCase().split(/[\s()<>,;]+/)
     return IDENTIFIERS.some((key) => [this.#typed, this.#stored].some((values) => words.includes(values.get(key)?.toLowerCase() ?? ' ')))

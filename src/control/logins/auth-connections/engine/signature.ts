@@ -1,10 +1,10 @@
-// Names a page so that the same form is known again, whatever its values, messages and the order of other things.
+// Identifies a page, so that the same form is recognised, whatever its values, messages and order.
 import type { PageChoice, PageField, PageKind } from './interpretation.ts'
 import { pathOf } from './view.ts'
 
 const MAX_SIGNATURE = 600
 
-/** The parts of a path that differ from flow to flow: numbers, ids and tokens. */
+/** The path without parts that differ from flow to flow: numbers, ids and tokens. */
 export function stablePath(url: string): string {
   return pathOf(url)
     .split('/')

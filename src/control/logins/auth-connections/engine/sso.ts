@@ -2,7 +2,7 @@
 import { placeOf, type Seen, type View } from './view.ts'
 import { fold, hasAny, tokensOf, wordsOf } from './words.ts'
 
-/** Names as people read them, and how the API calls them. Of two that fit, the longer one counts. */
+/** Names for people, and their names in the API. If two match, the longer one counts. */
 const BRANDS: Record<string, string> = {
   google: 'google',
   gmail: 'google',
@@ -65,7 +65,7 @@ const BRANDS: Record<string, string> = {
   seznam: 'seznam',
 }
 
-/** Where services let people sign in. A link to one of their other pages is a link only. */
+/** Hosts where services let people sign in. A link to another page of theirs is only a link. */
 const PROVIDER_HOSTS: [pattern: RegExp, provider: string][] = [
   [/^accounts\.google\.com$/, 'google'],
   [/^login\.(microsoftonline\.com|live\.com|windows\.net)$/, 'microsoft'],
@@ -80,18 +80,16 @@ const PROVIDER_HOSTS: [pattern: RegExp, provider: string][] = [
 const OAUTH_PATH = /(^|\/)(oauth2?|openid|oidc|saml2?|sso|auth|authorize|cas|shibboleth|adfs|social)([/._-]|$)/i
 const AUTH_PATH = /(^|\/)(oauth2?|openid|oidc|saml2?|sso|auth|login|signin|sign_in|connect|social|account|accounts|users|user)([/._-]|$)/i
 
-/** Login methods that are no other service: "continue with email". */
+/** Login methods that are not another service: "continue with email". */
 const OWN_WAY = ['email', 'phone', 'password', 'code', 'passkey', 'user', 'qr', 'by_push', 'sms', 'authenticator', 'backup_code'] as const
 
-/**
- * The service that a button or link signs in through: a known name, `sso` for a single sign-on that names none, or a word made of its label; undefined for anything else.
- */
+/** The service of a button or link: a known name, `sso` for a single sign-on without a name, or a word from its label; undefined for anything else. */
 export function ssoProviderOf(view: View, seen: Seen): string | undefined {
-  // Several rules ask for it, and all forms of a page.
+  // Cache it: several rules need it, for all forms of a page.
   if (!known.has(seen)) known.set(seen, findProvider(view, seen))
   return known.get(seen)
 }
-/** What is seen belongs to one view. */
+/** The keys belong to one view. */
 const known = new WeakMap<Seen, string | undefined>()
 
 function findProvider(view: View, seen: Seen): string | undefined {
@@ -124,7 +122,7 @@ function findProvider(view: View, seen: Seen): string | undefined {
 const speaksOfSignIn = (view: View): boolean =>
   hasAny(view.title, 'sign_in') || hasAny(view.headings, 'sign_in') || view.path.has('sign_in') || view.body.has('sign_in')
 
-/** Where it leads: its own address, or that of the form which it sends and which has nothing to type in. */
+/** The target of a control: its own address, or that of its form if the form has no text field. */
 function targetOf(view: View, { control }: Seen): { host: string | null; path: string } {
   if (control.href_host !== null || control.href_path !== null) return { host: control.href_host, path: control.href_path ?? '' }
   if (control.form === null || !control.submits) return { host: null, path: '' }
@@ -137,17 +135,17 @@ const brandCache = Object.entries(BRANDS)
   .map(([name, provider]) => [tokensOf(name).join(' '), provider] as const)
   .toSorted(([a], [b]) => b.length - a.length)
 
-/** The service that a text names. */
+/** The service in a text. */
 export function brandOf(text: string): string | undefined {
   const plain = ` ${tokensOf(text).join(' ')} `
   const found = brandCache.find(([name]) => (/^[\p{ASCII}]*$/u.test(name) ? plain.includes(` ${name} `) : plain.includes(name)))
   if (found) return found[1]
-  // A name that a script without spaces joins to what follows: "Googleでログイン".
+  // In a script without spaces, the name is joined to the next word: "Googleでログイン".
   const joined = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/.test(text) ? tokensOf(text.replaceAll(/[^\p{ASCII}]/gu, ' ')) : []
   return joined.map((token) => BRANDS[token]).find((provider) => provider !== undefined)
 }
 
-/** "Sign in with …", in the order of any language. */
+/** Whether a text means "Sign in with …", in the word order of any language. */
 function isSignInWith(text: string): boolean {
   const words = wordsOf(text)
   if (!words.has('sign_with')) return false
@@ -184,12 +182,12 @@ const NOBODY = new Set([
   'su',
 ])
 
-/** A word made of what follows "with". */
+/** A word made of the text after "with". */
 function other(text: string): string | undefined {
   const after = /\b(?:with|using|via|mit|uber|avec|con|com|met|przez|pres|med|ile|через|помощью)\s+(.+)$/u.exec(fold(text))?.[1]
   if (after === undefined) return undefined
   const tokens = tokensOf(after)
-  // "With a device", "with another account" name nobody.
+  // "With a device", "with another account" name no service.
   if (tokens[0] === undefined || NOBODY.has(tokens[0])) return undefined
   const word = tokens.slice(0, 4).join('_').slice(0, 40)
   return word === '' ? undefined : word

@@ -1,4 +1,4 @@
-// Logins at a pretended site whose form takes user, password and code at once: a stored password is not sent a second time with the next code.
+// Logins at a fake site whose form takes user, password and code at once: a stored password is not sent a second time with the next code.
 import { describe, expect, test } from 'vitest'
 import { button, input, password } from '../../../../../test/support/page-models.ts'
 import { answering, endOf, enter, HOME, isError, right, run, STORED, username, wrong } from '../../../../../test/support/login-runs.ts'
@@ -7,11 +7,11 @@ import { World, type Site, type SitePage } from '../../../../../test/support/log
 const CODE = 'Code from your authenticator app'
 
 interface Form {
-  /** Keeps what was typed in its field for the password. */
+  /** The password field keeps its value. */
   keeps?: boolean
-  /** What it says after it was sent. */
+  /** The message after the form was sent. */
   says?: SitePage['more']
-  /** Marks this field then. */
+  /** The field that is then marked as wrong. */
   marks?: 'Username' | 'Password' | typeof CODE
 }
 const allInOne =

@@ -4,12 +4,12 @@ import { gapBelow, placeOf, type Seen, type View } from './view.ts'
 import { LEAST, NEAR, WEIGHTS } from './weights.ts'
 import { hasAny } from './words.ts'
 
-/** The button for these fields; undefined if none looks like it: Enter then sends the form. */
+/** The button for these fields; undefined when none looks like it: then Enter sends the form. */
 export function findSubmit(view: View, fields: Seen[]): Seen | undefined {
   const first = fields[0]!.control
   const last = fields.at(-1)!.control
   const place = placeOf(first)
-  // What is in no form may still have its button in the one around it, and a form its button outside.
+  // Fields outside of a form may have their button in a form around them, and a form may have its button outside.
   const candidates = view.clickables.filter(({ control }) => control.frame === first.frame && control.in_dialog === first.in_dialog)
   const inForm = candidates.filter(({ control }) => placeOf(control) === place)
   const submitters = inForm.filter(({ control }) => control.submits)

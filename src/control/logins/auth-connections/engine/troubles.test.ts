@@ -1,4 +1,4 @@
-// Pages with captchas, failures and messages of the site, made in a few words, are understood.
+// Pages with captchas, failures and messages of the site, written by hand in short form, are recognised.
 import { describe, expect, test } from 'vitest'
 import { button, context, frame, input, link, page, password } from '../../../../../test/support/page-models.ts'
 import type { PageModel } from '../../../../agent/login/contract.ts'

@@ -1,4 +1,4 @@
-// The values of a form, as the agent types them: from the credential, a person, or the secret of one-time codes. Nothing in here is kept.
+// The values of a form for the agent to type: from the credential, a person, or the secret of one-time codes. Nothing is stored here.
 import { MAX_HOSTS, type Action, type PageModel } from '../../../../agent/login/contract.ts'
 import { itemVersion } from '../reauth.ts'
 import { browserOf } from '../wanted-browser.ts'
@@ -8,21 +8,21 @@ import type { Memory } from './memory.ts'
 import type { ItemPlaces, SecretResolver, StoredValues, Totp } from './secrets.ts'
 import { FlowFailure, type Connection, type Flow, type Tools } from './work.ts'
 
-/** A code that ends sooner may have ended when the site checks it. */
+/** A code that expires sooner may be invalid when the site checks it. */
 const LEAST_CODE_MS = 4000
-/** Clocks of sites are not exactly ours. */
+/** Clocks of sites differ a little from ours. */
 const AFTER_MS = 300
 
 const BY_OPERATOR = 'an API key of the whole organization has to set the credential of this connection'
 
-/** The credential of a connection, read now. @throws FlowFailure when it cannot be read */
+/** The present credential of a connection. @throws FlowFailure when it cannot be read */
 export async function storedValues(connection: Connection, flow: Flow, tools: Tools, signal: AbortSignal): Promise<StoredValues | undefined> {
   const { project_id: project, credential_id: credential, provider_id: provider, provider_path: path, domain } = connection
   const isOfProject = connection.by_project_key || flow.asked.by_project_key === true
   if (credential !== null) return tools.credentials.open(project, credential)
   if (provider === null) return undefined
   try {
-    // The item may have other URLs by now than when the connection was made.
+    // The item may have other URLs by now than when the connection was created.
     const by = path === null ? { domain } : { path, domain: isOfProject ? domain : undefined }
     const { values, totp, hosts } = await tools.providers.resolve(provider, by, signal)
     const { proxyId } = browserOf(connection, flow)
@@ -38,8 +38,8 @@ export async function storedValues(connection: Connection, flow: Flow, tools: To
 }
 
 /**
- * The hosts that may get the values of a form. The caller of a connection chooses its allowed domains and its proxy: an item to which the caller has a right only at its own
- * places (`ofItem`) is typed neither at those hosts, nor where that proxy could read it. @throws FlowFailure when the form is at such a place
+ * The hosts that may get the values of a form. The connection's caller chooses its allowed domains and its proxy. So an item that the caller may use only at
+ * its own places (`ofItem`) is not typed at those hosts, nor where that proxy could read it. @throws FlowFailure when the form is at such a place
  */
 export function hostsForValues(
   fills: readonly Fill[],
@@ -49,7 +49,7 @@ export function hostsForValues(
   sso: string,
 ): string[] {
   const allowed = allowedHosts({ domain, allowedDomains, sso })
-  /** Those of the hosts in the page: all that the agent compares with. */
+  /** The allowed hosts among those in the page: the agent compares with no others. */
   const inPage = (isMeant: (host: string) => boolean) => [...new Set([page.host, ...page.frames.map(({ host }) => host)])].filter(isMeant)
   if (!ofItem || !fills.some(({ source }) => source === 'stored' || source === 'totp'))
     // A connection with 100 allowed domains has more.
@@ -68,12 +68,14 @@ function readTotp({ totp }: Pick<Tools, 'totp'>, text: string): Totp {
   try {
     return totp.read(text)
   } catch {
-    // Its own error may quote the secret's address.
+    // The original error may contain the secret's address.
     throw new FlowFailure('provider_unavailable', 'the TOTP secret in the item of the provider cannot be read')
   }
 }
 
-/** A code of the secret that no earlier try of this flow has used and that does not end at once. Notes its period in the memory, before it is typed. */
+/**
+ * A code from the secret that no earlier attempt of this flow has used and that does not expire at once. Records its period in the memory before it is typed.
+ */
 export async function freshCode(spec: Totp, memory: Memory, { totp, clock }: Pick<Tools, 'totp' | 'clock'>, signal: AbortSignal): Promise<string> {
   const periodAt = (now: number) => Math.floor(now / (spec.period * 1000))
   for (;;) {
@@ -88,7 +90,7 @@ export async function freshCode(spec: Totp, memory: Memory, { totp, clock }: Pic
   }
 }
 
-/** The version of the stored values that are sent with these: of the password last, as the site refuses that. */
+/** The version of the stored values that are sent; that of the password takes precedence, because the site refuses that one. */
 export function versionSent(
   fills: readonly Fill[],
   { version }: Pick<SecretResolver, 'version'>,
@@ -100,7 +102,7 @@ export function versionSent(
 
 const IS_YES = /^(true|yes|on|1|checked)$/i
 
-/** What types the values into the fields; the key of a select whose options have no such value. */
+/** The actions that type the values into the fields; or the key of a select without an option for its value. */
 export function actionsOf(fills: readonly Fill[], secrets: SecretResolver, code: string | undefined): { actions: Action[] } | { unfit: string } {
   const actions: Action[] = []
   for (const { field, source } of fills) {

@@ -1,4 +1,4 @@
-// What a login that has succeeded leaves for checks, and what checks make of pages that change.
+// What a successful login records for checks, and the results of checks on changing pages.
 import { expect, test } from 'vitest'
 import { endOf, run } from '../../../../../test/support/login-runs.ts'
 import { button, input, link, password, savedPage } from '../../../../../test/support/page-models.ts'
@@ -25,7 +25,7 @@ test('a page that fails after the form was sent is not the one that checks open'
   expect(world.row.end).toMatchObject({ state: 'SUCCESS', postLoginUrl: 'https://example.test/' })
 })
 
-/** A check of Deluge, whose page shows users and guests the same until its server has answered: these pages one after the other, at each read the next. */
+/** A check of Deluge, whose page looks the same for users and guests until its server has answered. Each read gives the next of these pages. */
 async function checked(...names: string[]): Promise<World> {
   const url = 'https://example.test/'
   const marks = { cookies: [], signsOut: true, redirects: false, insteadOf: 'example.test/' }

@@ -1,4 +1,4 @@
-// Whether the user is logged in: judged from a page, and from what the last login has taught. The same for logins and health checks.
+// Decides whether the user is logged in, from a page and from the facts of the last login. The same for logins and health checks.
 import type { PageModel } from '../../../../agent/login/contract.ts'
 import type { Learned } from '../flow.ts'
 import { SURE, type Interpretation, type PageContext, type PageKind } from './interpretation.ts'
@@ -10,13 +10,13 @@ import { FlowFailure } from './work.ts'
 
 export type Verdict = 'AUTHENTICATED' | 'NEEDS_AUTH' | 'inconclusive'
 
-/** How often a page that says nothing is read again, and how long each time something new is waited for. Two pages take twice as long at most. */
+/** How often an inconclusive page is read again, and how long to wait each time for a change. Two pages take twice as long at most. */
 const MAX_LATE_LOOKS = 3
 const LATE_MS = 2_500
 
 const ASKS: readonly PageKind[] = ['login', 'identifier', 'password', 'code', 'sso_only', 'method_choice', 'account_choice']
 
-/** What one page says. A site that fails, or a page that could not be opened, says nothing: a good session is not given up for it. */
+/** The verdict of one page. A failed site, or a page that could not be opened, is inconclusive: a good session must not be given up for it. */
 export function judge(page: PageModel, seen: Interpretation, learned: Learned | undefined): Verdict {
   if (hasFailed(page, seen)) return 'inconclusive'
   if (ASKS.includes(seen.kind)) return seen.confidence >= SURE ? 'NEEDS_AUTH' : 'inconclusive'
@@ -25,9 +25,9 @@ export function judge(page: PageModel, seen: Interpretation, learned: Learned | 
   const isInstead = learned !== undefined && at === learned.marks.insteadOf
   if (learned?.loginPath === at && !isInstead) return 'NEEDS_AUTH'
   if (seen.signOut !== undefined) return 'AUTHENTICATED'
-  // Where guests are shown how to log in, there is something else to press. A page that offers users to sign out says nothing while it does not.
+  // This page shows guests how to log in, and now offers something else. If it offered users to sign out before, it is inconclusive without that.
   if (isInstead && !learned.marks.signsOut && seen.loginLinks.length === 0 && page.controls.some(({ visible }) => visible)) return 'AUTHENTICATED'
-  // The page that has offered to sign out offers to log in now.
+  // A page that offered to sign out now offers to log in.
   if (seen.kind === 'way_to_login' && (learned === undefined || learned.marks.signsOut || isInstead)) return 'NEEDS_AUTH'
   return 'inconclusive'
 }
@@ -48,14 +48,14 @@ interface Tools {
   signal: AbortSignal
 }
 
-/** Opens an address and reads the page, which the agent has waited for. */
+/** Opens an address and reads the page. The agent waits for the page. */
 async function look({ browser, interpret, context, signal }: Tools, url: string, newTab: boolean): Promise<{ page: PageModel; seen: Interpretation }> {
   await browser.open(url, { newTab }, signal)
   const page = await browser.read(signal)
   return { page, seen: interpret(page, context) }
 }
 
-/** The same, with what the page says. One that says nothing yet may still wait for its server, as pages that scripts build do: it is read again when it has changed, and a few times all the same. */
+/** The same, with the verdict. An inconclusive page may still wait for its server, as pages built by scripts do, so it is read again a few times. */
 async function judged(tools: Tools, url: string, newTab: boolean, learned: Learned | undefined): Promise<Probed> {
   const { browser, interpret, context, signal } = tools
   let { page, seen } = await look(tools, url, newTab)
@@ -76,8 +76,8 @@ interface Where {
 }
 
 /**
- * Opens the page after the login (else home, else the login page) in a fresh tab. When that says nothing, a second page decides: a login page that leads elsewhere for
- * users who are logged in, or the other one of these.
+ * Opens the page after the login (or the home page, or the login page) in a new tab. If that is inconclusive, a second page decides: a login page that
+ * redirects users who are logged in, or another one of these.
  */
 export async function probe(tools: Tools, { postLoginUrl, home, loginUrl, learned }: Where): Promise<Probed> {
   const first = postLoginUrl ?? home
@@ -100,7 +100,7 @@ interface Cookie {
   digest: string
 }
 
-/** Cookies that the login has made or changed. */
+/** Cookies that the login has set or changed. */
 export const changedCookies = (before: readonly Cookie[], after: readonly Cookie[]): { name: string; domain: string }[] =>
   after
     .filter(({ name, domain, digest }) => !before.some((old) => old.name === name && old.domain === domain && old.digest === digest))
@@ -120,8 +120,9 @@ interface Confirming {
 }
 
 /**
- * Looks whether a login has succeeded, in a fresh tab; what a later check recognises it by. Undefined: the page that is open now asks to log in, so the flow goes on there.
- * @throws FlowFailure when nothing says so
+ * Checks in a new tab whether a login has succeeded. Returns the facts by which a later check recognises it. Undefined when the open page asks to log in, so
+ * the flow continues there.
+ * @throws FlowFailure when nothing confirms the login
  */
 export async function confirm({
   page,
@@ -133,8 +134,8 @@ export async function confirm({
   loginUrl,
   look: tools,
 }: Confirming): Promise<{ postLoginUrl: string; learned: Learned } | undefined> {
-  // A page that says that it failed is no page for checks, also when the login has succeeded all the same.
-  // An address with the password in it, of a form that is sent by GET, would log in again; it is not opened a second time, and not saved with the profile's tab.
+  // A page that reports a failure cannot be used for checks, even if the login has succeeded.
+  // An address with the password in it (of a form sent by GET) would log in again; it is not opened a second time, and not saved with the profile's tab.
   const url = scrubber.holdsSecret(page.url) ? scrubber.address(page.url) : page.url
   const before = /^https?:/.test(url) && page.error === null && seen.kind !== 'error' ? url : undefined
   const found = await probeAt(before)
@@ -146,7 +147,7 @@ export async function confirm({
     memory.hasActed = true
     return undefined
   }
-  // No sign of a user, but the site kept something of the login and asks for nothing.
+  // There is no sign of a user, but the site has set cookies during the login and asks for nothing.
   const isLikely = (seen.kind === 'logged_in' && seen.confidence >= SURE) || (memory.hasSentPassword && changed.length > 0 && !isBroken)
   if (found.verdict === 'inconclusive' && !isLikely)
     throw isBroken
@@ -164,7 +165,7 @@ export async function confirm({
 
 const hostAndPath = (url: string): string => (URL.canParse(url) ? new URL(url).hostname + stablePath(url) : '')
 
-/** Whether the login page leads users who are logged in elsewhere. The browser shows the page after the login again afterwards. */
+/** Whether the login page redirects users who are logged in. Afterwards the browser shows the page after the login again. */
 async function leadsElsewhere(tools: Tools, loginUrl: string, postLoginUrl: string): Promise<boolean> {
   const { page, seen } = await look(tools, loginUrl, false)
   await look(tools, postLoginUrl, false)

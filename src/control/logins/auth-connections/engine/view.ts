@@ -1,4 +1,4 @@
-// A page model with what its words mean: made once for each page, read by all rules.
+// A page model with the meaning of its words: made once for each page, read by all rules.
 import type { Control, PageModel, Ref } from '../../../../agent/login/contract.ts'
 import type { PageContext } from './interpretation.ts'
 import { wordsOf, wordsOfName, wordsOfText, type Words } from './words.ts'
@@ -7,17 +7,17 @@ const TYPED = new Set(['', 'text', 'email', 'tel', 'number', 'password', 'search
 const PRESSED = new Set(['submit', 'button', 'image', 'reset'])
 const PRESSED_ROLES = new Set(['button', 'link', 'menuitem', 'option', 'tab', 'listitem', 'treeitem'])
 
-/** One control, with the meaning of its words. */
+/** One control with the meaning of its words. */
 export interface Seen {
   control: Control
-  /** Of its label; of fields also its placeholder. */
+  /** Words of its label; for fields also of its placeholder. */
   label: Words
-  /** Of its name and id in the code. */
+  /** Words of its name and id in the code. */
   name: Words
-  /** Of the texts around it. */
+  /** Words of the texts around it. */
   around: Words
   autocomplete: ReadonlySet<string>
-  /** It takes text: an input, a select, a textarea. */
+  /** Whether it takes text: an input, a select, a textarea. */
   isField: boolean
   isBox: boolean
   isClickable: boolean
@@ -26,25 +26,25 @@ export interface Seen {
 export interface View {
   model: PageModel
   context: PageContext
-  /** What a person can see, from top to bottom, so that the order in which controls were read changes nothing. */
+  /** Visible controls from top to bottom, so that the order of reading has no effect. */
   seen: Seen[]
-  /** Fields and boxes that can be used. */
+  /** Enabled fields and boxes. */
   fields: Seen[]
   boxes: Seen[]
-  /** Buttons and links, also such that are disabled until something has been typed. */
+  /** Buttons and links, also those that are disabled until something has been typed. */
   clickables: Seen[]
-  /** Clickables that are not shown, as in a closed menu. */
+  /** Hidden buttons and links, for example in a closed menu. */
   hidden: Seen[]
   title: Words
   headings: Words
-  /** Of the visible text, without the labels of buttons and links. */
+  /** Words of the visible text, without the labels of buttons and links. */
   body: Words
   bodyText: string
   path: Words
   refs: ReadonlySet<Ref>
 }
 
-/** What the words of a model mean. */
+/** Makes the view of a model. */
 export function look(model: PageModel, context: PageContext): View {
   const all = model.controls.toSorted(inOrder).map(seenOf)
   const seen = all.filter(({ control }) => control.visible)
@@ -67,7 +67,7 @@ export function look(model: PageModel, context: PageContext): View {
   }
 }
 
-/** From top to bottom, as a person reads. Of two in one place, in the order of their names, which no read changes. */
+/** From top to bottom, as a person reads. Controls at the same place are in the order of their names, which does not change between reads. */
 function inOrder(a: Control, b: Control): number {
   return a.frame - b.frame || a.box.y - b.box.y || a.box.x - b.box.x || numbersOf(a.ref) - numbersOf(b.ref)
 }
@@ -103,22 +103,22 @@ function seenOf(control: Control): Seen {
   }
 }
 
-/** Buttons speak of what could be done ("use the app instead"), not of what the page is about. */
+/** Labels of buttons tell possible actions ("use the app instead"), not the subject of the page. */
 function withoutLabels(body: string, clickables: Seen[]): string {
   let text = body
   for (const { control } of clickables) if (control.label.length >= 8) text = text.replace(control.label, ' . ')
   return text
 }
 
-/** Path of an address, and of one in its fragment as single-page applications have; empty if it is none. */
+/** The path of an address, with the path in its fragment as single-page applications use it; empty when the text is no address. */
 export function pathOf(url: string): string {
   if (!URL.canParse(url)) return ''
   const { pathname, hash } = new URL(url)
   return /^#!?\//.test(hash) ? `${pathname}${hash.split('?')[0]!}` : pathname
 }
 
-/** Distance of two controls between their boxes from top to bottom; negative when they overlap. */
+/** Vertical distance between the boxes of two controls; negative when they overlap. */
 export const gapBelow = (upper: Control, lower: Control): number => lower.box.y - (upper.box.y + upper.box.height)
 
-/** Where a control belongs: a form, or what of a frame or a dialog is in no form. */
+/** The container of a control: its form, or the part of a frame or a dialog outside of forms. */
 export const placeOf = ({ frame, form, in_dialog }: Control): string => (form === null ? `${frame}/${in_dialog ? 'dialog' : 'page'}` : `form ${form}`)

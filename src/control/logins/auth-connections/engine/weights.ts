@@ -1,18 +1,18 @@
-// How much each sign counts when fields, buttons and forms are told apart. One table, so that a weight is compared with the others.
+// The weight of each sign when fields, buttons and forms are recognised. One table, so that weights can be compared.
 
 /**
- * The scale: 10 is a declaration of the page that has one meaning (type=password), 5 a strong hint, 2 a weak one. Signs against are negative.
- * {@link LEAST} says what sum a role takes.
+ * The scale: 10 is an unambiguous declaration of the page (type=password), 5 a strong hint, 2 a weak one. Signs against a role are negative. {@link LEAST} has
+ * the sums that roles need.
  */
 export const WEIGHTS = {
   password: {
-    type: 10, // nothing else is typed unseen, apart from codes and PINs
+    type: 10, // only passwords, codes and PINs are typed hidden
     autocomplete: 6,
-    words: 3, // "show password" turns the type into text: words must then do
+    words: 3, // "show password" turns the type into text: then only words tell
   },
   code: {
     autocomplete: 8,
-    boxes: 9, // four to eight boxes of one character are nothing else
+    boxes: 9, // four to eight boxes of one character are always a code
     shape: 3, // numeric and short: also postcodes, so it needs words beside it
     words: 4,
     name: 4,
@@ -23,14 +23,14 @@ export const WEIGHTS = {
   },
   identifier: {
     autocomplete: 6,
-    type: 4, // email; of tel half of it
+    type: 4, // email; half of it for tel
     words: 4,
     name: 4, // page authors write names in English whatever the page's language
     around: 1,
     beforePassword: 4, // the last text field before a password
-    onlyOne: 3, // of a form with a password
+    onlyOne: 3, // in a form with a password
     against: -10,
-    person: -6, // first name, birthday, street: a registration
+    person: -6, // first name, birthday, street: it is a registration
     code: -5,
   },
   submit: {
@@ -64,14 +64,14 @@ export const WEIGHTS = {
     identifier: 3,
     code: 6,
     signInWords: 2,
-    dialog: 2, // what is in front
+    dialog: 2, // is in front of the page
     submit: 1,
     newsletter: -6,
   },
 } as const
 
-/** Least sums for a role. */
+/** Least sum for each role. */
 export const LEAST = { password: 6, code: 6, identifier: 4, submit: 4, signUp: 5 } as const
 
-/** A button that sends a form is not farther below its last field. */
+/** Longest distance of the submit button below its last field. */
 export const NEAR = 260

@@ -1,39 +1,39 @@
-// Finds words of login pages in a text: which of our lists it speaks of. The lists themselves are in field-words.ts, action-words.ts and message-words.ts.
+// Finds words of login pages in a text: the lists that match. The lists are in field-words.ts, action-words.ts and message-words.ts.
 import { ACTION_WORDS } from './action-words.ts'
 import { FIELD_WORDS } from './field-words.ts'
 import { MESSAGE_WORDS } from './message-words.ts'
 
 const LISTS = { ...FIELD_WORDS, ...ACTION_WORDS, ...MESSAGE_WORDS }
-/** A meaning that words of any language have in common. */
+/** A meaning that words of several languages share. */
 export type Word = keyof typeof LISTS
 export type Words = ReadonlySet<Word>
 
-/** Scripts that do not put spaces between words, or join particles to them: there a phrase counts wherever it is found. */
+/** Scripts without spaces between words, or with particles joined to them: there a phrase counts wherever it is found. */
 const JOINED = /[\u0590-\u08ff\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af]/
-/** Of one label: what is longer is no label. */
+/** Most words of a label: a longer text is no label. */
 const LABEL_TOKENS = 40
 const TEXT_TOKENS = 1600
-/** What is shorter begins too many words. */
+/** A shorter stem is the beginning of too many words. */
 const SHORTEST_STEM = 3
 
-/** A place in the phrases: what ends here, and where the next word leads to. */
+/** A node in the tree of phrases: the phrases that end here, and the nodes of next words. */
 interface Node {
   words: Word[]
   next: Map<string, Node>
-  /** By the beginning of the next word, written with a `*` in the lists. */
+  /** Nodes by the stem of the next word, written with a `*` in the lists. */
   stems: Map<string, Node>
 }
 
 const emptyNode = (): Node => ({ words: [], next: new Map(), stems: new Map() })
 const phrases = emptyNode()
-/** Phrases of such scripts, by their first letters. */
+/** Phrases in such scripts, by their first letters. */
 const joined = new Map<string, [phrase: string, word: Word][]>()
 let longestStem = 0
 
-/** Lower case, without accents, in one form: what a list and a page are compared in. */
+/** Lower case, without accents, in one Unicode form: lists and pages are compared in it. */
 export function fold(text: string): string {
   const lower = text.toLowerCase()
-  // Most texts are ASCII, and normalising costs more than all that follows.
+  // Most texts are ASCII, and normalising costs more than everything after it.
   if (/^[\p{ASCII}]*$/u.test(lower)) return lower
   const plain = lower
     .normalize('NFKD')
@@ -69,13 +69,13 @@ for (const [word, list] of Object.entries(LISTS) as [Word, string][])
     }
   }
 
-/** Which lists a label speaks of. */
+/** The lists that match a label. */
 export const wordsOf = (text: string): Words => find(text, LABEL_TOKENS)
 
-/** The same of a long text. */
+/** The same for a long text. */
 export const wordsOfText = (text: string): Words => find(text, TEXT_TOKENS)
 
-/** The same of a name in code: `userName`, `auth[user_name]`, `j_password`. */
+/** The same for a name in code: `userName`, `auth[user_name]`, `j_password`. */
 export const wordsOfName = (name: string): Words => wordsOf(spaced(name))
 
 /** A name in code as separate words. */
@@ -100,7 +100,7 @@ function find(text: string, most: number): Words {
   return found
 }
 
-/** Adds what the phrases say that go on from a place with the tokens from `at` on. */
+/** Adds the meanings of phrases that continue from a node with the tokens from `at` on. */
 function follow(node: Node, tokens: readonly string[], at: number, found: Set<Word>): void {
   for (const word of node.words) found.add(word)
   const token = tokens[at]

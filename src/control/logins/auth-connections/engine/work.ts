@@ -1,4 +1,4 @@
-// What the engine needs of the rest: rows of flows and connections, credentials, providers, a clock. Narrow, so that tests can stand in for each.
+// Interfaces that the engine needs: rows of flows and connections, credentials, providers, a clock. They are narrow, so that tests can replace each.
 import type { PageModel } from '../../../../agent/login/contract.ts'
 import type { Log } from '../../../../base/log.ts'
 import type { ErrorCode } from '../contract.ts'
@@ -50,7 +50,7 @@ type OfRows =
   | 'next'
   | 'expireDue'
 
-/** What the engine uses of the rows of flows. Of flows and connections it reads some columns only, so that tests can stand in for them. */
+/** The methods of flow rows that the engine uses. It reads only some columns of flows and connections, so that tests can replace them. */
 export interface FlowRows extends Pick<Flows, OfRows> {
   claimNext(): Promise<Flow | undefined>
   get(id: string): Promise<Flow | undefined>
@@ -64,7 +64,7 @@ export interface Tools<T extends Totp = Totp> {
     open(project: string, id: string): Promise<StoredValues<T> | undefined>
     keep(project: string, what: { into: string | undefined; id: string; name: string; domain: string; values: Record<string, string> }): Promise<string>
   }
-  /** Problems that callers are to hear of have a `code` (provider_unavailable, credential_not_found) and a message without values. */
+  /** Errors for callers have a `code` (provider_unavailable, credential_not_found) and a message without values. */
   providers: {
     resolve(
       id: string,
@@ -72,17 +72,17 @@ export interface Tools<T extends Totp = Totp> {
       signal: AbortSignal,
     ): Promise<{ values: Record<string, string>; totp: string | undefined; /** Patterns of the hosts that the item is meant for. */ hosts: string[] }>
   }
-  /** What a proxy of a project's callers can read of what is sent through it. */
+  /** The part of the traffic that a caller's proxy can read. */
   proxyReads: (project: string, id: string) => Promise<ProxyReads>
   totp: {
-    /** A secret as stores have it. */
+    /** Parses a secret in a store's form. */
     read(text: string): T
     code(spec: T, now: Date): { code: string; expiresAt: Date }
   }
   interpret: (page: PageModel, context: PageContext) => Interpretation
-  /** Asked about pages that the rules do not understand, when a model is configured. It never sees values. */
+  /** A model, if configured, for pages that the rules do not recognise. It never sees values. */
   model: ((page: PageModel, context: PageContext, signal: AbortSignal) => Promise<Interpretation | undefined>) | undefined
-  /** The name of a credential that is made of what was typed. */
+  /** The name of a new credential for typed values. */
   credentialName: (connection: Connection) => Promise<string>
   clock: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<void> }
   log: Pick<Log, 'debug' | 'info' | 'warn' | 'error'>
@@ -98,7 +98,7 @@ export class Expired extends Error {
   override name = 'Expired'
 }
 
-/** Ends the flow with a code. Its message is for callers. `isRefusal`: the site has taken none of the values that were sent, whether it says so or not. */
+/** Ends the flow with a code. Its message is for callers. `isRefusal`: the site has accepted none of the sent values, with or without a message. */
 export class FlowFailure extends Error {
   override name = 'FlowFailure'
   readonly code: ErrorCode

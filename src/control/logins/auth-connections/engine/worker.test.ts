@@ -1,4 +1,4 @@
-// Logins at a pretended site: what a flow does on each kind of page.
+// Logins at a fake site: the actions of a flow on each kind of page.
 import { describe, expect, test } from 'vitest'
 import { button, input, link, password, press } from '../../../../../test/support/page-models.ts'
 import { answering, code, endOf, enter, HOME, isError, loginForm, plain, right, run, STORED, username, wrong } from '../../../../../test/support/login-runs.ts'

@@ -1,4 +1,5 @@
-// Works on one flow, under its claim: reads the page, decides, acts, until the flow has ended. Everything it has to know later is in its memory before it acts.
+// Works on one flow, under its claim: reads the page, decides, acts, until the flow has ended. Before it acts, it stores everything in its memory that it needs
+// later.
 import { Fault } from '../../../../http/fault.ts'
 import { MAX_HOSTS, type PageModel } from '../../../../agent/login/contract.ts'
 import type { Learned } from '../flow.ts'
@@ -19,21 +20,21 @@ import { actionsOf, freshCode, hostsForValues, storedValues, versionSent } from 
 import { confirm, probe } from './verify.ts'
 import { Expired, FlowFailure, NotOurs, type Connection, type Flow, type Tools } from './work.ts'
 
-/** Browsers that a flow may have, one after the other. */
+/** Most browsers of a flow, one after the other. */
 const MAX_BROWSERS = 3
 const MAX_MODEL_CALLS = 5
-/** Ending a browser, of which the profile is not saved. */
+/** Limit on ending a browser without saving its profile. */
 const END_MS = 60_000
 const END_TRIES = 3
 
-/** Works on a flow until it has ended, `stop` aborts, or nothing can be stored about it: then any replica can go on with it, once the claim is given back. Never throws. */
+/** Works on a flow until it has ended, `stop` aborts, or its state cannot be stored: then any replica can continue once the claim is released. Never throws. */
 export async function workOn(flow: Flow, tools: Tools, stop: AbortSignal): Promise<void> {
   const worker = new Worker(flow, tools, stop)
   try {
     await worker.run()
   } catch (error) {
     if (stop.aborted) return
-    // Never the error's text: it may quote what was sent.
+    // Never log the error's text: it may contain sent values.
     tools.log.error({ flow: flow.id, error: error instanceof Error ? error.name : 'unknown' }, 'work on a login was given up')
   }
 }
@@ -67,7 +68,7 @@ class Worker {
     } catch (error) {
       if (this.#stop.aborted) throw error
       if (error instanceof NotOurs) return this.#leave()
-      // What is saved is a success: the next worker does the rest.
+      // After the profile is saved, the login is a success: the next worker does the rest.
       if (this.#memory.success?.isSaved) throw error
       await this.#end(this.#endingOf(error)).catch((failed: unknown) => {
         if (failed instanceof NotOurs) return this.#leave()
@@ -81,7 +82,7 @@ class Worker {
     if (!connection) throw new NotOurs('its connection is gone')
     this.#connection = connection
     if (this.#memory.credential === undefined) this.#memory.credential = connection.credential_id
-    // What was decided before a restart is carried out first.
+    // If the end was decided before a restart, carry it out first.
     if (this.#memory.ending) return this.#end(this.#memory.ending)
     const typed = await this.#tools.flows.openTyped(this.#flow.id)
     if (this.#memory.success) {
@@ -107,7 +108,7 @@ class Worker {
     }
   }
 
-  /** The browser that the flow has, or a new one. */
+  /** The flow's present browser, or a new one. */
   async #browser(): Promise<FlowBrowser> {
     const { browsers } = this.#tools
     if (this.#flowBrowser) return this.#flowBrowser
@@ -157,7 +158,7 @@ class Worker {
     }
   }
 
-  /** Whether the flow has come to its end. */
+  /** Carries out a decision. Returns whether the flow has ended. */
   async #carryOut(decision: Decision, page: PageModel, seen: Interpretation): Promise<boolean> {
     const flowBrowser = this.#flowBrowser!
     if (decision.do === 'fail') throw new FlowFailure(decision.code, decision.message, decision)
@@ -190,7 +191,7 @@ class Worker {
     if (code !== undefined) this.#secrets.scrubber.note(code, 'once')
     const values = actionsOf(decision.fills, this.#secrets, code)
     if ('unfit' in values) {
-      // A choice of a select that the site does not offer: a person is asked.
+      // The site's select does not have this value: a person is asked.
       memory.rejected.push(values.unfit)
       memory.sent = undefined
       await this.#remember()
@@ -212,7 +213,7 @@ class Worker {
     return false
   }
 
-  /** The form was not sent: the agent says that its controls could not be used. */
+  /** The form was not sent: the agent reports that its controls could not be used. */
   #takeBack({ fills, isHeld }: Extract<Decision, { do: 'fill' }>, filled: 'typed' | 'nothing'): void {
     if (isHeld) return
     const memory = this.#memory
@@ -268,12 +269,12 @@ class Worker {
       secrets: this.#secrets,
       remember: () => this.#remember(),
       tools: this.#tools,
-      // A login that was verified is saved, even when its time is over meanwhile.
+      // A verified login is saved, even if its time is over meanwhile.
       signal: this.#stop,
     })
   }
 
-  /** A health check: one page or two. */
+  /** A health check: opens one or two pages. */
   async #check(): Promise<void> {
     const { verdict, page } = await this.#probe(this.#connection.post_login_url ?? undefined)
     if (verdict !== 'inconclusive') return this.#end({ state: verdict })
@@ -299,7 +300,7 @@ class Worker {
   }
 
   async #cookies(): Promise<NonNullable<Memory['cookies']>> {
-    // Of a connection with 100 allowed domains, the last one is left out.
+    // For a connection with 100 allowed domains, the last one is left out.
     const { cookies } = await this.#flowBrowser!.browser.marks(this.#hosts('').slice(0, MAX_HOSTS), this.#signal)
     return cookies.slice(0, 100).map(({ name, domain, digest }) => ({ name, domain, digest }))
   }
@@ -369,7 +370,7 @@ class Worker {
     return ending
   }
 
-  /** Notes how the flow ends, ends its browser, then the flow: in this order, so that no browser is forgotten. */
+  /** Records the end of the flow, ends its browser, then ends the flow. With this order no browser is forgotten. */
   async #end(ending: Ending): Promise<void> {
     this.#memory.ending = ending
     await this.#remember()
@@ -377,7 +378,7 @@ class Worker {
     await this.#isOurs(this.#tools.flows.finish(this.#flow.id, ending))
   }
 
-  /** Somebody else has ended the flow, or works on it. Of one that has ended, the browser ends. */
+  /** Somebody else has ended the flow, or works on it. If it has ended, ends its browser. */
   async #leave(): Promise<void> {
     const now = await this.#tools.flows.get(this.#flow.id)
     if (now?.state !== 'IN_PROGRESS') await this.#endBrowser()
@@ -391,7 +392,7 @@ class Worker {
       } catch (error) {
         this.#stop.throwIfAborted()
         this.#tools.log.warn({ flow: this.#flow.id, error: error instanceof Error ? error.name : 'unknown' }, 'the browser of a login could not be ended')
-        // Its own time-out ends it.
+        // Its session's timeout ends it.
         if (tries === END_TRIES) return
         await this.#tools.clock.sleep(1000, this.#stop)
       }

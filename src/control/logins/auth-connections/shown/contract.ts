@@ -1,4 +1,4 @@
-// What callers are shown of managed auth: connections with their last login, its events, the timeline.
+// The answers of managed auth: connections with their last login, its events, the timeline.
 import { z } from 'zod'
 import { ShownTelemetry } from '../../../sessions/telemetry/contract.ts'
 
@@ -10,7 +10,7 @@ export const FLOW_TYPES = ['LOGIN', 'REAUTH'] as const
 export type FlowStatus = (typeof FLOW_STATUSES)[number]
 export type FlowStep = (typeof FLOW_STEPS)[number]
 
-/** Why a flow has failed. The last three are Cob's own. */
+/** The reasons of failed flows. The last three are Cob's own. */
 export const ERROR_CODES = [
   'credentials_invalid',
   'bot_detected',
@@ -30,7 +30,7 @@ export const ERROR_CODES = [
 ] as const
 export type ErrorCode = (typeof ERROR_CODES)[number]
 
-/** Whether the service could log in again without a person, and why (not). */
+/** Whether the service could log in again without a person, and the reason. */
 export const REAUTH_REASONS = {
   yes: ['external_credential', 'cua_has_credential', 'has_credential', 'viable_plans_found', 'no_requirements_recorded', 'requirements_satisfiable'],
   no: [
@@ -46,21 +46,22 @@ export const REAUTH_REASONS = {
 } as const
 export type ReauthReason = (typeof REAUTH_REASONS)[keyof typeof REAUTH_REASONS][number]
 
-const MFA_TYPES = ['sms', 'call', 'email', 'totp', 'push', 'password', 'switch'] as const
+/** Methods that clients of the earlier generation know. */
+export const MFA_TYPES = ['sms', 'call', 'email', 'totp', 'push', 'password', 'switch'] as const
 
 const Field = z.object({
   id: z.string(),
-  /** The key of a credential under which the value is saved. */
+  /** The key of a credential under which the value is stored. */
   ref: z.string(),
   type: z.enum(['identifier', 'password', 'code', 'totp_code', 'totp_secret', 'text']),
   label: z.string(),
   required: z.boolean(),
   observed_selector: z.string().nullable(),
-  /** `missing`: nothing is known for it; `rejected`: the site has refused what was typed. */
+  /** `missing`: no value is known; `rejected`: the site has refused the value. */
   reason: z.enum(['missing', 'rejected']),
   hint: z.string().optional(),
   input_mode: z.string().optional(),
-  /** Labels of the options of a list, one of which is the value. Cob's own. */
+  /** Labels of the options of a list; the value must be one of them. Cob's own. */
   options: z.array(z.string()).optional(),
 })
 export type Field = z.output<typeof Field>
@@ -97,12 +98,12 @@ const legacy = {
   sign_in_options: z.array(z.object({ id: z.string(), label: z.string(), description: z.string().nullable() })),
 }
 
-/** What a flow shows of itself: in the connection (null where there is nothing) and in its events (absent). */
+/** The shown fields of a flow: in the connection (null where there is none) and in its events (absent). */
 const shown = {
   fields: z.array(Field),
   choices: z.array(Choice),
   ...legacy,
-  /** Names the present question; another one has another name. */
+  /** Identifies the present question; another one has another id. */
   interaction_id: z.string(),
   external_action_message: z.string(),
   website_error: z.string(),
@@ -156,7 +157,7 @@ export const Connection = z.object({
 export type Connection = z.output<typeof Connection>
 
 export const LoginBegun = z.object({
-  /** Of the connection. */
+  /** The connection's id. */
   id: z.string(),
   flow_type: z.enum(FLOW_TYPES),
   flow_expires_at: Time,

@@ -1,4 +1,4 @@
-// What a credential provider of any type can do, and how it says that it cannot.
+// The interface of a credential provider of any type, and its errors.
 
 export interface Vault {
   id: string
@@ -13,9 +13,9 @@ export interface Item {
   urls: string[]
 }
 
-/** What an item has, read when it is needed. */
+/** The content of an item, read when it is needed. */
 export interface ItemValues {
-  /** `username`, `password`, and others by the names that they have in the store. */
+  /** `username`, `password`, and others under their names in the store. */
   values: Record<string, string>
   /** A base32 secret, or an otpauth:// URI. */
   totp: string | undefined
@@ -23,19 +23,19 @@ export interface ItemValues {
 }
 
 export interface Backend {
-  /** Whether it may be asked at all: for servers, whether callers may reach them. @throws BackendProblem, as the others; the signal's reason */
+  /** Checks whether the store may be contacted: for servers, whether callers may reach them. @throws BackendProblem, like the others; the signal's reason */
   assertAllowed?(signal: AbortSignal): Promise<void>
-  /** Whether the store can be opened. */
+  /** Checks whether the store can be opened. */
   test(signal: AbortSignal): Promise<Vault[]>
   listItems(signal: AbortSignal): Promise<Item[]>
-  /** The values of an item that it has listed, read now. */
+  /** The present values of a listed item. */
   resolve(item: Item, signal: AbortSignal): Promise<ItemValues>
 }
 
-/** Why a store does not answer. Its message is for callers: it never holds what was read from the store, or from its token. */
+/** The reason why a store fails. Its message is for callers: it never contains data from the store, or the token. */
 export class BackendProblem extends Error {
   override name = 'BackendProblem'
-  /** The store answers, but has no such item any more. */
+  /** The store works, but the item does not exist any more. */
   readonly isMissing: boolean
   constructor(message: string, { isMissing = false } = {}) {
     super(message)
@@ -43,7 +43,7 @@ export class BackendProblem extends Error {
   }
 }
 
-/** The most items that a store may have. Its list is held in memory. */
+/** Most items of a store. Its list is in memory. */
 export const MOST_ITEMS = 10_000
 
 /** @throws BackendProblem when there are too many */
@@ -51,7 +51,7 @@ export function assertFew(items: number): void {
   if (items > MOST_ITEMS) throw new BackendProblem(`the store has more than ${MOST_ITEMS} items, the limit`)
 }
 
-/** Parses what is read from a store. A parser's own error has parts of the text in it, so it is dropped. */
+/** Parses data from a store. A parser's own error contains parts of the text, so it is dropped. */
 export function parseJson(text: string, what: string): unknown {
   try {
     return JSON.parse(text) as unknown
@@ -59,6 +59,3 @@ export function parseJson(text: string, what: string): unknown {
     throw new BackendProblem(`${what} is not JSON`)
   }
 }
-
-/** Names of values that stores have in common: what people call a user name. */
-export const USER_NAMES = ['username', 'user', 'login']

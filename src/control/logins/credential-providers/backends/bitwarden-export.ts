@@ -1,10 +1,9 @@
-// The type `bitwarden-export`: a JSON export of Bitwarden or Vaultwarden, plain or protected with a password of its own.
-import { createDecipheriv, createHash, createHmac, pbkdf2, timingSafeEqual } from 'node:crypto'
+// The type `bitwarden-export`: a JSON export of Bitwarden or Vaultwarden, plain or protected with its own password.
+import crypto, { createDecipheriv, createHash, createHmac, pbkdf2, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { z } from 'zod'
 import { Slots } from '../../../../base/slots.ts'
 import { abortable } from '../../../../base/wait.ts'
-import { deriveByArgon2 } from './argon2.ts'
 import { assertFew, BackendProblem, parseJson, type Backend } from './backend.ts'
 import { BitwardenItem, Folder, itemOf, loginsOf, valuesOf, vaultsOf } from './bitwarden-item.ts'
 import type { CredentialFiles } from './files.ts'
@@ -12,6 +11,12 @@ import { FilePath, jsonToken } from './token.ts'
 
 const MAX_BYTES = 32 * 1024 * 1024
 const MAX_PBKDF2 = 2_000_000
+/** Limit on the memory of Argon2, in KiB. */
+const MAX_MEMORY = 256 * 1024
+/** Limit on KiB times passes: some seconds of one core. */
+const MAX_WORK = 8 * 1024 * 1024
+const MAX_LANES = 16
+const KEY_BYTES = 32
 
 const Token = z.strictObject({ file: FilePath, password: z.string().min(1).optional() })
 
@@ -30,14 +35,14 @@ const Protected = z.object({
 })
 type Protected = z.output<typeof Protected>
 
-/** Of all providers: each takes its memory, and a core for some time. */
+/** One at a time over all providers: each needs memory, and a core for some time. */
 const opening = new Slots(1)
 
 export function bitwardenExportBackend(token: string, files: CredentialFiles): Backend {
   const { file, password } = jsonToken(Token, token)
 
   async function readNow(): Promise<Plain> {
-    // A plain export has passwords in it.
+    // A plain export contains passwords.
     const bytes = await files.read(file, { maxBytes: MAX_BYTES, isPrivate: true })
     const content = parseJson(bytes.toString('utf8'), 'the export')
     const locked = Protected.safeParse(content).data
@@ -47,7 +52,7 @@ export function bitwardenExportBackend(token: string, files: CredentialFiles): B
     assertFew(plain.items.length)
     return plain
   }
-  // The slot is free when the work has ended, which cannot be stopped.
+  // The work cannot be stopped, so the slot is free only when it has ended.
   const read = (signal: AbortSignal) => abortable(opening.run(readNow, signal), signal)
 
   return {
@@ -64,13 +69,24 @@ export function bitwardenExportBackend(token: string, files: CredentialFiles): B
 const sha256 = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest()
 
 async function keyOf(locked: Protected, password: string): Promise<Buffer> {
-  const { kdfType, kdfIterations: passes, kdfMemory: memory, kdfParallelism: lanes, salt } = locked
+  const { kdfType, kdfIterations: passes, kdfMemory: mebibytes, kdfParallelism: lanes, salt } = locked
   if (kdfType === 0) {
     if (passes > MAX_PBKDF2) throw new BackendProblem(`the export asks for more than ${MAX_PBKDF2} rounds of PBKDF2, the limit`)
-    return promisify(pbkdf2)(password, salt, passes, 32, 'sha256')
+    return promisify(pbkdf2)(password, salt, passes, KEY_BYTES, 'sha256')
   }
-  if (!memory || !lanes) throw new BackendProblem('the export does not say how its key is derived')
-  return deriveByArgon2('the export', { variant: 'argon2id', message: Buffer.from(password, 'utf8'), salt: sha256(salt), memory: memory * 1024, passes, lanes })
+  if (!mebibytes || !lanes) throw new BackendProblem('the export does not say how its key is derived')
+  const memory = mebibytes * 1024
+  if (memory > MAX_MEMORY || memory * passes > MAX_WORK || lanes > MAX_LANES)
+    throw new BackendProblem(
+      `opening the export takes too much: Argon2 may have at most ${MAX_MEMORY / 1024} MiB, ${MAX_WORK / 1024} MiB times passes, and ${MAX_LANES} lanes; choose less in its security settings`,
+    )
+  // The service itself also runs with Node before 24.7.
+  if (typeof crypto.argon2 !== 'function')
+    throw new BackendProblem(`opening the export takes Argon2, which the service's Node ${process.versions.node} does not have; 24.7 does`)
+  const settings = { message: Buffer.from(password, 'utf8'), nonce: sha256(salt), memory, passes, parallelism: lanes, tagLength: KEY_BYTES }
+  return promisify(crypto.argon2)('argon2id', settings).catch(() => {
+    throw new BackendProblem('the export has impossible settings of Argon2')
+  })
 }
 
 async function unlock(locked: Protected, password: string): Promise<string> {

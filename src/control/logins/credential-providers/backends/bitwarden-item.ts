@@ -1,10 +1,10 @@
-// Items in Bitwarden's form, which its exports and `bw serve` have in common.
+// Items in Bitwarden's form, which its exports and `bw serve` share.
 import { z } from 'zod'
 import { BackendProblem, type Item, type ItemValues, type Vault } from './backend.ts'
 import { readOtp } from './otpauth.ts'
 
 const LOGIN = 1
-/** How an item's URI is compared in Bitwarden: a regular expression is no URL, and "never" says that it is not to be used. */
+/** Bitwarden's methods of comparing an item's URI: a regular expression is no URL, and "never" means that it must not be used. */
 const MATCH = { regularExpression: 4, never: 5 }
 /** A field that shows another one has no value of its own. */
 const LINKED = 3
@@ -31,12 +31,12 @@ export type BitwardenItem = z.output<typeof BitwardenItem>
 export const Folder = z.object({ id: z.string().nullish(), name: z.string() })
 export type Folder = z.output<typeof Folder>
 
-/** As Bitwarden calls it. */
+/** Bitwarden's own name for it. */
 const NO_FOLDER: Vault = { id: '', name: 'No Folder' }
 
 export const vaultsOf = (folders: readonly Folder[]): Vault[] => [...folders.filter(({ id }) => id).map(({ id, name }) => ({ id: id!, name })), NO_FOLDER]
 
-/** Logins that are not in the trash. */
+/** Logins outside of the trash. */
 export const loginsOf = (items: readonly BitwardenItem[]): BitwardenItem[] => items.filter(({ type, deletedDate }) => type === LOGIN && !deletedDate)
 
 export function itemOf(item: BitwardenItem, vaults: readonly Vault[]): Item {

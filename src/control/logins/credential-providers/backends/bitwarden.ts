@@ -2,10 +2,10 @@
 import { z } from 'zod'
 import { assertFew, BackendProblem, type Backend } from './backend.ts'
 import { BitwardenItem, Folder, itemOf, loginsOf, valuesOf, vaultsOf } from './bitwarden-item.ts'
-import type { Answer, Asker } from './http.ts'
+import { parsed, type Answer, type Asker } from './http.ts'
 import { Address, jsonToken } from './token.ts'
 
-/** `password`: the master password, with which a locked vault is unlocked. */
+/** `password`: the master password, which unlocks a locked vault. */
 const Token = z.strictObject({ address: Address, password: z.string().min(1).optional() })
 
 const List = <T extends z.ZodType>(item: T) => z.object({ success: z.literal(true), data: z.object({ data: z.array(item) }) })
@@ -14,16 +14,11 @@ const One = z.object({ success: z.literal(true), data: BitwardenItem })
 
 export function bitwardenBackend(token: string, asker: Asker): Backend {
   const { address, password } = jsonToken(Token, token)
+  const read = <T>(schema: z.ZodType<T>, answer: Answer): T => parsed(schema, answer, '"bw serve"')
 
-  function parsed<T>(schema: z.ZodType<T>, { status, body }: Answer): T {
-    const { data } = schema.safeParse(body)
-    if (data === undefined) throw new BackendProblem(`"bw serve" answers in another form than expected, with status ${status}`)
-    return data
-  }
-
-  /** @throws BackendProblem when it is locked, and cannot be unlocked */
+  /** @throws BackendProblem when it is locked and cannot be unlocked */
   async function unlocked(signal: AbortSignal): Promise<void> {
-    const { status } = parsed(Status, await asker.ask(`${address}/status`, {}, signal)).data.template
+    const { status } = read(Status, await asker.ask(`${address}/status`, {}, signal)).data.template
     if (status === 'unauthenticated') throw new BackendProblem('"bw serve" is not logged in')
     if (status === 'unlocked') return
     if (password === undefined) throw new BackendProblem('the vault of "bw serve" is locked, and the token has no password')
@@ -31,7 +26,7 @@ export function bitwardenBackend(token: string, asker: Asker): Backend {
     if (answer.status !== 200) throw new BackendProblem('"bw serve" does not take the master password')
   }
 
-  const folders = async (signal: AbortSignal) => vaultsOf(parsed(List(Folder), await asker.ask(`${address}/list/object/folders`, {}, signal)).data.data)
+  const folders = async (signal: AbortSignal) => vaultsOf(read(List(Folder), await asker.ask(`${address}/list/object/folders`, {}, signal)).data.data)
 
   return {
     assertAllowed: (signal) => asker.assertReachable(address, signal),
@@ -42,7 +37,7 @@ export function bitwardenBackend(token: string, asker: Asker): Backend {
     async listItems(signal) {
       await unlocked(signal)
       const vaults = await folders(signal)
-      const items = parsed(List(BitwardenItem), await asker.ask(`${address}/list/object/items`, {}, signal)).data.data
+      const items = read(List(BitwardenItem), await asker.ask(`${address}/list/object/items`, {}, signal)).data.data
       assertFew(items.length)
       return loginsOf(items).map((item) => itemOf(item, vaults))
     },
@@ -50,7 +45,7 @@ export function bitwardenBackend(token: string, asker: Asker): Backend {
       await unlocked(signal)
       const answer = await asker.ask(`${address}/object/item/${encodeURIComponent(id)}`, {}, signal)
       if (answer.status === 404) return valuesOf(undefined)
-      return valuesOf(loginsOf([parsed(One, answer).data])[0])
+      return valuesOf(loginsOf([read(One, answer).data])[0])
     },
   }
 }

@@ -1,4 +1,4 @@
-// The type `file`: items in a JSON file that only the service's user may read. For development, and secrets that an orchestrator mounts.
+// The type `file`: items in a JSON file that only the service's user may read. For development, and for secrets that an orchestrator mounts.
 import { z } from 'zod'
 import { assertFew, BackendProblem, parseJson, type Backend, type Item, type Vault } from './backend.ts'
 import type { CredentialFiles } from './files.ts'

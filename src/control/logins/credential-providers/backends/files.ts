@@ -1,36 +1,36 @@
-// Files of the operator that callers may have read as credentials, and programs that they may have run: below one folder, and nothing else of this machine.
+// Files and programs of the operator that providers may use: below one folder, and nothing else of this machine.
 import { constants } from 'node:fs'
 import { access, lstat, open, readlink, realpath, type FileHandle } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { BackendProblem } from './backend.ts'
 
 export interface CredentialFiles {
-  /** A whole file. @throws BackendProblem when it is not there, is no file, is outside of the folder, or is larger than `maxBytes` */
+  /** Reads a whole file. @throws BackendProblem when it does not exist, is no file, is outside of the folder, or is larger than `maxBytes` */
   read(path: string, options: { maxBytes: number; isPrivate?: boolean }): Promise<Buffer>
-  /** The real path of a program. @throws BackendProblem when it is not there, may not be run, or may be changed by other users of the machine */
+  /** The real path of a program. @throws BackendProblem when it does not exist, cannot be run, or other users of the machine can change it */
   program(path: string): Promise<string>
 }
 
 const OTHERS_MAY = 0o077
 const OTHERS_MAY_WRITE = 0o022
 
-/** `root` is what the operator allows (COB_CREDENTIAL_FILES_DIR). */
+/** `root` is the folder that the operator allows (COB_CREDENTIAL_FILES_DIR). */
 export function credentialFiles(root: string): CredentialFiles {
-  /** Where a path of a token leads, with its links followed. @throws BackendProblem */
+  /** The real path of a token's path, with links followed. @throws BackendProblem */
   async function real(path: string): Promise<string> {
     const base = await realpath(root).catch(() => {
       throw new BackendProblem('the folder of credential files does not exist on the machine of the service (COB_CREDENTIAL_FILES_DIR)')
     })
     const found = await realpath(resolve(base, path)).catch(() => undefined)
-    // Outside is the same as missing: an answer must not tell which files this machine has.
+    // A file outside is reported as missing: an answer must not tell which files this machine has.
     if (found === undefined || !isInside(base, found)) throw missing(path)
     return found
   }
 
-  /** Opens it. What is open is checked again: between the two, a folder may have been replaced by a link. @throws BackendProblem */
+  /** Opens a file. Checks the open file again: a folder may have been replaced by a link between the two. @throws BackendProblem */
   async function opened(path: string): Promise<FileHandle> {
     const found = await real(path)
-    // Without waiting for a writer, if it is a pipe.
+    // Do not wait for a writer if it is a pipe.
     const file = await open(found, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch((error: NodeJS.ErrnoException) => {
       throw error.code === 'EACCES' ? new BackendProblem(`the service may not read the file "${shown(path)}"`) : missing(path)
     })
@@ -52,7 +52,7 @@ export function credentialFiles(root: string): CredentialFiles {
         throw new BackendProblem(`other users of the machine may read or write the file "${shown(path)}": its mode must be 0600`)
       if (stat.size > maxBytes) throw new BackendProblem(`the file "${shown(path)}" is larger than ${maxBytes} bytes, the limit`)
       const bytes = Buffer.alloc(stat.size)
-      // It may have become shorter meanwhile; what was added is not read.
+      // The file may have become shorter meanwhile; added data is not read.
       let at = 0
       while (at < bytes.length) {
         const { bytesRead } = await file.read(bytes, at, bytes.length - at, at)

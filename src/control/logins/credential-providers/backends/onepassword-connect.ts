@@ -1,7 +1,7 @@
 // The type `onepassword-connect`: the operator's own 1Password Connect server, over HTTP.
 import { z } from 'zod'
 import { assertFew, BackendProblem, type Backend, type Item } from './backend.ts'
-import type { Answer, Asker } from './http.ts'
+import { parsed, type Answer, type Asker } from './http.ts'
 import { readOtp } from './otpauth.ts'
 import { Address, jsonToken } from './token.ts'
 
@@ -21,7 +21,11 @@ const TYPED = ['STRING', 'CONCEALED', 'EMAIL', 'PHONE']
 
 export function connectBackend(text: string, asker: Asker): Backend {
   const { address, token } = jsonToken(Token, text)
-  const ask = (path: string, signal: AbortSignal) => asker.ask(`${address}/v1/${path}`, { headers: { Authorization: `Bearer ${token}` } }, signal)
+  async function ask(path: string, signal: AbortSignal): Promise<Answer> {
+    const answer = await asker.ask(`${address}/v1/${path}`, { headers: { Authorization: `Bearer ${token}` } }, signal)
+    if (answer.status === 401 || answer.status === 403) throw new BackendProblem('the token was not accepted')
+    return answer
+  }
   const vaults = async (signal: AbortSignal) => parsed(Vaults, await ask('vaults', signal))
 
   return {
@@ -54,11 +58,4 @@ export function connectBackend(text: string, asker: Asker): Backend {
       }
     },
   }
-}
-
-function parsed<T>(schema: z.ZodType<T>, { status, body }: Answer): T {
-  if (status === 401 || status === 403) throw new BackendProblem('the token was not accepted')
-  const { data } = schema.safeParse(body)
-  if (data === undefined) throw new BackendProblem(`the server answers in another form than expected, with status ${status}`)
-  return data
 }

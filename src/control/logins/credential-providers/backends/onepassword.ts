@@ -1,10 +1,10 @@
-// The type `onepassword`: 1Password with a service account's token, through its official SDK. What the SDK does is behind `Client`, which tests replace.
+// The type `onepassword`: 1Password with a service account's token, by its official SDK. The SDK is behind `Client`, which tests replace.
 import { VERSION } from '../../../../base/version.ts'
 import { abortable } from '../../../../base/wait.ts'
 import { assertFew, BackendProblem, type Backend, type Item } from './backend.ts'
 import { readOtp } from './otpauth.ts'
 
-/** What of the SDK's client is used. */
+/** The part of the SDK's client that is used. */
 export interface Client {
   vaults: { list(): Promise<{ id: string; title: string }[]> }
   items: {
@@ -24,19 +24,19 @@ interface Field {
 }
 export type Connect = (token: string) => Promise<Client>
 
-/** Where accounts are. A token names the server that it is for, and callers choose the token. */
+/** The servers of accounts. A token names its server, and callers choose the token. */
 const SERVERS = /^https:\/\/([\w-]+\.)*1password\.(com|ca|eu)\/?$/i
 /** Kinds of fields that are typed into forms. */
 const TYPED = ['Text', 'Concealed', 'Email', 'Phone']
 
-/** The SDK is loaded when it is needed: it is 14 MB, with a program in WebAssembly. */
+/** The SDK is loaded only when it is needed: it has 14 MB, with a program in WebAssembly. */
 export const connectOnePassword: Connect = async (token) => {
   const { createClient } = await import('@1password/sdk')
   return createClient({ auth: token, integrationName: 'Cob', integrationVersion: `v${VERSION}` })
 }
 
 export function onePasswordBackend(token: string, connect: Connect): Backend {
-  /** Its own errors may have parts of answers in them, so only their kind is passed on. */
+  /** The SDK's errors may contain parts of answers, so only their kind is passed on. */
   async function ask<T>(signal: AbortSignal, work: (client: Client) => Promise<T>): Promise<T> {
     assertServer(token)
     try {
@@ -76,14 +76,14 @@ export function onePasswordBackend(token: string, connect: Connect): Backend {
   }
 }
 
-/** What its owner has set to "never fill" is not meant for logging in. */
+/** A website that its owner has set to "never fill" is not for logins. */
 const usable = (websites: Website[]): string[] => websites.filter(({ autofillBehavior }) => autofillBehavior !== 'Never').map(({ url }) => url)
 const BUILT_IN = ['username', 'password']
 const nameOf = ({ id, title }: Field): string => (BUILT_IN.includes(id) ? id : title)
 const builtIn = (fields: readonly Field[]) =>
   fields.filter(({ id, value }) => BUILT_IN.includes(id) && value !== '').map(({ id, value }) => [id, value] as const)
 
-/** A service account's token is "ops_" and JSON in base64, with the address of its server. @throws BackendProblem when that is not one of 1Password */
+/** A service account's token is "ops_" and JSON in base64, with the address of its server. @throws BackendProblem when that is not a server of 1Password */
 function assertServer(token: string): void {
   const [, encoded] = /^ops_([\w+/=-]+)$/.exec(token) ?? []
   const wrong = new BackendProblem('this is no token of a service account of 1Password')

@@ -1,4 +1,4 @@
-// All types of credential providers, and what each is opened with. A new one is a file beside this one, a line here, and its name in the contract.
+// All types of credential providers, and how each is opened. A new one is a file beside this one, a line here, and its name in the contract.
 import type { ProviderType } from '../contract.ts'
 import type { Backend } from './backend.ts'
 import { bitwardenBackend } from './bitwarden.ts'

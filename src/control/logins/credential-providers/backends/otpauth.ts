@@ -1,4 +1,4 @@
-// One-time passwords as stores keep them: made into an otpauth:// URI, or left as a base32 secret.
+// Converts one-time passwords from the forms of stores into an otpauth:// URI or a base32 secret.
 
 interface OneTimePassword {
   /** Base32. */
@@ -8,7 +8,7 @@ interface OneTimePassword {
   algorithm?: string | undefined
 }
 
-/** A secret alone stays one; with settings it becomes a URI. */
+/** A plain secret stays one; with settings it becomes a URI. */
 function otpauth({ secret, ...settings }: OneTimePassword): string {
   const plain = secret.replace(/[\s=-]/g, '').toUpperCase()
   const given = Object.entries(settings).filter((entry): entry is [string, string] => entry[1] !== undefined)
@@ -16,7 +16,7 @@ function otpauth({ secret, ...settings }: OneTimePassword): string {
   return `otpauth://totp/item?${new URLSearchParams({ secret: plain, ...Object.fromEntries(given) }).toString()}`
 }
 
-/** What a field for one-time passwords holds: a URI, `key=…&step=…&size=…`, or a secret. Undefined when it is nothing of that. */
+/** The content of a field for one-time passwords: a URI, `key=…&step=…&size=…`, or a secret. Undefined for anything else. */
 export function readOtp(text: string): string | undefined {
   const value = text.trim()
   if (/^otpauth:\/\//i.test(value)) return value

@@ -1,4 +1,4 @@
-// Stores that are servers, over servers of the test that answer as they do: Vault, 1Password Connect, `bw serve`. And what is refused of any server.
+// Stores that are servers, over fake ones: Vault, 1Password Connect, `bw serve`. And answers that are refused from any server.
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -15,12 +15,12 @@ const asker = makeAsker({ allowHostLoopback: true })
 
 interface Fake extends AsyncDisposable {
   url: string
-  /** Method and path of what was asked, in order. */
+  /** Method and path of each request, in order. */
   asked: string[]
 }
 type Answer = (request: IncomingMessage, path: string, body: unknown) => { status?: number; body?: unknown; headers?: Record<string, string> } | undefined
 
-/** A server that answers JSON; 404 for what `answer` has nothing for. */
+/** A server that answers JSON; 404 where `answer` has nothing. */
 async function serve(answer: Answer): Promise<Fake> {
   const asked: string[] = []
   const respond = async (request: IncomingMessage, response: ServerResponse) => {

@@ -1,4 +1,4 @@
-// Tokens that are JSON: parsed, with an error that names the field and never the value.
+// Tokens that are JSON: parsed, with an error that names the field but never the value.
 import { z } from 'zod'
 
 /** A token of the wrong form. The message is for callers. */
@@ -20,7 +20,7 @@ function asJson(token: string): unknown {
   try {
     return JSON.parse(token) as unknown
   } catch {
-    // The parser's error has parts of the token in it.
+    // The parser's error contains parts of the token.
     throw new WrongToken('must be JSON for this type')
   }
 }
@@ -37,7 +37,7 @@ const isHttp = (text: string): boolean => {
   return url !== undefined && /^https?:$/.test(url.protocol) && !url.username && !url.password && !/[?#]/.test(text)
 }
 
-/** Where a store is reached by HTTP; without a slash at its end. */
+/** The HTTP address of a store; without a slash at its end. */
 export const Address = z
   .string()
   .max(2048)

@@ -1,13 +1,13 @@
 // The type `vault`: secrets of HashiCorp Vault or OpenBao, in a mount of the KV engine, version 2.
 import { z } from 'zod'
 import { Slots } from '../../../../base/slots.ts'
-import { BackendProblem, USER_NAMES, type Backend, type Item, type ItemValues } from './backend.ts'
-import type { Answer, Asker } from './http.ts'
+import { asDomain } from '../match.ts'
+import { BackendProblem, type Backend, type Item, type ItemValues } from './backend.ts'
+import { parsed, type Answer, type Asker } from './http.ts'
 import { readOtp } from './otpauth.ts'
-import { hostsIn } from './path-hosts.ts'
 import { Address, jsonToken } from './token.ts'
 
-/** Each is read for its URLs, so a list takes as many requests. */
+/** Each secret is read for its URLs, so a list needs as many requests. */
 const MOST_SECRETS = 1_000
 const MOST_FOLDERS = 500
 const MAX_DEPTH = 8
@@ -33,7 +33,7 @@ const Token = z
     approle_mount: Path.default('approle'),
     namespace: Secret.optional(),
     mount: Path.default('secret'),
-    /** Only secrets below it. */
+    /** Only secrets below it are used. */
     prefix: Path.default(''),
   })
   .refine(
@@ -46,6 +46,7 @@ const Keys = z.object({ data: z.object({ keys: z.array(z.string().min(1).max(102
 const Metadata = z.object({ data: z.object({ custom_metadata: z.record(z.string(), z.string()).nullish() }) })
 const Data = z.object({ data: z.object({ data: z.record(z.string(), z.unknown()).nullable() }) })
 
+const USER_NAMES = ['username', 'user', 'login']
 const URL_NAMES = ['url', 'urls', 'website']
 const OTP_NAMES = ['totp', 'otp', 'totp_secret', 'otpauth']
 
@@ -57,17 +58,17 @@ export function vaultBackend(text: string, asker: Asker): Backend {
   const namespace: Record<string, string> = login.namespace === undefined ? {} : { 'X-Vault-Namespace': login.namespace }
   const url = (path: string) => `${address}/v1/${path}`
 
-  /** Does `work` with a token, which is given back if it was made for this. */
+  /** Runs `work` with a token, which is revoked if it was made for this. */
   async function withToken<T>(signal: AbortSignal, work: (headers: Record<string, string>) => Promise<T>): Promise<T> {
     if (login.token !== undefined) return work({ ...namespace, 'X-Vault-Token': login.token })
     const body = { role_id: login.role_id, secret_id: login.secret_id }
     const answer = await asker.ask(url(`auth/${segments(login.approle_mount)}/login`), { method: 'POST', headers: namespace, body }, signal)
-    const token = parsed(Login, answer, 'the role_id and the secret_id were not accepted').auth.client_token
+    const token = accepted(Login, answer, 'the role_id and the secret_id were not accepted').auth.client_token
     const headers = { ...namespace, 'X-Vault-Token': token }
     try {
       return await work(headers)
     } finally {
-      // It ends by itself if this fails, and the work is done or has its own error. A caller who has left does not keep it from being revoked.
+      // If this fails, the token expires by itself, and the work is done or has its own error. It is revoked even if the caller has disconnected.
       await asker.ask(url('auth/token/revoke-self'), { method: 'POST', headers }, AbortSignal.timeout(REVOKE_MS)).catch(() => {})
     }
   }
@@ -76,7 +77,7 @@ export function vaultBackend(text: string, asker: Asker): Backend {
 
   async function keys(folder: string, headers: Record<string, string>, signal: AbortSignal): Promise<string[]> {
     const answer = await asker.ask(`${at('metadata', folder)}?list=true`, { headers }, signal)
-    return answer.status === 404 ? [] : parsed(Keys, answer).data.keys
+    return answer.status === 404 ? [] : accepted(Keys, answer).data.keys
   }
 
   /** All secrets below the prefix, by their paths in the mount. */
@@ -101,10 +102,10 @@ export function vaultBackend(text: string, asker: Asker): Backend {
     return { id: path, title: path.slice(cut + 1), vault: { id: folder, name: folder }, urls }
   }
 
-  /** What its metadata say, and hosts that are in its path. A policy may keep metadata from being read: then its path alone counts. */
+  /** The URLs in its metadata, and hosts in its path. A policy may forbid reading metadata: then only the path counts. */
   async function urlsOf(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<string[]> {
     const answer = await asker.ask(at('metadata', path), { headers }, signal)
-    const metadata = answer.status === 403 || answer.status === 404 ? {} : (parsed(Metadata, answer).data.custom_metadata ?? {})
+    const metadata = answer.status === 403 || answer.status === 404 ? {} : (accepted(Metadata, answer).data.custom_metadata ?? {})
     return [...URL_NAMES.flatMap((name) => listed(metadata[name] ?? '')), ...hostsIn(path)]
   }
 
@@ -127,7 +128,7 @@ export function vaultBackend(text: string, asker: Asker): Backend {
       withToken(signal, async (headers) => {
         const answer = await asker.ask(at('data', id), { headers }, signal)
         if (answer.status === 404) throw new BackendProblem('the secret does not exist any more', { isMissing: true })
-        const { data } = parsed(Data, answer).data
+        const { data } = accepted(Data, answer).data
         if (data === null) throw new BackendProblem('the last version of the secret was deleted', { isMissing: true })
         return valuesOf(data, urls)
       }),
@@ -136,12 +137,17 @@ export function vaultBackend(text: string, asker: Asker): Backend {
 
 const REVOKE_MS = 3_000
 
-function parsed<T>(schema: z.ZodType<T>, { status, body }: Answer, refusal = 'the token was not accepted, or its policy does not allow this'): T {
-  if (status === 400 || status === 401 || status === 403) throw new BackendProblem(refusal)
-  const { data } = schema.safeParse(body)
-  if (data === undefined) throw new BackendProblem(`the server answers in another form than expected, with status ${status}`)
-  return data
+function accepted<T>(schema: z.ZodType<T>, answer: Answer, refusal = 'the token was not accepted, or its policy does not allow this'): T {
+  if ([400, 401, 403].includes(answer.status)) throw new BackendProblem(refusal)
+  return parsed(schema, answer)
 }
+
+/** Hosts in the path of a secret. People name secrets and folders after sites: `web/example.com/kim`, `example.com`, `kim@example.com`. */
+const hostsIn = (path: string): string[] =>
+  path
+    .split('/')
+    .map((part) => part.slice(part.lastIndexOf('@') + 1))
+    .filter((part) => part.includes('.') && asDomain(part) !== undefined)
 
 function valuesOf(data: Record<string, unknown>, known: readonly string[]): ItemValues {
   const values: Record<string, string> = {}

@@ -8,13 +8,13 @@ import { jsonResult, type Result } from '../results.ts'
 import { tool, type Given } from '../tool.ts'
 import { paging } from './browsers.ts'
 
-/** How long one call waits for a login: less than hosts and proxies wait for an answer. */
+/** How long one call waits for a login: shorter than hosts and proxies wait for an answer. */
 const MOST_WAIT_SECONDS = 25
-/** Longer waits that other servers' clients ask for are taken, and end after the time above. */
+/** Clients of other servers ask for longer waits. These are accepted, and end after the time above. */
 const MOST_ASKED_SECONDS = 30
 const POLL_MS = 1_000
 
-/** What of a connection is told while it logs in: nothing that the site says. */
+/** Fields of a connection that are returned while it logs in: none with a text of the site. */
 const SHOWN = [
   'id',
   'domain',

@@ -1,14 +1,14 @@
-// The action get_telemetry of manage_browsers: events that are kept of a session, short enough to be read.
+// The action get_telemetry of manage_browsers: stored events of a session in a short form.
 import { z } from 'zod'
 import { CATEGORIES } from '../../../../agent/telemetry/contract.ts'
 import { fault } from '../../../../http/fault.ts'
 import { telemetryArchive } from '../../../sessions/telemetry/contract.ts'
 import { act, itemsOf } from '../tool.ts'
 
-/** Fields of events that compact ones never have, and from how many characters on others are left out. */
+/** Fields that compact events never have, and the length above which other fields are omitted. */
 const LARGE_FIELDS = new Set(['body', 'headers', 'post_data', 'png'])
 const LARGE = 8 * 1024
-/** Most whole events of one answer. */
+/** Most complete events in one answer. */
 const MOST_WHOLE = 5
 
 export const telemetryFields = {
@@ -26,7 +26,7 @@ export const getTelemetry = act(telemetryArchive.listTelemetryEvents, {
     if (!compact && !(limit <= MOST_WHOLE)) throw fault.field('limit', `must be given with compact false, and at most ${MOST_WHOLE}`)
     const named = categories as string[] | undefined
     if (!compact && (!named || named.includes('screenshot'))) throw fault.field('categories', 'must be given with compact false, without screenshot')
-    // By itself the route begins five minutes ago.
+    // The route's default is five minutes ago.
     if (offset === undefined && since === undefined && until === undefined && order !== 'desc') query.since = new Date(0).toISOString()
     if (named) query.category = named.join(',')
   },

@@ -28,7 +28,7 @@ const options = {
   proxy_id: 'Id of the proxy for its traffic. In an update an empty one clears it.',
 } as const
 
-/** Sets what a field clears. @throws fault when the caller says something else of it as well */
+/** Applies a field that clears another one. @throws fault when the caller also sets the other one */
 function clear(body: Given, field: string, isCleared: boolean | undefined, values: Given): void {
   if (!isCleared) return
   const other = Object.keys(values).find((name) => body[name] !== undefined)
@@ -36,7 +36,7 @@ function clear(body: Given, field: string, isCleared: boolean | undefined, value
   Object.assign(body, values)
 }
 
-/** Without the addresses that carry a session's token: a list shows what there is, and does not hand out the sessions. */
+/** Without the addresses that contain a session's token: a list shows the sessions, but gives no access to them. */
 export const briefly = <T extends object>({ items, ...page }: Page<T>) => ({
   ...page,
   items: items.map((item) => Object.fromEntries(Object.entries(item).filter(([name]) => name !== 'cdp_ws_url' && name !== 'webdriver_ws_url'))),

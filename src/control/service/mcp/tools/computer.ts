@@ -1,4 +1,4 @@
-// computer_action: a list of actions on a session's screen, with what the last one returns.
+// computer_action: runs a list of actions on a session's screen, and returns the result of the last one.
 import { z } from 'zod'
 import { BatchBody, computer, MAX_ACTIONS, type Action } from '../../../../agent/computer/contract.ts'
 import { fault } from '../../../../http/fault.ts'
@@ -7,7 +7,7 @@ import { inSession, type Api } from '../api.ts'
 import { boundedJson, type Content, type Result } from '../results.ts'
 import { tool, type Given } from '../tool.ts'
 
-/** Bytes of a picture. A host holds it as text, four thirds as long, and a model takes no larger one. */
+/** Largest picture in bytes. A host has it as text, a third longer, and models accept no larger one. */
 const MAX_PICTURE_BYTES = 8 * 1024 * 1024
 const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
 
@@ -19,7 +19,7 @@ const calls = {
   screenshot: inSession(computer.captureScreenshot),
 }
 
-/** What the API runs as one call; what is a call of its own; and what returns something, so that nothing can follow it. */
+/** Actions that the API runs as one batch; actions that need their own call; and actions that return something, after which no other can follow. */
 const { element: Batched } = BatchBody.shape.actions
 const Write = z.strictObject({ type: z.literal('write_clipboard'), write_clipboard: computer.writeClipboard.body })
 const LAST = ['screenshot', 'get_mouse_position', 'read_clipboard'] as const
@@ -43,7 +43,7 @@ export const computerAction = tool({
 
 async function perform({ session_id: id, actions }: Given, api: Api): Promise<Result> {
   const all = actions as OneAction[]
-  // A list that cannot be done as a whole is refused before anything of it is done.
+  // A list that cannot be run completely is refused before its first action.
   const early = all.slice(0, -1).findIndex(isLast)
   if (early !== -1) throw fault.field(`actions.${early}`, `${all[early]!.type} can only be the last action`)
   const last = isLast(all.at(-1)!) ? all.at(-1) : undefined
@@ -58,7 +58,7 @@ async function perform({ session_id: id, actions }: Given, api: Api): Promise<Re
   return { content: [...did.map((text) => ({ type: 'text' as const, text })), ...content] }
 }
 
-/** What is one call each. Writing the clipboard cannot be batched. */
+/** Splits a list into calls. Writing the clipboard cannot be in a batch. */
 function parts(actions: OneAction[]): ({ actions: Action[] } | { text: string })[] {
   const found: ReturnType<typeof parts> = []
   for (const action of actions) {

@@ -5,7 +5,7 @@ import { processes } from '../../../../agent/process/contract.ts'
 import { inSession } from '../api.ts'
 import { act, tool } from '../tool.ts'
 
-/** Hosts wait a few minutes for a tool at most. */
+/** Hosts wait a few minutes at most for a tool. */
 const USUAL_SECONDS = 60
 
 const hints = { openWorldHint: true }

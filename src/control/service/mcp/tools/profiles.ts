@@ -10,7 +10,7 @@ import type { Api } from '../api.ts'
 import { tool, type Given } from '../tool.ts'
 import { paging } from './browsers.ts'
 
-/** Time for a person to log in, and to say so. */
+/** Time for a person to log in and confirm it. */
 const SETUP_SECONDS = 300
 
 export const manageProfiles = tool({

@@ -1,4 +1,4 @@
-// Booting an instance, for a caller or for a pool: the row first, then the instance, then the row's new state.
+// Boots an instance for a caller or for a pool: inserts the row, starts the instance, then moves the row to its new state.
 import { sql } from 'kysely'
 import { session } from '../../../../agent/session/contract.ts'
 import { newId } from '../../../../base/ids.ts'
@@ -25,7 +25,7 @@ export class BootFailed extends Unavailable {
   }
 }
 
-/** A browser of an owned pool could not be made. The cause says why. It may have details that callers must not see: `problemOf` (pool-leases.ts) makes the text for them. */
+/** A browser of an owned pool could not be made. The cause says why. It may have details that callers must not see: `problemOf` (acquisitions.ts) makes the text for them. */
 export class PoolBootFailed extends Error {
   override name = 'PoolBootFailed'
 }
@@ -34,14 +34,13 @@ export class PoolBootFailed extends Error {
 const asBootFailed = (error: unknown): unknown =>
   error instanceof Unavailable || error instanceof NoRoom || error instanceof TypeError || error instanceof ReferenceError ? error : new BootFailed(error)
 
-/** One boot. */
 interface Boot {
   spec: Pick<InstanceSpec, 'viewport' | 'maxScreen' | 'wanted'>
   /** Inserts its row; undefined when there is no room for it. */
   insert: (id: string) => Promise<BrowserRow | undefined>
-  /** Whether its maker has a turn for it. Otherwise it takes one when its row is there. */
+  /** Whether the caller of the boot holds a slot for it. Otherwise the boot takes one after its row is inserted. */
   hasTurn: boolean
-  /** What it needs before somebody may have it. */
+  /** Makes it ready before a caller may have it. */
   prepare?: (instance: Instance, row: BrowserRow) => Promise<void>
   to: 'warm' | 'running'
   isPooled: boolean
@@ -51,7 +50,7 @@ interface Boot {
 
 export class Boots {
   readonly #shared: Shared
-  /** Has the turns of all boots of this service. */
+  /** Boot slots of this service. */
   readonly #starts: Slots
 
   constructor(shared: Shared, starts: Slots) {
@@ -63,7 +62,10 @@ export class Boots {
     return { scope: this.#shared.scope, replica: this.#shared.leases.replica }
   }
 
-  /** Boots an instance for a caller that no kind serves. `seated` inserts its row if there is a seat. @throws what `seated` throws; when it does not come up; nothing is left then */
+  /**
+   * Boots an instance for a caller that no kind serves. `seated` inserts its row if there is a seat. @throws the errors of `seated`; BootFailed. After an
+   * error, nothing is left
+   */
   async session(
     ownership: Ownership,
     signal: AbortSignal,
@@ -76,8 +78,8 @@ export class Boots {
   }
 
   /**
-   * Boots an instance for a pool; false when an owned pool has as many as it may, or was deleted. Nobody waits for it until `wanted` resolves; without a `turn`, somebody
-   * waits for it from the beginning. @throws when that does not work; nothing is left then, or the sweep ends it
+   * Boots an instance for a pool; false when an owned pool is full or was deleted. `wanted` resolves when a caller waits for it. `turn`: the slot of a boot for
+   * which no caller waits at first. @throws the error of the boot. After an error nothing is left, or the sweep ends what is left
    */
   async pooled({ kind, name }: Pool, wanted: Promise<void>, turn: Disposable | undefined): Promise<boolean> {
     return kind ? this.#ofKind(kind, wanted) : this.#owned(name, wanted, turn)
@@ -108,7 +110,7 @@ export class Boots {
           insert: (id) => insertPooled(db, id, this.#watched, ownership),
           hasTurn: turn !== undefined,
           async prepare({ agent, id }, row) {
-            // A profile or an extension that hangs must not keep other boots waiting.
+            // Free the slot now: a profile or an extension that hangs must not block other boots.
             turn?.[Symbol.dispose]()
             await configure({ ...row, endpoint: endpoints.store(agent, id) }, signal)
           },
@@ -143,7 +145,7 @@ export class Boots {
     try {
       await prepare?.(instance, row)
       reason = 'abandoned'
-      // Registered before it is in the table: a caller may claim a warm instance as soon as its row says so.
+      // The registry gets the instance before the table does: a caller may claim a warm instance as soon as its row says so.
       leaveSeat?.()
       endings.keep(instance, { isReady: to === 'warm', isPooled })
       const set = { endpoint: JSON.stringify(endpoints.store(instance.agent, id)), ...columns }
@@ -155,7 +157,10 @@ export class Boots {
     }
   }
 
-  /** Ends a booted instance as a session: it may have a proxy and a profile by now. When its row was closed elsewhere, nobody else ends the instance. */
+  /**
+   * Ends a booted instance as a session, because it may have a proxy and a profile by now. If another replica has closed its row, only this replica can end the
+   * instance.
+   */
   async #giveUp(instance: Instance, isPooled: boolean, reason: EndReason): Promise<void> {
     const { db, registry, endings, log } = this.#shared
     const { id } = instance

@@ -1,4 +1,4 @@
-// Browsers whose rows another replica has closed, as it does after a takeover: nothing of them stays.
+// Browsers whose rows another replica has closed after a takeover: this replica ends their instances.
 import { describe, expect, test } from 'vitest'
 import { sharing } from '../../../../../test/support/leases.ts'
 import { until } from '../../../../base/wait.ts'
@@ -32,7 +32,7 @@ describe('a browser that its replica does not find among its rows', () => {
     await change(id, { state: 'deleted' })
     await fleet.sweep()
     await until('its instance to go', NOTICE_MS, async () => !(await runningIds()).includes(id))
-    expect(fleet.endpointOf(id)).toBeUndefined()
+    expect(fleet.registry.endpointOf(id)).toBeUndefined()
   })
 
   test('goes on when another replica watches it', async () => {
@@ -40,7 +40,7 @@ describe('a browser that its replica does not find among its rows', () => {
     const id = await fleet.start(owner(), signal)
     await change(id, { replica: 'another' })
     await fleet.sweep()
-    await until('it to be left', NOTICE_MS, () => fleet.endpointOf(id) === undefined)
+    await until('it to be left', NOTICE_MS, () => fleet.registry.endpointOf(id) === undefined)
     expect([await runningIds(), (await row(id)).state]).toEqual([[id], 'running'])
   })
 })

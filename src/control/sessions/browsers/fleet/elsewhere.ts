@@ -1,4 +1,4 @@
-// Ending a browser that another replica watches: its row says so, and that replica does it.
+// Ends a browser that another replica watches: marks its row, and asks that replica to end it.
 import { until, WaitTimeout } from '../../../../base/wait.ts'
 import type { Db } from '../../../../store/db.ts'
 import type { EventNotifier } from '../../../../store/events.ts'
@@ -8,15 +8,18 @@ import { ended, moveBrowser } from '../lifecycle.ts'
 import { watcherOf } from '../rows.ts'
 import { endAt } from './notices.ts'
 
-/** How long a caller waits. A replica that was just killed is replaced within 5 s; an end that takes longer goes on without its caller. */
+/** Limit on the wait of a caller. Another replica takes over from a killed one within 5 s. A longer end continues without its caller. */
 const ENDED_MS = 15_000
-/** A notice may be lost. */
+/** Interval of reading the row, because a notice may be lost. */
 const LOOK_AGAIN_MS = 500
 
-/** The notice that a browser is out of use, and that its end goes on. When nothing is left of it, the notice is its id. */
+/** The notice that callers cannot reach a browser any more while its end continues. When nothing is left of the browser, the notice is its id. */
 export const outOfUse = (id: string): string => `${id} is out of use`
 
-/** Resolves when nothing is left of the browser (when it is out of use, unless `whole`), or after {@link ENDED_MS}; false when there is no such browser, or it has ended. */
+/**
+ * Resolves when nothing is left of the browser, or, unless `whole`, when callers cannot reach it any more; in any case after {@link ENDED_MS}. False when there
+ * is no such browser, or it has ended.
+ */
 export async function endElsewhere(
   { db, notifier, leases }: { db: Db; notifier: EventNotifier; leases: Leases },
   id: string,
@@ -27,7 +30,7 @@ export async function endElsewhere(
   using scope = new DisposableStack()
   scope.defer(notifier.on('ended', (text) => void (isOver ||= text === id || (!whole && text === outOfUse(id)))))
   await moveBrowser(db, id, 'stopping', reason, ended(reason))
-  // Also when its end has begun before: then this waits for it.
+  // If the end began earlier, this waits for it.
   const watcher = await watcherOf(db, id)
   if (!watcher) return false
   if (watcher.replica !== null) await leases.tell('look', endAt(watcher.replica, id))

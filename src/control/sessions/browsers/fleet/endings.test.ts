@@ -1,4 +1,4 @@
-// The end of a session as a list of steps: killed at any of them, the next service goes on from there.
+// The end of a session is a list of steps. If a service is killed at any step, the next service continues from there.
 import { describe, expect, test } from 'vitest'
 import { until } from '../../../../base/wait.ts'
 import { NoSeat } from '../../../../store/seats.ts'
@@ -7,7 +7,7 @@ import { counted, db, makeFleet, NOTICE_MS, owner, reconcile, row, runningIds, s
 
 const NAMES = ['profile', 'telemetry', 'instance', 'audit']
 
-/** A service whose ends have these steps; at the step `at` it does what `then` says, as often as it is called. */
+/** A service with these steps of an end. The step `at` runs `then` each time it is called. */
 function withSteps(at: string | undefined, then: () => Promise<void>, { limitMs = 60_000, mayFail = false, maxSessions = Infinity } = {}) {
   const done: string[] = []
   const steps = (ended: EndStep): EndStep[] =>
@@ -44,6 +44,22 @@ describe('an end that the service does not survive', () => {
     expect([(await row(id)).end_reason, await way(id)]).toEqual(['timeout', ['starting', 'running', 'stopping', 'deleted']])
   })
 
+  test('and fails again at the start of the next service is no obstacle to that, and is tried again', async () => {
+    const killed = withSteps('instance', never)
+    const id = await killed.fleet.start(owner(), signal)
+    void killed.fleet.end(id, 'timeout')
+    await until('the steps before', NOTICE_MS, async () => (await ended(id)).length === 2)
+    killed.abandon()
+    let failures = 1
+    const next = withSteps('instance', async () => {
+      if (failures-- > 0) throw new Error('a cgroup is busy')
+    })
+    await reconcile(next.fleet)
+    expect([(await row(id)).state, await runningIds()]).toEqual(['stopping', [id]])
+    await sweptAway(next.fleet, id)
+    expect([(await row(id)).end_reason, await runningIds()]).toEqual(['timeout', []])
+  })
+
   test('is continued after its last step by closing the row', async () => {
     const killed = withSteps(undefined, never)
     const id = await killed.fleet.start(owner(), signal)
@@ -65,6 +81,27 @@ describe('a step that fails', () => {
     expect([done, (await row(id)).state]).toEqual([NAMES.slice(0, NAMES.indexOf(name)), 'stopping'])
     await sweptAway(fleet, id)
     expect([done, await ended(id)]).toEqual([NAMES, NAMES])
+  })
+
+  test('keeps the browser out of use and in its seat, and keeps the sweep from ending no other', async () => {
+    const hang = Promise.withResolvers<void>()
+    let failures = 1
+    const { fleet } = withSteps('instance', async () => {
+      if (failures-- > 0) await hang.promise.then(() => Promise.reject(new Error('a cgroup is busy')))
+    })
+    const ids = [await fleet.start(owner(), signal), await fleet.start(owner(), signal)]
+    const late = new Date(Date.now() - 61_000)
+    await db.updateTable('browsers').set({ last_active_at: late }).execute()
+    await fleet.sweep()
+    const states = async () => (await Promise.all(ids.map(row))).map(({ state }) => state).toSorted()
+    await until('the end of one', NOTICE_MS, async () => (await states())[0] === 'deleted')
+    const [left] = await runningIds()
+    expect([await states(), fleet.registry.endpointOf(left!), fleet.registry.sessions]).toEqual([['deleted', 'stopping'], undefined, 1])
+    hang.resolve()
+    // Another call makes one more attempt and is no error. The reason stays the same.
+    expect(await fleet.end(left!, 'deleted')).toBe(true)
+    await sweptAway(fleet, left!)
+    expect([(await row(left!)).end_reason, await way(left!)]).toEqual(['timeout', ['starting', 'running', 'stopping', 'deleted']])
   })
 
   test('but may fail is left out', async () => {
@@ -103,7 +140,7 @@ describe('taking a session out', () => {
     const killed = withSteps('instance', never)
     const id = await killed.fleet.start(owner('mine'), signal)
     expect(await killed.fleet.takeOut(id, 'deleted')).toBe(true)
-    expect([await row(id), killed.fleet.endpointOf(id), killed.fleet.sessions, await runningIds(), killed.done]).toMatchObject([
+    expect([await row(id), killed.fleet.registry.endpointOf(id), killed.fleet.registry.sessions, await runningIds(), killed.done]).toMatchObject([
       { state: 'stopping', end_reason: 'deleted', deleted_at: expect.any(Date) as Date },
       undefined,
       1,
@@ -113,7 +150,7 @@ describe('taking a session out', () => {
     killed.abandon()
     const next = withSteps(undefined, never)
     await reconcile(next.fleet)
-    expect([next.done, await runningIds(), (await row(id)).state, next.fleet.sessions]).toEqual([['instance', 'audit'], [], 'deleted', 0])
+    expect([next.done, await runningIds(), (await row(id)).state, next.fleet.registry.sessions]).toEqual([['instance', 'audit'], [], 'deleted', 0])
   })
 
   test('waits for the steps before, which may need its agent', async () => {

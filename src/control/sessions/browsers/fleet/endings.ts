@@ -1,4 +1,4 @@
-// Ending browsers: the list of steps, recorded as it goes, tried until nothing is left, continued by the next service.
+// Ends browsers by a list of steps. Each finished step is recorded. The end is retried until nothing is left, and the next service continues it.
 import { setImmediate } from 'node:timers/promises'
 import { Mutexes } from '../../../../base/mutex.ts'
 import { Notifier } from '../../../../base/notifier.ts'
@@ -20,27 +20,27 @@ const MAX_REASON = 500
 const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 30_000
 
-/** An end in progress. Its state is in the row: `stopping` or `failed` until nothing is left, also across a restart. */
+/** An end in progress. Its state is in the row, also across a restart: `stopping` or `failed` until nothing is left. */
 interface Ending {
   reason: EndReason
-  /** The steps that are done; undefined until they have been read from the row of an end that another process began. */
+  /** The finished steps; undefined until they have been read from the row, if another process began the end. */
   done: Set<string> | undefined
-  /** Steps that have exceeded their limit and still run. The next attempt waits for them and does not begin them twice. */
+  /** Steps that have exceeded their limit and still run. The next attempt waits for them and does not start them twice. */
   underWay: Map<string, Promise<void | 'nothing'>>
-  /** The present attempt. */
+  /** The current attempt. */
   attempt: Promise<void> | undefined
   /** Resolves when the steps that callers wait for are done, or the first attempt is over. */
   outOfUse: PromiseWithResolvers<void>
-  /** When the sweep retries, by performance.now(). */
+  /** Time of the next retry by the sweep (performance.now()). */
   retryAt: number
   retryMs: number
 }
 
 interface EndingsSettings extends Pick<FleetSettings, 'db' | 'registry' | 'notifier' | 'log'> {
   leases: Leases
-  /** In the order in which they run. After the last one the row is closed. Asked once, when all modules are open. */
+  /** The steps in the order in which they run. After the last one the row is closed. Called once, when all modules are open. */
   endSteps: () => readonly EndStep[]
-  /** Called when nothing is left of a browser; `isKept`: it had waited for callers, or belonged to a pool. */
+  /** Called when nothing is left of a browser. `isKept`: it waited for callers, or belonged to a pool. */
   onEnded: (isKept: boolean) => void
 }
 
@@ -62,7 +62,7 @@ export class Endings {
     this.#look = (text) => tell('look', text)
   }
 
-  /** @throws when two have the same name: what is recorded of one would count for the other */
+  /** @throws when two steps have the same name: the record of one would count for the other */
   get steps(): readonly EndStep[] {
     if (this.#steps) return this.#steps
     const steps = this.#settings.endSteps()
@@ -72,21 +72,22 @@ export class Endings {
   }
 
   /**
-   * Ends a browser, wherever it runs: the steps of an end, then its row is closed. Resolves after the first attempt, or, unless `whole`, as soon as the browser is out of use: nobody
-   * reaches it, its processes are signalled, and its row says that it ends, so that the next service continues. False when there is no such browser, or it has ended. Repeated calls
-   * continue the same end. When a step does not work now, the browser keeps its seat, its row stays `stopping`, and the sweep retries until nothing is left.
+   * Ends a browser, wherever it runs: runs the steps of an end, then closes its row. Resolves after the first attempt, or, unless `whole`, as soon as the
+   * browser is out of use: no caller can reach it, its processes are signalled, and its row says that it ends, so that the next service continues. False when
+   * there is no such browser, or it has ended. Repeated calls continue the same end. If a step fails, the browser keeps its seat, its row stays `stopping`, and
+   * the sweep retries until nothing is left.
    */
   async end(id: string, reason: EndReason, whole = true): Promise<boolean> {
     const { db, registry, notifier, leases } = this.#settings
     const watcher = (await registry.isHere(id)) ? undefined : await watcherOf(db, id)
     if (notifier && watcher && watcher.replica !== leases.replica) return endElsewhere({ db, notifier, leases }, id, reason, whole)
-    // One after the other for each browser: the answer to a second statement may be handled before this process knows of the end that the first one has begun.
+    // One call at a time for each browser: the answer to a second statement may arrive before this process knows of the end that the first one began.
     const attempt = await this.#turns.run(id, () => this.#begin(id, reason))
     await (whole ? attempt?.whole : attempt?.outOfUse)
     return attempt !== undefined
   }
 
-  /** Ends under way. One that has failed and waits for its next attempt is not. */
+  /** Number of ends with a running attempt. Ends that have failed and wait for their retry do not count. */
   get underWay(): number {
     return [...this.#ending.values()].filter(({ attempt }) => attempt !== undefined).length
   }
@@ -115,17 +116,17 @@ export class Endings {
       const known = registry.known(id)
       if (!known?.instance || known.isEnding) return
       known.gone = { why, reason }
-      // Another replica that has taken it over may have ended it.
+      // Another replica may have taken over this browser and ended it.
       const row = await watcherOf(db, id)
       if (row?.replica !== leases.replica) return registry.handOver(id)
       log.error({ browser: id, reason: why }, 'a browser ended by itself')
       await this.resume(row, reason)
     }
-    // The sweep tries again.
+    // If this fails, the sweep tries again.
     void instance.exited.then(onExit).catch((err: unknown) => log.error({ err, browser: id }, 'cleaning up after a browser failed'))
   }
 
-  /** Ends an instance whose row says so, or has its replica do it. Resolves after the first attempt. */
+  /** Ends an instance whose row already says so, or asks its replica to. Resolves after the first attempt. */
   async endRow(row: LiveRow & { replica: string | null }): Promise<void> {
     const { registry, leases } = this.#settings
     if (row.replica !== leases.replica) return row.replica === null ? undefined : this.#look(endAt(row.replica, row.id))
@@ -133,7 +134,7 @@ export class Endings {
     await this.resume(row, 'surplus')
   }
 
-  /** Continues the end of a browser that another replica has begun, if it is ours. Resolves after one attempt. */
+  /** Continues an end that another replica has begun, if this replica watches the browser. Resolves after one attempt. */
   async continue(id: string): Promise<void> {
     const { db, registry, leases } = this.#settings
     await registry.isHere(id)
@@ -141,7 +142,7 @@ export class Endings {
     if (row?.state === 'stopping' && row.replica === leases.replica) await this.resume(row, 'crashed')
   }
 
-  /** Ends a browser by its row: one that has lost its instance, or whose end has begun. Resolves after one attempt. `otherwise`: why, unless that is known. */
+  /** Ends a browser by its row: it has lost its instance, or its end has begun. Resolves after one attempt. `otherwise` is the reason if the row has none. */
   async resume(row: LiveRow, otherwise: EndReason): Promise<void> {
     const { db, registry } = this.#settings
     const gone = registry.known(row.id)?.gone
@@ -150,7 +151,7 @@ export class Endings {
     await this.#attempt(row.id, reason, false)
   }
 
-  /** Whether an end that its row tells of needs another attempt now. */
+  /** Whether an unfinished end in a row needs another attempt now. */
   isDue(id: string): boolean {
     const known = this.#ending.get(id)
     return !known || (!known.attempt && known.retryAt <= performance.now())
@@ -161,7 +162,7 @@ export class Endings {
     await Promise.all([...this.#ending.values()].map(async ({ attempt }) => attempt))
   }
 
-  /** Closes the row of a browser whose instance is gone, or that never had one. */
+  /** Closes the row of a browser whose instance has ended or never existed. */
   async close(id: string, reason: EndReason): Promise<void> {
     const { db } = this.#settings
     await moveBrowser(db, id, 'failed', reason, ended(reason))
@@ -172,7 +173,7 @@ export class Endings {
     return moveBrowser(this.#settings.db, id, 'deleted', reason, { ...ended(reason), ...(done && { ended_steps: [...done] }) })
   }
 
-  /** One attempt to end a browser whose row says so; otherwise the sweep retries. `isNew`: no step of it can have been done. */
+  /** One attempt to end a browser whose row says so; after a failure the sweep retries. `isNew`: no step can be done yet. */
   #attempt(id: string, reason: EndReason, isNew: boolean): Promise<void> {
     this.#settings.registry.beginEnd(id)
     const known = this.#ending.get(id)
@@ -195,7 +196,7 @@ export class Endings {
       for (const step of this.steps) {
         if (step.isBehind) {
           this.#outOfUse(id, ending)
-          // Their answer goes first: a step may begin with work that lets nothing else run, as looking through all processes.
+          // Send the callers' answer first: the next step may block this process for a moment, for example while it searches all processes.
           await setImmediate()
         }
         if (!ending.done.has(step.name)) await this.#take(step, id, ending, ending.done)
@@ -234,18 +235,21 @@ export class Endings {
       log.error({ err, browser: id, step: step.name }, 'a step of an end failed; the end continues without it')
     }
     done.add(step.name)
-    // The last one is recorded when the row is closed, which is next.
+    // Closing the row, which comes next, also records the last step.
     if (step === this.steps.at(-1)) return
-    // Without the record the next service would repeat the step. That is no reason to keep what the following steps remove.
+    // Without the record, the next service repeats the step, which is harmless. So a failed record does not stop the following steps.
     await recordEndedSteps(db, id, [...done]).catch((err: unknown) => log.warn({ err, browser: id, step: step.name }, 'a step of an end could not be recorded'))
   }
 }
 
-/** Why a browser ends, by its row; `otherwise` for one that ended by itself. */
+/** The reason for the end of a browser, by its row; `otherwise` for a browser that ended by itself. */
 export const reasonOf = ({ state, end_reason }: LiveRow, otherwise: EndReason): EndReason =>
   (end_reason as EndReason | null) ?? (state === 'stopping' ? 'deleted' : otherwise)
 
-/** The step that kills what runs in the instance. A session is out of use after it. The next step waits until all of it has gone, and looks for what was missed. */
+/**
+ * The step that kills the processes of the instance. A session is out of use after it. The next step waits until all of them have ended, and looks for
+ * processes that were missed.
+ */
 export const killInstance = (registry: Registry): EndStep => ({
   name: 'kill',
   limitMs: 1_000,
@@ -256,7 +260,7 @@ export const killInstance = (registry: Registry): EndStep => ({
   },
 })
 
-/** The step that ends the instance itself. Its driver has time limits of its own, below this one. */
+/** The step that ends the instance itself. Its driver has its own time limits, which are shorter than this one. */
 export const removeInstance = (registry: Registry): EndStep => ({
   name: 'instance',
   limitMs: 60_000,

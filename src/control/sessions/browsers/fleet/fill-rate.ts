@@ -1,4 +1,4 @@
-// How fast the browsers of an owned pool are made when no caller waits for them.
+// Limits how fast an owned pool boots browsers for which no caller waits.
 import type { PoolCount } from '../pooled-rows.ts'
 
 const MINUTE_MS = 60_000
@@ -6,13 +6,13 @@ const MINUTE_MS = 60_000
 type Counted = Pick<PoolCount, 'size' | 'rate' | 'there' | 'discarded'>
 
 /**
- * A new pool, what it grows by and what it wants made anew come at once. What ends otherwise is replaced at the pool's rate, a whole pool's worth at once after a pause. All
- * times are in milliseconds of one clock that never goes back.
+ * A token bucket. Browsers of a new pool, browsers for its growth, and replacements of discarded ones are booted at once. All others use a token; the bucket
+ * holds as many as the pool's size. All times are in milliseconds of one monotonic clock.
  */
 export class FillRate {
   #size: number
   #rate: number
-  /** Boots that do not count for the rate. */
+  /** Number of boots that need no token. */
   #free: number
   #tokens: number
   #at: number
@@ -34,7 +34,7 @@ export class FillRate {
 
   update(before: Counted, { size, rate, discarded }: Counted, now: number): void {
     this.#refill(now)
-    // Those beyond a size that has become smaller are not made anew.
+    // Discarded browsers above a reduced size are not replaced.
     const surplus = Math.max(0, before.there - size)
     const anew = Math.max(0, size - before.size) + Math.max(0, discarded - before.discarded - surplus)
     this.#free = Math.min(size, this.#free + anew)
@@ -42,14 +42,14 @@ export class FillRate {
     this.#rate = rate
   }
 
-  /** How long a boot that no caller waits for has to wait; Infinity when none may ever begin. */
+  /** How long a boot for which no caller waits must be delayed, in milliseconds. Infinity when none may ever begin. */
   pauseMs(now: number): number {
     this.#refill(now)
     if (this.#free > 0 || this.#tokens >= 1) return 0
     return this.#perMs > 0 ? (1 - this.#tokens) / this.#perMs : Infinity
   }
 
-  /** A boot begins. What this returns takes that back, for a boot that comes to nothing. */
+  /** A boot begins. Returns the undo, for a boot that fails. */
   began(): () => void {
     if (this.#free > 0) {
       this.#free--

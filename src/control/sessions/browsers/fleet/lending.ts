@@ -1,95 +1,90 @@
-// Browsers of owned pools: lent to callers in the order of arrival, given back, ended when their pool does not want them any more.
-import { beginRelease, endIdle, endRelease, endUnwanted, hasUnwanted, leftByPools, lendFirst, noteDiscarded, timeOf, type Lease } from '../pooled-rows.ts'
-import type { BrowserRow } from '../rows.ts'
+// Lends instances of pools to callers, and takes them back.
+import { beginRelease, endRelease, lendFirst, type Acquisition } from '../pooled-rows.ts'
+import { claimWarm, type BrowserRow, type Ownership } from '../rows.ts'
+import type { Pool } from './pool.ts'
 import type { Pools } from './pools.ts'
 import type { Shared } from './shared.ts'
-
-/** Browsers that pools do not want any more are ended in each sweep, up to so many. */
-const ENDED_AT_ONCE = 50
+import type { Waited } from './wait-queue.ts'
 
 export class Lending {
   readonly #shared: Shared
   readonly #pools: Pools
-  #trimming: Promise<void> | undefined
 
   constructor(shared: Shared, pools: Pools) {
     this.#shared = shared
     this.#pools = pools
   }
 
-  /**
-   * The browser of a pool that has waited longest, or the next one that comes, in the order of callers; undefined when there is no such pool.
-   * Waits until `late`, and gets what is there in any case. @throws the reasons of both signals; why none can be made
-   */
-  lend(pool: string, lease: Lease, signal: AbortSignal, late?: AbortSignal): Promise<BrowserRow | undefined> {
-    const { db, scope, leases } = this.#shared
-    return this.#pools.waitForOwned(pool, () => lendFirst(db, { scope, replica: leases.replica }, pool, lease), signal, late)
+  get #watched() {
+    return { scope: this.#shared.scope, replica: this.#shared.leases.replica }
   }
 
-  /** Takes a browser away from its caller: nobody reaches it from then on. Its row; undefined when this caller does not have it any more. */
+  /**
+   * Claims an instance of the first kind that serves the caller and has one, and has it replaced; undefined when there is none. The instance may already have
+   * ended.
+   */
+  async claim(ownership: Ownership, db = this.#shared.db): Promise<BrowserRow | undefined> {
+    for (const { kind } of this.#pools.kinds) {
+      const row = kind!.serves(ownership) ? await claimWarm(db, this.#watched, kind!.name, ownership) : undefined
+      if (row) this.#shared.refill()
+      if (row) return row
+    }
+    return undefined
+  }
+
+  /** Waits in the queue of a kind; `take` claims an instance. Otherwise like {@link WaitQueue.wait}. */
+  async wait<T>(pool: Pool, take: () => Promise<T | undefined>, signal: AbortSignal): Promise<Waited<T>> {
+    const { leases, notices } = this.#shared
+    this.#pools.asked(pool.name)
+    if (!leases.holds('warm_pool')) notices.tell(notices.asked(pool.name))
+    return this.#waitIn(pool, take, signal)
+  }
+
+  /**
+   * Lends the browser of an owned pool that has been idle longest, or the next one that comes, in the order of callers; undefined when there is no such pool.
+   * When `late` aborts, the caller still gets a browser that is ready by then. @throws the reasons of both signals; the reason why no browser can be made
+   */
+  async lend(id: string, acquisition: Acquisition, signal: AbortSignal, late?: AbortSignal): Promise<BrowserRow | undefined> {
+    if (!this.#pools.get(id)) await this.#pools.count()
+    const pool = this.#pools.get(id)
+    const take = () => this.living(() => lendFirst(this.#shared.db, this.#watched, id, acquisition))
+    return pool && (await this.#waitIn(pool, take, signal, late)).taken
+  }
+
+  async #waitIn<T>({ queue }: Pool, take: () => Promise<T | undefined>, signal: AbortSignal, late?: AbortSignal): Promise<Waited<T>> {
+    const began = this.#pools.now()
+    const found = await queue.wait(take, signal, late)
+    this.#shared.meter?.served(found.wasReady, (this.#pools.now() - began) / 1000)
+    return found
+  }
+
+  /** The first claimed browser that runs and is good. Ends the others. @throws the reason why the service stops, when the stop ends its browsers */
+  async living(claim: () => Promise<BrowserRow | undefined>, isGood: (row: BrowserRow) => boolean = () => true): Promise<BrowserRow | undefined> {
+    const { registry, leases, endings, signal } = this.#shared
+    for (let row = await claim(); row; row = await claim()) {
+      if (!leases.handsOver) signal.throwIfAborted()
+      if ((registry.claim(row.id) || row.replica !== leases.replica) && isGood(row)) return row
+      await endings.end(row.id, 'lost', false)
+    }
+    return undefined
+  }
+
+  /**
+   * Takes a browser of an owned pool from its caller: no call of the caller reaches it after this. Returns its row; undefined when this caller does not have it
+   * any more.
+   */
   async takeBack(session: Pick<BrowserRow, 'id' | 'lease'>): Promise<BrowserRow | undefined> {
     const row = await beginRelease(this.#shared.db, session)
     if (row) this.#shared.registry.putBack(row.id)
     return row
   }
 
-  /** Makes a browser that was taken back, and is what its pool has made, wait for the next caller; false when it has ended. */
+  /** Returns a browser that was taken back to the queue of its pool. It must be in the state in which the pool made it. False when it has ended. */
   async putBack({ id, pool_id: pool }: Pick<BrowserRow, 'id' | 'pool_id'>): Promise<boolean> {
-    if (!(await endRelease(this.#shared.db, id))) return false
-    this.#pools.isBack(pool!)
+    const { db, notices } = this.#shared
+    if (!(await endRelease(db, id))) return false
+    this.#pools.get(pool!)?.queue.lookAgain()
+    notices.tell(notices.isReady)
     return true
-  }
-
-  /** Ends all browsers that wait in a pool now; what is made meanwhile stays. Resolves after the first attempt. They are made anew at once. */
-  async discardIdle(pool: string): Promise<void> {
-    const { db } = this.#shared
-    const now = await timeOf(db)
-    await this.#endAll(() => endIdle(db, pool, now), Infinity)
-    await this.changed()
-  }
-
-  /** Ends browsers that callers have of pools which were deleted together with these. Resolves when they are out of use. */
-  async endLeft(): Promise<void> {
-    const { db, scope, endings } = this.#shared
-    await Promise.all((await leftByPools(db, scope)).map((id) => endings.end(id, 'deleted', false)))
-  }
-
-  /** Pools have changed: their browsers are counted, and made if there is room. Resolves when they are counted. */
-  async changed(): Promise<void> {
-    await this.#pools.count()
-    this.#shared.refill()
-  }
-
-  /** Begins to end browsers that their pools do not want any more, and what {@link endLeft} ends. For the sweep. */
-  trim(): void {
-    const { leases, pools, signal, log } = this.#shared
-    if (!pools || !leases.holds('warm_pool') || leases.remembered(this.#pools.isUnowned) || signal.aborted) return
-    this.#trimming ??= this.#trim()
-      .catch((err: unknown) => log.warn({ err }, 'browsers that pools do not want could not be ended; the next sweep tries again'))
-      .finally(() => (this.#trimming = undefined))
-  }
-
-  /** Resolves when nothing is being ended for the sweep. */
-  async settled(): Promise<void> {
-    await this.#trimming
-  }
-
-  async #trim(): Promise<void> {
-    const { db, scope } = this.#shared
-    await this.endLeft()
-    if (await hasUnwanted(db, scope)) await this.#endAll(() => endUnwanted(db, scope), ENDED_AT_ONCE)
-  }
-
-  /** Ends browsers that `begin` finds, up to `most`, each to be made anew. Resolves after the first attempt at each. */
-  async #endAll(begin: () => Promise<BrowserRow | undefined>, most: number): Promise<void> {
-    const { db, endings } = this.#shared
-    const ends: Promise<void>[] = []
-    const discarded = new Map<string, number>()
-    for (let row = await begin(); row; row = ends.length < most ? await begin() : undefined) {
-      discarded.set(row.pool_id!, (discarded.get(row.pool_id!) ?? 0) + 1)
-      ends.push(endings.endRow(row))
-    }
-    for (const [pool, count] of discarded) await noteDiscarded(db, pool, count)
-    await Promise.all(ends)
   }
 }

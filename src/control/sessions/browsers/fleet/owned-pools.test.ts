@@ -1,4 +1,4 @@
-// Browser pools beside each other and beside warm browsers: whose boot comes next, and how fast what has ended is replaced.
+// Several browser pools beside each other and beside warm browsers: whose boot comes next, and how fast browsers that ended are replaced.
 import { describe, expect, test } from 'vitest'
 import { amount } from '../../../../../test/support/long.ts'
 import { sleep, until } from '../../../../base/wait.ts'
@@ -9,7 +9,7 @@ import { gated, giveBack, idsOf, insertPool, largeOwner, lend, makePoolFleet, re
 
 const MINUTE = 60_000
 const GIB = 1024 ** 3
-/** A boot has noticed within this time that its row is warm. */
+/** Time within which a boot notices that its row is warm. */
 const SETTLED_MS = 50
 
 describe('the next boot', () => {
@@ -61,7 +61,7 @@ describe('the next boot', () => {
     await next()
     await until('the first of the pool', NOTICE_MS, () => order.length === 2)
     const own = fleet.obtain(largeOwner(), signal)
-    // The warm one is there; a second caller has to wait for a boot.
+    // The first caller takes the warm browser; a second caller has to wait for a boot.
     await fleet.obtain(owner(), signal)
     const second = fleet.obtain(owner(), signal)
     await next()
@@ -85,10 +85,10 @@ describe('the next boot', () => {
     for (const id of await idsOf(pool, 'warm')) await fleet.takeOut(id, 'deleted')
     await reaches(pool, {})
     const other = await insertPool(2)
-    await fleet.lending.changed()
+    await fleet.pools.changed()
     await until('its refill', NOTICE_MS, () => order.length === 3)
     const made = [lend(fleet, pool), lend(fleet, pool)]
-    // Both are planned, and wait for their turn.
+    // Both boots are planned, and wait for their slot.
     await reaches(pool, { starting: 2 })
     for (let boots = 0; boots < 4; boots++) await next()
     expect(new Set(await Promise.all(made)).size).toBe(2)
@@ -101,7 +101,7 @@ describe('the next boot', () => {
     const memory = { totalBytes: 8 * GIB, freeBytes: GIB }
     const { fleet } = makePoolFleet({ memory: () => memory })
     fleet.refill()
-    await until('the warm pool to be well', NOTICE_MS, () => fleet.isWell)
+    await until('the warm pool to be well', NOTICE_MS, () => fleet.filling.isWell)
     const id = (await lend(fleet, pool))!
     await fleet.sweep()
     expect([await states(pool), (await row(id)).state]).toEqual([{ running: 1 }, 'running'])
@@ -112,7 +112,7 @@ describe('the next boot', () => {
 })
 
 describe('what has ended', () => {
-  /** A pool of 4 that makes one each minute, by a clock of the test's own; what it may replace at once after a pause is used up. */
+  /** A pool of 4 with its own test clock. With a rate of 25 % it makes one browser each minute. The tokens that it has saved up are used. */
   async function usedUp(rate: number) {
     const time = { now: 0 }
     const pool = await insertPool(4, rate)
@@ -141,7 +141,7 @@ describe('what has ended', () => {
     await reaches(pool, { warm: 3 })
     await after(MINUTE)
     await reaches(pool, { warm: 4 })
-    // A caller who waits does not wait for the rate.
+    // A boot for a waiting caller is not limited by the rate.
     const leased = [await lend(fleet, pool), await lend(fleet, pool), await lend(fleet, pool), await lend(fleet, pool)]
     await fleet.takeOut(leased[0]!, 'released')
     expect(await lend(fleet, pool)).toBeDefined()
@@ -157,10 +157,10 @@ describe('what has ended', () => {
     await reaches(pool, { warm: 2 })
     await after(1_000 * MINUTE)
     expect(await states(pool)).toEqual({ warm: 2 })
-    await fleet.lending.discardIdle(pool)
+    await fleet.discards.idle(pool)
     await reaches(pool, { warm: 2 })
     await resize(pool, 6)
-    await fleet.lending.changed()
+    await fleet.pools.changed()
     await reaches(pool, { warm: 4 })
     await after(MINUTE)
     expect(await states(pool)).toEqual({ warm: 4 })
@@ -198,7 +198,7 @@ test(
           .select(({ fn }) => fn.countAll<string>().as('rows'))
           .where('state', '=', 'warm')
           .executeTakeFirstOrThrow()
-        return Number(rows) === wanted && of.warmPool.booting === 0
+        return Number(rows) === wanted && of.pools.state.booting === 0
       })
     fleet.refill()
     await full(fleet, count * size)

@@ -1,4 +1,4 @@
-// Pools after `kill -9` of the service, between any two of its statements: what the next one finds, and makes of it.
+// Pools after `kill -9` of the service between any two of its statements: the state that the next service finds and what it does.
 import { afterEach, describe, expect, test } from 'vitest'
 import { until } from '../../../../base/wait.ts'
 import type { Db } from '../../../../store/db.ts'
@@ -13,7 +13,8 @@ afterEach(async () => {
 })
 
 /**
- * A database for a service that is killed: once `at` is called with a text, the answer to the first statement that has it never comes, and nothing is done after it. `isDead` resolves then.
+ * A database for a service that is killed. After `at` is called with a text, the first statement that contains it is executed but never answered, and no later
+ * statement is executed. `isDead` resolves then.
  */
 function mortal() {
   const compiler = db.getExecutor()
@@ -43,7 +44,7 @@ function mortal() {
   return { through, at: (found: string) => (text = found), isDead: dead.promise, kill: () => (isDead = true), bury }
 }
 
-/** A service whose pool of `size` is full, and of which a caller has one browser. It is killed later. */
+/** A service that is killed later. Its pool of `size` is full, and a caller has one of the browsers. */
 async function doomed(size: number, settings: Parameters<typeof makePoolFleet>[0] = {}) {
   const pool = await insertPool(size)
   const { bury, ...death } = mortal()
@@ -68,10 +69,10 @@ async function next(): Promise<Fleet> {
   return fleet
 }
 
-/** What holds after any kill: the caller's browser goes on, and the pool becomes full. Returns the browsers that wait in it. */
+/** The promise after any kill: the caller's browser continues, and the pool becomes full. Returns the browsers that wait in it. */
 async function isWhole(fleet: Fleet, pool: string, size: number, leased: string): Promise<string[]> {
   await reaches(pool, { running: 1, warm: size - 1 })
-  expect([(await row(leased)).state, fleet.endpointOf(leased) !== undefined, fleet.sessions]).toEqual(['running', true, 0])
+  expect([(await row(leased)).state, fleet.registry.endpointOf(leased) !== undefined, fleet.registry.sessions]).toEqual(['running', true, 0])
   const idle = await idsOf(pool, 'warm')
   expect(await runningIds()).toEqual([leased, ...idle].toSorted())
   return idle
@@ -125,7 +126,7 @@ describe('a service that is killed', () => {
   test('when a browser has come up finds it idle', async () => {
     const { pool, fleet, leased, at, isDead } = await doomed(2)
     const [ended] = await idsOf(pool, 'warm')
-    // Of the move to "warm".
+    // This text is in the statement that moves a row to "warm".
     at('"warm",null')
     void fleet.takeOut(ended!, 'deleted')
     await isDead
@@ -173,7 +174,7 @@ describe('a service that is killed', () => {
     const { pool, fleet, leased, at, isDead } = await doomed(4)
     const idle = await idsOf(pool, 'warm')
     at('"surplus"')
-    void fleet.lending.discardIdle(pool).catch(() => {})
+    void fleet.discards.idle(pool).catch(() => {})
     await isDead
     const after = await isWhole(await next(), pool, 4, leased)
     expect([after.slice(0, 2), after.includes(idle[0]!)]).toEqual([idle.slice(1), false])
@@ -213,8 +214,31 @@ test('callers who wait when a service stops are told, and nobody gets a browser 
   const id = (await lend(fleet, pool))!
   const waiting = lend(fleet, pool, signal)
   waiting.catch(() => {})
-  await until('the caller to wait', NOTICE_MS, () => fleet.warmPool.waiting === 1)
+  await until('the caller to wait', NOTICE_MS, () => fleet.pools.state.waiting === 1)
   await Promise.all([fleet.stop(), giveBack(fleet, pool, id).catch(() => false)])
   await expect(waiting).rejects.toThrow('the service stops')
+  expect([await states(pool), await runningIds()]).toEqual([{}, []])
+})
+
+test('a browser that the database lends in the moment of a stop is not given to its caller', async () => {
+  const pool = await insertPool(1)
+  const lent = Promise.withResolvers<void>()
+  let isHeld = false
+  const through = db.withPlugin({
+    transformQuery: ({ node }) => node,
+    transformResult: async ({ result }) => (isHeld && (await lent.promise), result),
+  })
+  const { fleet } = makePoolFleet({ through })
+  fleet.refill()
+  await reaches(pool, { warm: 1 })
+  isHeld = true
+  const caller = lend(fleet, pool, signal)
+  caller.catch(() => {})
+  await reaches(pool, { running: 1 })
+  const stopped = fleet.stop()
+  isHeld = false
+  lent.resolve()
+  await stopped
+  await expect(caller).rejects.toThrow('the service stops')
   expect([await states(pool), await runningIds()]).toEqual([{}, []])
 })

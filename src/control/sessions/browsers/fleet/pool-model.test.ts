@@ -1,17 +1,13 @@
 // Random calls to pools over the fake driver find what a small model says.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../../../test/support/fast-cloud.ts'
+import { expect, test } from 'vitest'
+import { fastCloud } from '../../../../../test/support/fast-cloud.ts'
 import { amount } from '../../../../../test/support/long.ts'
 import { SEED, walkPools } from '../../../../../test/support/pool-model.ts'
 import type { Driver } from '../../../../instances/driver.ts'
 import { fakeDriver } from '../../../../instances/fake/fake.ts'
 
-let cloud: FastCloud
 let driver: Driver
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '1', COB_MAX_BROWSERS: '40' }, (paths) => (driver = fakeDriver(paths)))
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_WARM_BROWSERS: '1', COB_MAX_BROWSERS: '40' }, (paths) => (driver = fakeDriver(paths)))
 
 test(`callers of pools find what a small model says (seed ${SEED})`, { timeout: amount(90_000, 900_000) }, async () => {
   const crash = async (id: string) => await (await driver.adopt(id))?.[Symbol.asyncDispose]()

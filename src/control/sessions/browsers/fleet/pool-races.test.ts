@@ -1,4 +1,4 @@
-// Pools of a fleet: callers who come, give back and leave at the same moment, and what ends meanwhile.
+// Races in pools: callers who come, give back and leave at the same moment, and browsers that end meanwhile.
 import { describe, expect, test } from 'vitest'
 import { amount } from '../../../../../test/support/long.ts'
 import { sleep, until } from '../../../../base/wait.ts'
@@ -6,9 +6,9 @@ import { deletePool } from '../../browser-pools/rows.ts'
 import { db, driver, NOTICE_MS, row, signal, sweptAway } from '../fleet.suite.ts'
 import { giveBack, idsOf, insertPool, lend, makePoolFleet, reaches, states } from './pools.suite.ts'
 
-/** How often each race is run, with another distance between its two sides each time. */
+/** How often each race is run, each time with another delay between its two sides. */
 const ROUNDS = amount(20, 200)
-/** The longest distance. */
+/** The longest delay. */
 const LATEST_MS = 6
 
 /** A pool of `size` that is full, and its fleet. */
@@ -20,7 +20,7 @@ async function filled(size: number, settings: Parameters<typeof makePoolFleet>[0
   return { ...made, pool }
 }
 
-/** Does both, in either order, `round` times the distance apart. */
+/** Runs both, in either order, with a delay that depends on `round`. */
 const both = async (round: number, one: () => Promise<unknown>, two: () => Promise<unknown>): Promise<void> => {
   const apart = (Math.floor(round / 2) * LATEST_MS) / (ROUNDS / 2)
   const [first, second] = round % 2 ? [one, two] : [two, one]
@@ -40,7 +40,7 @@ test('100 callers of 10 browsers are served in the order in which they came, eac
     served.push(caller)
     await sleep(caller % 7)
     holders.delete(id)
-    // Some are not to be used again.
+    // One caller in ten ends its browser instead of giving it back.
     if (caller % 10 === 9) await fleet.takeOut(id, 'released')
     else expect(await giveBack(fleet, pool, id)).toBe(true)
   }
@@ -58,9 +58,9 @@ describe('a caller who comes at the same moment as', () => {
       await both(
         round,
         async () => (id = await lend(fleet, pool)),
-        () => fleet.lending.discardIdle(pool),
+        () => fleet.discards.idle(pool),
       )
-      expect([round, (await row(id!)).state, fleet.endpointOf(id!) !== undefined]).toEqual([round, 'running', true])
+      expect([round, (await row(id!)).state, fleet.registry.endpointOf(id!) !== undefined]).toEqual([round, 'running', true])
       await reaches(pool, { running: 1, warm: 1 })
       expect(await giveBack(fleet, pool, id!)).toBe(true)
       expect((await idsOf(pool, 'warm')).filter((one) => one !== id && before.includes(one))).toEqual([])
@@ -77,7 +77,7 @@ describe('a caller who comes at the same moment as', () => {
         async () => (id = await lend(fleet, pool)),
         async () => (await driver.adopt(next!))?.[Symbol.asyncDispose](),
       )
-      // It may have ended after it was lent: then the caller has a session that has crashed.
+      // If the browser ended after it was lent, the caller has a session that has crashed.
       if (id === next) await sweptAway(fleet, next!)
       else {
         expect([round, (await row(id!)).state]).toEqual([round, 'running'])
@@ -114,7 +114,7 @@ describe('a caller who comes at the same moment as', () => {
         async () => leaving.abort(new Error('left')),
         () => giveBack(fleet, pool, id),
       )
-      // Who leaves with a browser has to give it back.
+      // A caller who got a browser before it left has to give it back.
       if ((await left) !== undefined) await giveBack(fleet, pool, id)
       expect([round, await next]).toEqual([round, id])
     }
@@ -171,8 +171,8 @@ test('a flush ends what waits when it begins, and nothing that is made or given 
   const { fleet, pool } = await filled(30)
   const lent = (await lend(fleet, pool))!
   const before = await idsOf(pool, 'warm')
-  // A browser is there again as soon as the first one has ended, while the flush still looks for more.
-  await Promise.all([fleet.lending.discardIdle(pool), giveBack(fleet, pool, lent)])
+  // A browser is ready again as soon as the first one has ended, while the flush still looks for more.
+  await Promise.all([fleet.discards.idle(pool), giveBack(fleet, pool, lent)])
   await reaches(pool, { warm: 30 })
   const ended = await db.selectFrom('browsers').select('id').where('pool_id', '=', pool).where('state', '=', 'deleted').execute()
   expect(
@@ -208,8 +208,8 @@ describe('a pool that is deleted', () => {
         async () => (id = await lend(fleet, pool, AbortSignal.timeout(500)).catch(() => undefined)),
         async () => {
           acquired = await deletePool(db, pool, false)
-          // Those who wait are told.
-          await fleet.lending.changed()
+          // This wakes the waiting callers.
+          await fleet.pools.changed()
         },
       )
       expect([round, acquired]).toEqual([round, id === undefined ? 0 : 1])
@@ -224,7 +224,7 @@ describe('a pool that is deleted', () => {
     fleet.refill()
     await reaches(pool, { starting: 2 })
     await remove(pool, false)
-    await fleet.lending.changed()
+    await fleet.pools.changed()
     gate.resolve()
     await reaches(pool, { warm: 2 })
     await fleet.sweep()
@@ -239,7 +239,7 @@ describe('a pool that is deleted', () => {
     waiting.catch(() => {})
     await until('its boot', NOTICE_MS, async () => (await states(pool)).starting === 1)
     await remove(pool, false)
-    await fleet.lending.changed()
+    await fleet.pools.changed()
     await expect(waiting).rejects.toThrow('no browser pool')
     abandon()
     const stopped = fleet.stop()

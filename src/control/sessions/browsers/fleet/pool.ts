@@ -10,38 +10,39 @@ import { WaitQueue } from './wait-queue.ts'
 /** Retries after a failed boot: first wait, doubled up to the last. */
 export const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 30_000
-/** Most browsers of one owned pool that are made at the same time: one whose profile or extensions hang must not keep the others waiting. */
+/** Limit on boots of one owned pool at the same time: a pool whose profile or extensions hang must not keep other pools waiting. */
 const AT_ONCE = 4
-/** A turn for everybody at once. */
+/** No limit on boots at the same time. */
 const NO_TURNS = new Slots(Infinity)
 
 interface PoolSettings {
-  /** Boots one; false when there is no room for it. */
+  /** Boots an instance; false when there is no room for it. */
   boot: (pool: Pool, wanted: Promise<void>, turn: Disposable | undefined) => Promise<boolean>
   onEmpty: () => void
+  onLeave: () => void
   onOver: () => void
   starts: Slots
   signal: AbortSignal
   now: () => number
 }
 
-/** All times are in milliseconds of one clock that never goes back. */
+/** All times are in milliseconds of one monotonic clock. */
 export class Pool {
   /** A kind's name, or the id of an owned pool. */
   readonly name: string
-  /** Undefined when it has an owner. */
+  /** Undefined for an owned pool. */
   readonly kind: Kind | undefined
   readonly queue: WaitQueue
   readonly demand = new Demand()
   readonly #rate: FillRate | undefined
   readonly #now: () => number
   #count: PoolCount
-  /** The database has refused another one since the last count. */
+  /** Whether the database has refused a browser since the last count. */
   #isFull = false
-  /** After a failed boot: when the next refill may begin, and how long the wait after another failure is. */
+  /** After a failed boot: when the next refill may begin, and the delay after another failure. */
   retryAt = 0
   #retryMs = RETRY_FIRST_MS
-  /** Whether its last boot has come up, or it has enough. */
+  /** Whether its last boot has worked, or it has enough instances. */
   isWell = true
 
   constructor(of: Kind | PoolCount, settings: PoolSettings) {
@@ -52,7 +53,7 @@ export class Pool {
     this.#rate = this.kind ? undefined : new FillRate(this.#count, this.#now())
     this.queue = new WaitQueue({
       ...settings,
-      // Boots of owned pools take their turns by themselves, when they are planned.
+      // A boot of an owned pool takes its slot later, after its row is inserted (boots.ts).
       starts: this.kind ? settings.starts : NO_TURNS,
       boot: (wanted, turn) => settings.boot(this, wanted, turn),
       room: (booting) => this.room(booting),
@@ -74,12 +75,12 @@ export class Pool {
     return this.#count.size
   }
 
-  /** Seats that an owned pool takes: those of its size, and those of browsers that it has beyond, after it has become smaller. */
+  /** Seats that an owned pool takes: its size, and the browsers above it if the pool was made smaller. */
   get seats(): number {
     return Math.max(this.#count.size, this.#count.there)
   }
 
-  /** What the database says now. */
+  /** Applies a new count from the database. */
   update(count: PoolCount): void {
     this.#rate?.update(this.#count, count, this.#now())
     this.#count = count
@@ -87,26 +88,32 @@ export class Pool {
     if (this.queue.waiting > 0 && (count.idle > 0 || (!this.kind && this.room(this.queue.booting) > 0))) this.queue.lookAgain()
   }
 
-  /** How many more boots may be begun, besides `booting` that are under way here. */
+  /** How many more boots may start in addition to the `booting` ones of this replica. */
   room(booting: number): number {
     if (this.kind) return Infinity
     return this.#isFull ? 0 : Math.max(0, Math.min(this.#count.size - this.#count.there, AT_ONCE) - booting)
   }
 
-  /** How many should be ready now, of which `kept` are there: as many as callers ask for, or a pool is for, as far as there is memory. */
+  /**
+   * How many should be ready now: the demand of a kind, or the size of an owned pool. Above the minimum, only as many as fit into the free memory. `kept`: how
+   * many there are.
+   */
   wanted(kept: number, memory: Memory): number {
     const { target: least, most = least } = this.kind ?? { target: 0, most: this.size }
     const level = this.kind ? this.demand.level(this.#now()) : this.size
     return Math.max(least, Math.min(most, level, kept + fitting(memory)))
   }
 
-  /** How long it takes until one more may be booted that no caller waits for: 0 when it may be now, Infinity when time changes nothing. */
+  /**
+   * How long the next boot for which no caller waits must be delayed, in milliseconds: 0 when it may begin now, Infinity when the pool is full or its rate is
+   * 0.
+   */
   pauseMs(now: number): number {
     if (this.room(this.queue.booting) === 0) return Infinity
     return Math.max(0, this.retryAt - now, this.#rate?.pauseMs(now) ?? 0)
   }
 
-  /** Does `make`, which boots one; false when the database has refused it. What comes to nothing does not count for the rate. */
+  /** Runs `make`, which boots an instance; false when the database has refused it. A boot that fails does not count for the fill rate. */
   async begin(make: () => Promise<boolean>): Promise<boolean> {
     const began = this.#now()
     const undo = this.#rate?.began()
@@ -126,7 +133,7 @@ export class Pool {
     return isMade
   }
 
-  /** A boot that nobody waited for has failed. Returns how long the next one waits. */
+  /** Records that a boot for which no caller waited has failed. Returns the delay of the next one, in milliseconds. */
   failed(): number {
     const waitMs = this.#retryMs
     this.isWell = false

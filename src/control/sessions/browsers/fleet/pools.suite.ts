@@ -1,4 +1,5 @@
-// Pools of a fleet over the fake driver, without their rules: rows, how their browsers are made, and what callers do with them. For the tests of this file's importer.
+// Pools of a fleet over the fake driver, without the rules of browser-pools/: their rows, how their browsers are made, and how callers use them. For the tests
+// of this file's importer.
 import { afterEach } from 'vitest'
 import { newId } from '../../../../base/ids.ts'
 import { abortable, until } from '../../../../base/wait.ts'
@@ -9,8 +10,8 @@ import type { Fleet } from '../fleet.ts'
 import type { Kind } from './kinds.ts'
 import type { FleetSettings, PoolBoot, PoolSource } from './settings.ts'
 
-/** Replaces at once whatever ends. */
-export const FAST = 10_000_000
+/** A rate at which every ended browser is replaced at once. */
+const FAST = 10_000_000
 
 afterEach(async () => void (await db.deleteFrom('browser_pools').execute()))
 
@@ -23,7 +24,7 @@ export async function insertPool(size: number, rate = FAST): Promise<string> {
 
 export const resize = (id: string, size: number) => db.updateTable('browser_pools').set({ size }).where('id', '=', id).execute()
 
-/** What a fleet learns of pools. `configure` replaces what a booted browser is given. */
+/** The source of pools for a fleet. `configure` configures a booted browser. */
 export const source = (configure: PoolBoot['configure'] = async () => {}): PoolSource => ({
   async plan(pool) {
     const { options, ...ownership } = owner()
@@ -40,7 +41,7 @@ interface PoolFleetSettings extends Partial<FleetSettings> {
   configure?: PoolBoot['configure']
 }
 
-/** A fleet that has its scope for itself, and keeps pools. As {@link makeFleet} besides. */
+/** A fleet with pools and its own scope. Otherwise like {@link makeFleet}. */
 export function makePoolFleet({ warm = 0, over = driver, through = db, configure, ...more }: PoolFleetSettings = {}) {
   return makeFleet(warm, over, through, undefined, { pools: source(configure), ...more })
 }
@@ -48,13 +49,13 @@ export function makePoolFleet({ warm = 0, over = driver, through = db, configure
 export const lend = async (fleet: Fleet, pool: string, within = signal, name?: string): Promise<string | undefined> =>
   (await fleet.lending.lend(pool, { name, tags: {}, start_url: undefined }, within))?.id
 
-/** Takes a browser away from whoever has it now; false when nobody has it. */
+/** Takes a browser away from its present caller; false when no caller has it. */
 export async function takeBack(fleet: Fleet, id: string): Promise<boolean> {
   const row = await db.selectFrom('browsers').select(['id', 'lease']).where('id', '=', id).executeTakeFirst()
   return row !== undefined && (await fleet.lending.takeBack(row)) !== undefined
 }
 
-/** Gives a browser back, as far as the fleet is concerned. */
+/** Gives a browser back, in the fleet only. */
 export const giveBack = async (fleet: Fleet, pool: string, id: string): Promise<boolean> =>
   (await takeBack(fleet, id)) && (await fleet.lending.putBack({ id, pool_id: pool }))
 
@@ -64,7 +65,7 @@ export async function states(pool: string): Promise<Record<string, number>> {
   return Object.fromEntries(Object.entries(Object.groupBy(rows, ({ state }) => state)).map(([state, list]) => [state, list!.length]))
 }
 
-/** Waits until the browsers of a pool are in these states, and no other one is there. */
+/** Waits until the pool has exactly these numbers of browsers in these states. */
 export async function reaches(pool: string, wanted: Record<string, number>): Promise<void> {
   const sorted = (counts: Record<string, number>) => JSON.stringify(Object.entries(counts).toSorted())
   let now = {}
@@ -77,8 +78,8 @@ export const idsOf = async (pool: string, state: 'warm' | 'running'): Promise<st
   (await db.selectFrom('browsers').select('id').where('pool_id', '=', pool).where('state', '=', state).orderBy('made_at').execute()).map(({ id }) => id)
 
 /**
- * The driver, with starts that wait for `next`, which lets the oldest one go on. `order` has the pool of each, as it began; a warm browser is "warm", and one for a caller "own".
- * `gates` are those that wait, `most` how many did so at once.
+ * A driver whose starts wait until `next` lets the oldest one continue. `order` has the pool of each start in turn; "warm" for a warm browser, "own" for one
+ * that a caller waits for. `gates` are the waiting starts, `most` is the largest number of concurrent starts.
  */
 export function gated() {
   const gates: (() => void)[] = []
@@ -103,5 +104,5 @@ export function gated() {
 }
 
 const LARGE = { width: 3000, height: 2000, refresh_rate: 60 }
-/** A caller whom no kind serves. */
+/** A caller that no kind serves. */
 export const largeOwner = () => ({ ...owner(), options: { ...owner().options, viewport: LARGE, maxScreen: LARGE } })

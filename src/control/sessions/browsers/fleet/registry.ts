@@ -1,27 +1,25 @@
-// The instances that this process watches, and what it knows about each. The rows are the truth; this is found again after a crash.
+// The instances that this process watches, and a copy of facts from their rows. The next start reads the rows again.
 import type { Instance } from '../../../../instances/driver.ts'
 import type { EndReason } from '../end-step.ts'
 import type { BrowserRow } from '../rows.ts'
 
-/** Whom an instance belongs to. */
+/** The owner of an instance. */
 export interface Standing {
-  /** It waits in the warm pool, or in its pool: no session has claimed it. */
+  /** The instance waits in the warm pool, or in its pool: no session has claimed it. */
   isReady: boolean
   isPooled: boolean
 }
 
-/** What is known of one browser. */
 interface Known extends Standing {
   instance: Instance | undefined
-  /** The project of its session, as far as it is known. A session never leaves its project. */
+  /** The project of its session, if known. A session never leaves its project. */
   project?: string
-  /** Which caller of its pool has it, as far as it is known. */
+  /** The number of its acquisition from its pool, if known: the column of this name. */
   lease?: number
-  /** Its tools are closed to callers: it is the session of a login or health check. Known together with its project. */
+  /** Callers may not use its tools: it is the session of a login or health check. Known together with its project. */
   isClosed?: boolean
-  /** It is being ended here. */
   isEnding?: boolean
-  /** It has ended by itself and is not removed yet. The database may have been away when it did. */
+  /** Set when the instance has ended by itself and is not removed yet. The database may be away. */
   gone?: { why: string; reason: EndReason }
 }
 
@@ -30,9 +28,9 @@ export type KnownSession = Pick<Known, 'project' | 'lease' | 'isClosed' | 'isPoo
 
 export class Registry {
   readonly #known = new Map<string, Known>()
-  /** Browsers that are being started here: their instance comes in a moment. */
+  /** Browsers that are being started here and have no instance yet. */
   readonly #booting = new Set<string>()
-  /** Browsers that are being taken over from another service; each resolves when that has worked or failed. */
+  /** Browsers that are being taken over from another replica. Each promise resolves when that has worked or failed. */
   readonly #taking = new Map<string, Promise<void>>()
 
   #count(which: (known: Known) => boolean): number {
@@ -74,32 +72,32 @@ export class Registry {
     return known?.instance !== undefined && !known.gone
   }
 
-  /** A running session, without a database query. */
+  /** A running session. Needs no database query. */
   session(id: string): KnownSession | undefined {
     const known = this.#known.get(id)
     if (!known?.instance || known.isReady || known.isEnding || known.gone) return undefined
     return { ...known, endpoint: known.instance.agent }
   }
 
-  /** The endpoint of a running session's agent, without a database query. */
+  /** The endpoint of a running session's agent. Needs no database query. */
   endpointOf(id: string): Instance['agent'] | undefined {
     return this.session(id)?.endpoint
   }
 
-  /** The sessions that run here and are not being ended, and the browsers that wait in pools (`isIdle`). */
+  /** The sessions that run here and are not ending, and the browsers that wait in pools (`isIdle`). */
   get reachable(): { id: string; endpoint: Instance['agent']; isIdle: boolean }[] {
     return [...this.#known].flatMap(([id, { instance, isReady, isPooled, isEnding, gone }]) =>
       !instance || (isReady && !isPooled) || isEnding || gone ? [] : [{ id, endpoint: instance.agent, isIdle: isReady }],
     )
   }
 
-  /** Records the project that a session's row names, which caller of its pool has it, and whether its tools are closed to callers. */
+  /** Records what a session's row says: its project, the number of its acquisition, and whether its tools are closed to callers. */
   belongs({ id, project_id: project, lease, auth_flow_id: flow }: Pick<BrowserRow, 'id' | 'project_id' | 'lease' | 'auth_flow_id'>): void {
     const known = this.#known.get(id)
     if (!known?.instance || project === null) return
     known.project = project
     if (flow !== null) known.isClosed = true
-    // A row may have been read before the next caller got it.
+    // Keep the larger number: the row may have been read before the next acquisition.
     if (known.isPooled && !known.isReady) known.lease = Math.max(lease, known.lease ?? 0)
   }
 
@@ -114,7 +112,7 @@ export class Registry {
     return this.runs(id) || this.#taking.has(id)
   }
 
-  /** Records that the browser of a pool does not belong to its caller any more; `lease`: unless another one has it by now. */
+  /** Records that a caller has given the browser of a pool back. `lease`: the number of that acquisition; a later acquisition stays. */
   putBack(id: string, lease = Infinity): void {
     const known = this.#known.get(id)
     if (!known?.isPooled || (known.lease ?? 0) > lease) return
@@ -141,29 +139,29 @@ export class Registry {
     return taken
   }
 
-  /** Whether its instance comes in a moment. */
+  /** Whether it is being started or taken over. */
   isComing(id: string): boolean {
     return this.#booting.has(id) || this.#taking.has(id)
   }
 
-  /** Whether it is this process's: its instance is here, or is being started. Resolves when it is not being taken over any more. */
+  /** Whether its instance is here or is being started here. Waits for a takeover that is under way. */
   async isHere(id: string): Promise<boolean> {
     await this.#taking.get(id)
     return this.get(id) !== undefined || this.#booting.has(id)
   }
 
-  /** Takes a browser out of use: its end has begun. */
+  /** Marks a browser as ending: calls do not reach it any more. */
   beginEnd(id: string): void {
     this.#known.set(id, { instance: undefined, isReady: false, isPooled: false, ...this.#known.get(id), isEnding: true })
   }
 
-  /** Another replica watches it. */
+  /** Forgets a browser that another replica watches now. */
   handOver(id: string): void {
     this.get(id)?.unwatch()
     this.remove(id)
   }
 
-  /** Nothing is left of it. */
+  /** Forgets a browser of which nothing is left. */
   remove(id: string): void {
     this.#known.delete(id)
   }

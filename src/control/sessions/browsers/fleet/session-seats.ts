@@ -1,4 +1,4 @@
-// Seats of sessions: those of this service, those of its scope when other replicas share it, and those of a project that has a limit.
+// Seats of sessions, counted in three limits: of this service, of its scope when replicas share it, and of a project that has a limit.
 import { Mutexes } from '../../../../base/mutex.ts'
 import { Seats } from '../../../../base/seats.ts'
 import { sleep } from '../../../../base/wait.ts'
@@ -10,7 +10,7 @@ import type { Shared } from './shared.ts'
 
 /** How long a create waits for the seat of a session that is being ended. An end takes a tenth of a second, on a busy machine a second. */
 const SEAT_MS = 3_000
-/** What the database counts is looked for there. */
+/** Interval of asking the database again for a seat. */
 const LOOK_FOR_SEAT_MS = 50
 
 export class SessionSeats {
@@ -19,7 +19,7 @@ export class SessionSeats {
   readonly #own: Seats
   readonly #counted: SharedSeats
   readonly #turns = new Mutexes()
-  /** By project: callers who are let in and whose session has no row yet. */
+  /** By project: callers who may make a session that has no row yet. */
   readonly #entered = new Map<string, Set<Ownership>>()
 
   constructor(settings: Shared, pools: Pick<Pools, 'seats' | 'count'>) {
@@ -28,13 +28,13 @@ export class SessionSeats {
     const { db, scope, leases, maxSessions: of, registry } = settings
     this.#own = new Seats(() => registry.sessions + pools.seats)
     const ofScope = { name: `sessions of ${scope}`, count: async (tx: Db) => ({ of: of!, free: of! - (await countSeats(tx, { scope })) }) }
-    // Where our own count is as good as the rows, the database counts for projects only.
+    // When this process counts as exactly as the rows do, the database counts only the projects.
     this.#counted = new SharedSeats(db, leases.remembered(this.#own) || of === undefined ? undefined : ofScope)
   }
 
   /**
-   * Does `work`, which makes a session, with a seat of this service that `leaveSeat` releases as soon as the session counts by itself. When the database has none for it while a session is
-   * being ended, it is done again, for {@link SEAT_MS}. @throws NoSeat; what `work` throws; the signal's reason
+   * Reserves a seat of this service and runs `work`, which makes a session and calls `leaveSeat` when the registry counts it. If the database has no seat but a
+   * session is ending, `work` is run again for up to {@link SEAT_MS}. @throws NoSeat; errors of `work`; the signal's reason
    */
   async seated<T>(ownership: Ownership, work: (leaveSeat: () => void) => Promise<T>, signal: AbortSignal): Promise<T> {
     const { db, scope } = this.#settings
@@ -47,19 +47,19 @@ export class SessionSeats {
       try {
         return await work(leaveSeat)
       } catch (error) {
-        // Not in the queue, where others wait behind this caller who may not need a seat that is being left.
+        // A caller without a seat waits here and leaves the pool's queue. Callers after it may need another kind of seat and can go first.
         if (!(error instanceof NoSeat) || performance.now() >= until) throw error
         if (!(await isEndUnderWay(db, error.projectLimit === undefined ? { scope } : { project: ownership.project }))) throw error
         await sleep(LOOK_FOR_SEAT_MS, AbortSignal.any([signal, this.#settings.signal]))
       }
   }
 
-  /** Does `work`, which gives a pool `wanted` more seats. @throws NoSeat */
+  /** Runs `work`, which gives a pool `wanted` more seats. @throws NoSeat */
   async forPool<T>(project: string, wanted: number, work: (db: Db) => Promise<T>, signal: AbortSignal): Promise<T> {
     const leave = wanted > 0 ? await this.#reserve(signal, wanted) : () => {}
     try {
       const made = await (wanted > 0 ? this.#counted.take(await this.#settings.projectSeats?.(project), work, wanted) : work(this.#settings.db))
-      // It is made, whatever this says: the sweep counts again.
+      // Ignore an error: the seats are taken, and the sweep counts again.
       await this.#pools.count().catch(() => {})
       return made
     } finally {
@@ -67,7 +67,10 @@ export class SessionSeats {
     }
   }
 
-  /** So many seats of this service. When sessions are being ended, it waits for theirs, up to {@link SEAT_MS}: a caller who has deleted one may make another. @throws NoSeat */
+  /**
+   * Reserves seats of this service. While sessions are ending, waits up to {@link SEAT_MS} for their seats, so that a caller that deletes a session can create
+   * another one at once. @throws NoSeat
+   */
   async #reserve(signal: AbortSignal, wanted = 1): Promise<() => void> {
     const { endings, maxSessions = Infinity } = this.#settings
     const limit = AbortSignal.timeout(SEAT_MS)
@@ -81,8 +84,8 @@ export class SessionSeats {
   }
 
   /**
-   * Lets in as many callers of a project with a limit as may get a session. The others wait here, where they take no seat from callers of other projects, and no boot begins
-   * for them. The last word has {@link take}. Returns what the caller must call at its end. @throws NoSeat when the project has all its sessions and none is being ended
+   * Admits as many callers of a limited project as it has free seats. The others wait here: they take no seat from other projects, and no boot begins for them.
+   * The database checks again in {@link take}. Returns the undo. @throws NoSeat when the project uses all its sessions and none is ending
    */
   async #enter(ownership: Ownership, signal: AbortSignal): Promise<() => void> {
     const { db, projectSeats } = this.#settings
@@ -97,7 +100,7 @@ export class SessionSeats {
         const entered = this.#entered.get(project)?.size ?? 0
         if (free > entered) break
         if (free <= 0 && !(performance.now() < until && (await isEndUnderWay(db, { project })))) throw new NoSeat(of)
-        // Those who are in may yet fail.
+        // An admitted caller may have failed and freed its seat.
         await sleep(LOOK_FOR_SEAT_MS, stopped)
       }
       this.#entered.set(project, (this.#entered.get(project) ?? new Set()).add(ownership))
@@ -106,10 +109,10 @@ export class SessionSeats {
     return () => this.#left(ownership)
   }
 
-  /** Does `work`, which gives a session its row, when the database has a seat for it. @throws NoSeat */
+  /** Runs `work`, which gives a session its row, when the database has a seat for it. @throws NoSeat */
   async take<T>(ownership: Ownership, work: (db: Db) => Promise<T>): Promise<T> {
     const made = await this.#counted.take(await this.#settings.projectSeats?.(ownership.project), work)
-    // The row counts by itself from here on.
+    // From now on the database counts the row.
     if (made !== undefined) this.#left(ownership)
     return made
   }

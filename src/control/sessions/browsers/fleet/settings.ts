@@ -1,4 +1,4 @@
-// What a fleet is made of (types only).
+// The settings of a fleet (types only).
 import type { Log } from '../../../../base/log.ts'
 import type { Memory } from '../../../../base/memory.ts'
 import type { Endpoints } from '../../../../http/stored-endpoint.ts'
@@ -17,70 +17,72 @@ export interface FleetSettings {
   db: Db
   driver: Driver
   scope: string
-  /** Who shares this scope. Nobody, unless given. */
+  /** The replicas that share this scope. None unless given. */
   leases?: Leases
-  /** How replicas tell each other; needed when others share this scope. */
+  /** How replicas tell each other of changes; needed when replicas share this scope. */
   notifier?: EventNotifier
-  /** Most sessions of this scope, those included that pools may have. No limit, unless given. */
+  /** Most sessions of this scope, including the sizes of its pools. No limit unless given. */
   maxSessions?: number
-  /** Of projects that have a limit of their own. None has one, unless given. */
+  /** The limits of projects. No project has one unless given. */
   projectSeats?: ProjectSeats
   /** Empty at first. The steps of an end may use it, too. */
   registry: Registry
   endpoints: Endpoints
-  /** What is kept ready. */
+  /** The kinds of instances that are kept ready. */
   kinds: readonly Kind[]
-  /** Most ready instances of all kinds together, beyond the least of each; no limit unless given. */
+  /** Most ready instances of all kinds together, beyond the minimum of each; no limit unless given. */
   mostReady?: number
-  /** How browsers of owned pools are made. There are no such pools, unless given. */
+  /** How browsers of owned pools are made. No such pools unless given. */
   pools?: PoolSource
-  /** What happens when a session ends, in this order. Asked once, at the first end. */
+  /** The steps of the end of a session, in this order. Called once, at the first end. */
   endSteps: () => readonly EndStep[]
   /** Whether the disk has room for another ready instance. */
   hasRoom?: () => boolean
-  /** The machine's memory, when it is not asked for. */
+  /** Replaces the query of the machine's memory. */
   memory?: () => Memory
-  /** The time in milliseconds that demand is remembered by, when it is not the machine's. */
+  /** Replaces the clock of demand, in milliseconds. */
   now?: () => number
   /** Boots at the same time; one per processor unless given. */
   bootsAtOnce?: number
   meter?: WarmPoolMeter
-  /** Called for each session, and browser of a pool, that this service has just begun to watch, and has not made itself. */
+  /** Called for each session and each browser of a pool that this service starts to watch but has not booted itself. */
   onTaken?: (session: Instance) => void
+  /** Called for each other browser that this service watches when a dead replica had the links of its proxy. */
+  onLinksLost?: (session: Instance) => void
   log: Log
-  /** Where clients on this machine reach the API. Known once it listens. */
+  /** Ports at which clients on this machine reach the API. Known once the service listens. */
   apiPorts: () => number[]
 }
 
-/** How the next browser of an owned pool is made. */
+/** How to make the next browser of an owned pool. */
 export interface PoolBoot {
   ownership: PoolOwnership
   spec: Pick<InstanceSpec, 'viewport' | 'maxScreen'>
-  /** Gives a booted browser, by its row, all that its sessions want. @throws when it does not take that */
+  /** Configures a booted browser, given by its row, for the sessions of its pool. @throws when the browser refuses a setting */
   configure(row: BrowserRow, signal: AbortSignal): Promise<void>
 }
 
 export interface PoolSource {
-  /** Undefined when the pool was deleted. @throws a fault when its configuration names what does not exist any more */
+  /** Undefined when the pool was deleted. @throws a fault when its configuration names something that was deleted */
   plan(pool: string): Promise<PoolBoot | undefined>
-  /** Records that a browser of the pool could be made, or why not. Does not wait. */
+  /** Records that a browser of the pool was made, or the error why not. Does not wait. */
   made(pool: string, error: unknown): void
 }
 
-/** Gets what the warm pool does, for metrics. */
+/** Receives the events of the warm pool, for metrics. */
 export interface WarmPoolMeter {
-  /** A caller got an instance: one that was ready when it asked, or one that it waited for. */
+  /** A caller got an instance: it was ready before, or the caller waited for it. */
   served(wasReady: boolean, seconds: number): void
   booting(isAwaited: boolean): void
   bootFailed(isAwaited: boolean): void
 }
 
-/** The pools as they are now. */
+/** The present state of the pools. */
 export interface PoolsState {
   /** Callers who wait for a boot, or for their turn to look. */
   waiting: number
   /** Boots under way. */
   booting: number
-  /** How many of each kind should be ready; those of all owned pools together. */
+  /** How many of each kind should be ready; one number for all owned pools together. */
   wanted: Record<string, number>
 }

@@ -1,4 +1,4 @@
-// What the parts of a fleet share (types only).
+// Values that the parts of a fleet share (types only).
 import type { Leases } from '../../../../store/leases.ts'
 import type { Endings } from './endings.ts'
 import type { Notices } from './notices.ts'
@@ -8,7 +8,7 @@ export interface Shared extends FleetSettings {
   leases: Leases
   endings: Endings
   notices: Notices
-  /** Has the pools filled by the replica whose duty that is. */
+  /** Makes the replica with this duty fill the pools. */
   refill: () => void
   /** Aborts when the service stops. */
   signal: AbortSignal

@@ -1,10 +1,11 @@
-// Brings instances and rows together: after a start, and each second. Adopts what outlived its service, and ends what has no counterpart, what has timed out, and what did not end before.
+// Compares instances with rows after a start and every second. Adopts instances that outlived their service. Ends instances without a row, rows without an
+// instance, and sessions whose timeout has passed. Retries ends that have failed.
 import { letGo } from '../../../../instances/driver.ts'
 import type { Deaths } from '../../../../store/leases.ts'
-import { liveIds, takeOverBrowsers, watchedBrowsers, watcherOf, type LiveRow } from '../rows.ts'
+import { liveIds, takeOverBrowsers, watchedBrowsers, watcherOf, withoutLinks, type LiveRow } from '../rows.ts'
 import type { Shared } from './shared.ts'
 
-/** How often instances are looked for that no row knows: those that an engine has made after the call for them was given up. */
+/** Interval of the search for instances without a row: an engine may create one after its caller has stopped waiting. */
 const UNKNOWN_MS = 5 * 60_000
 
 export class Sweep {
@@ -25,12 +26,15 @@ export class Sweep {
     return { scope: this.#shared.scope, replica: this.#shared.leases.replica }
   }
 
-  /**
-   * Makes this replica the one that watches the browsers of dead ones (alone: of all earlier services), and adopts their instances. Returns the rows that must be ended.
-   */
+  /** Takes over the browsers of dead replicas (a service alone: of all earlier services) and adopts their instances. Returns the rows that must be ended. */
   async takeOver(): Promise<LiveRow[]> {
-    const { db, scope, leases, log } = this.#shared
+    const { db, scope, leases, registry, onLinksLost, log } = this.#shared
     const rows = await takeOverBrowsers(db, scope, leases)
+    const taken = new Set(rows.map(({ id }) => id))
+    for (const id of (await leases.catchUp(() => withoutLinks(db, scope, leases))) ?? []) {
+      const instance = registry.get(id)
+      if (instance && !taken.has(id)) onLinksLost?.(instance)
+    }
     const tried = rows.map((row) =>
       this.#recover(row.id).catch((err: unknown) => {
         log.error({ err, browser: row.id }, 'a browser could not be taken over yet; the sweep tries again')
@@ -40,7 +44,7 @@ export class Sweep {
     return (await Promise.all(tried)).filter((row) => row !== undefined)
   }
 
-  /** Ends browsers that have lost their instances or cannot go on. Resolves after one attempt at each; later sweeps retry. */
+  /** Ends browsers that {@link takeOver} has returned. Resolves after one attempt at each; later sweeps retry. */
   async endLost(rows: readonly LiveRow[]): Promise<void> {
     const { endings, log } = this.#shared
     await Promise.all(
@@ -51,10 +55,10 @@ export class Sweep {
     )
   }
 
-  /** Removes instances that no row knows. */
+  /** Removes instances without a row. */
   async removeUnknown(): Promise<void> {
     const { db, driver, scope, log } = this.#shared
-    // In this order: a row is there before its instance.
+    // Read the instances first: a row is inserted before its instance starts.
     const found = await driver.found()
     const known = new Set(await liveIds(db, scope))
     const remove = async (id: string) => {
@@ -72,18 +76,19 @@ export class Sweep {
   /** Does not wait for any end that it begins. */
   async run(): Promise<void> {
     const { db, leases, registry, endings, log } = this.#shared
-    // What is ours may belong to another replica by now. The next renewal shows it.
+    // Another replica may have taken over our browsers. The next renewal of the leases shows it.
     if (!leases.isAlive) return
     if (this.#deaths.isLookDue()) this.#beginTakeOver()
-    // Before the rows are read: what comes later has its row by then.
+    // Read before the rows: each of these instances already has its row.
     const known = registry.instances.map(({ id }) => id)
     const rows = await watchedBrowsers(db, this.#watched)
     leases.catchUp(() => this.#agree(known, rows))
-    // After a time without a database, uses at other replicas have to be recorded first.
+    // After an outage of the database, other replicas must first record their uses. Until this replica may take over, no session times out.
     for (const { id, state, isLate } of rows) if (isLate && leases.mayTakeOver) this.#begin(id, endings.end(id, state === 'releasing' ? 'released' : 'timeout'))
     for (const row of rows)
       if ((row.state === 'stopping' || row.state === 'failed') && endings.isDue(row.id)) this.#begin(row.id, endings.resume(row, 'crashed'))
-    // A row that is seen once without an instance may be in a move. When it is seen twice, its instance has ended unnoticed, or the database has not taken the end of its start.
+    // A row without an instance in one sweep may be about to change its state. After two sweeps, its instance has ended unnoticed, or its failed boot could not
+    // be recorded.
     const missing = rows.filter((row) => this.#isMissing(row)).map(({ id }) => id)
     for (const id of missing) if (this.#missing.has(id)) this.#begin(id, this.#endMissing(id))
     this.#missing = new Set(missing)
@@ -97,10 +102,10 @@ export class Sweep {
     void work.catch((err: unknown) => this.#shared.log.error({ err, browser: id }, 'a browser could not be ended yet; the next sweep tries again'))
   }
 
-  /** One at a time. A sweep does not wait for it: an agent that hangs must not keep it from recording which sessions are in use. */
+  /** One takeover at a time. The sweep does not wait for it, because an agent may hang. */
   #beginTakeOver(): void {
     const { log } = this.#shared
-    // The one under way may have read the rows before the last death.
+    // The running takeover may have read the rows before the latest death of a replica.
     if (this.#taking) return this.#deaths.lookAgain()
     this.#taking = this.takeOver()
       .then((lost) => this.endLost(lost))
@@ -124,7 +129,9 @@ export class Sweep {
     refill()
   }
 
-  /** Adopts the instance of a row of ours that this process does not know. Returns the row when it must be ended: it has no instance, was ending, or had not come up. */
+  /**
+   * Adopts the instance of our row that this process does not know. Returns the row when it must be ended: it has no instance, was ending, or had not come up.
+   */
   #recover(id: string): Promise<LiveRow | undefined> {
     return this.#shared.registry.taking(id, () => this.#recoverNow(id))
   }
@@ -133,7 +140,7 @@ export class Sweep {
     const { db, driver, registry, endings, onTaken, log } = this.#shared
     const known = registry.known(id)
     const instance = known?.instance ?? (await driver.adopt(id))
-    // Somebody may have claimed or ended it meanwhile.
+    // A caller may have claimed or ended it meanwhile.
     const row = await watcherOf(db, id)
     if (!row) {
       if (instance && !known?.isEnding) await letGo(instance, log)
@@ -141,9 +148,9 @@ export class Sweep {
     }
     if (!instance || known?.gone) return row
     const standing = { isReady: row.state === 'warm', isPooled: row.pool_id !== null }
-    // A ready one of an older version is replaced: its row does not say that it is older.
+    // A ready instance of an older version is replaced: its row does not say that it is older.
     if (row.state === 'running' || (row.state === 'warm' && !instance.agent.older)) {
-      // A replica that was only slow has lost it and found it again.
+      // A replica that was only slow lost the browser and found it again.
       if (known?.instance) return undefined
       log.info({ browser: id, state: row.state }, 'adopted a browser that outlived its service')
       endings.keep(instance, standing)
@@ -151,12 +158,12 @@ export class Sweep {
       return undefined
     }
     registry.add(instance, { ...standing, isReady: false })
-    // Steps that are done may have been the last ones to need its agent.
+    // If the end has begun, no call may reach the agent: a finished step may have closed it.
     if (row.ended_steps.length > 0) registry.beginEnd(id)
     return row
   }
 
-  /** Brings what this process knows in line with the rows, which other replicas change, too. */
+  /** Brings the registry in line with the rows, which other replicas change, too. */
   #agree(known: readonly string[], rows: readonly LiveRow[]): void {
     const { registry } = this.#shared
     const ours = new Set(rows.map(({ id }) => id))
@@ -173,7 +180,7 @@ export class Sweep {
     return known?.instance !== undefined && !known.isEnding && !registry.isComing(id)
   }
 
-  /** Leaves a browser that is not ours any more to the replica that watches it. When its row was closed meanwhile, nobody else ends the instance. */
+  /** Leaves a browser to the replica that has taken it over. If its row is closed, no other replica ends the instance, so this one does. */
   async #giveAway(id: string): Promise<void> {
     const { db, registry, leases, log } = this.#shared
     const row = await watcherOf(db, id)

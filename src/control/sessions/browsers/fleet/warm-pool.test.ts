@@ -1,4 +1,4 @@
-// The warm pool with several kinds of ready instances: each at its number, each only for the sessions that it serves.
+// The warm pool with several kinds of ready instances: each kind reaches its number and serves only the sessions that it fits.
 import { describe, expect, test } from 'vitest'
 import { sleep, until } from '../../../../base/wait.ts'
 import type { Driver } from '../../../../instances/driver.ts'
@@ -36,7 +36,7 @@ test('each kind is kept at its number, is claimed only by sessions that it serve
   const row = (await fleet.claim(ofPool('two')))!
   expect([row.warm_kind, booted.find(({ id }) => id === row.id)?.width, registry.claim(row.id)]).toEqual(['two', 800, true])
   await ready('one', 'one', 'two', 'usual')
-  // A session of no pool, and one whose pool has nothing ready: the usual kind serves both, in the order of the list.
+  // The usual kind serves both: a session without a pool, and a session whose pool has nothing ready. The order is that of the list.
   expect((await fleet.claim(owner()))!.warm_kind).toBe('usual')
   await ready('one', 'one', 'two', 'usual')
   expect((await fleet.claim(ofPool('three')))!.warm_kind).toBe('usual')
@@ -46,7 +46,7 @@ test('a kind whose number changes is filled up at the next refill', async () => 
   const growing = pool('growing', 0)
   const { fleet } = makeFleet([growing])
   fleet.refill()
-  await until('the warm pool to be well', NOTICE_MS, () => fleet.isWell)
+  await until('the warm pool to be well', NOTICE_MS, () => fleet.filling.isWell)
   expect([await kinds(), await fleet.claim(ofPool('growing'))]).toEqual([[], undefined])
   growing.target = 2
   fleet.refill()
@@ -80,10 +80,10 @@ describe('callers for whom nothing is ready', () => {
     const leaving = new AbortController()
     const left = fleet.obtain(owner('mine'), leaving.signal)
     left.catch(() => {})
-    await until('its boot', NOTICE_MS, () => fleet.warmPool.booting === 1)
+    await until('its boot', NOTICE_MS, () => fleet.pools.state.booting === 1)
     leaving.abort(new Error('the caller left'))
     await expect(left).rejects.toThrow('the caller left')
-    expect(fleet.warmPool.waiting).toBe(0)
+    expect(fleet.pools.state.waiting).toBe(0)
     await next()
     await ready('usual')
     expect(await db.selectFrom('browsers').select('name').execute()).toEqual([{ name: null }])
@@ -131,7 +131,7 @@ describe('callers for whom nothing is ready', () => {
     fleet.refill()
     await until('the refill', NOTICE_MS, () => gates.length === 1)
     const made = fleet.obtain({ ...owner(), options: { ...owner().options, headless: true } }, signal)
-    await until('the caller to wait', NOTICE_MS, () => fleet.warmPool.waiting === 1)
+    await until('the caller to wait', NOTICE_MS, () => fleet.pools.state.waiting === 1)
     await next()
     expect((await row((await made).id)).warm_kind).toBe('usual')
     await next()
@@ -144,10 +144,10 @@ describe('callers for whom nothing is ready', () => {
     const made = [fleet.obtain(owner(), signal)]
     await until('its boot', NOTICE_MS, () => gates.length === 1)
     fleet.refill()
-    // Refills would have a free turn here: the second boot is the second caller's.
+    // A refill could use the free slot here, but the second boot must be the second caller's.
     made.push(fleet.obtain(owner(), signal))
     await until('its boot', NOTICE_MS, () => gates.length === 2)
-    expect(fleet.warmPool.waiting).toBe(2)
+    expect(fleet.pools.state.waiting).toBe(2)
     await next()
     await next()
     await Promise.all(made)
@@ -178,7 +178,7 @@ test('refills do not begin together, so that they are not ready together', async
 describe('the number that is kept', () => {
   const MINUTE = 60_000
   const GIB = 1024 ** 3
-  /** A fleet with a clock and a memory of its own; boots take no time by this clock. */
+  /** A fleet with its own clock and memory; boots take no time by this clock. */
   function learning(least: number, most: number) {
     const time = { now: 0 }
     const memory = { totalBytes: 8 * GIB, freeBytes: 8 * GIB }
@@ -215,13 +215,13 @@ describe('the number that is kept', () => {
     await ready('usual', 'usual', 'usual', 'usual')
     time.now = 3 * MINUTE
     await swept(4)
-    // Of six that were asked for, four are remembered after a minute more than that, and so on.
+    // The peak of six counts in full for three minutes and then falls by one every 30 s: four are left after a minute more.
     time.now = 4.2 * MINUTE
     await swept(3)
     time.now = 10 * MINUTE
     await swept(1)
     for (let sweeps = 0; sweeps < 3; sweeps++) await fleet.sweep()
-    expect([await kinds(), fleet.warmPool.wanted]).toEqual([['usual'], { usual: 1 }])
+    expect([await kinds(), fleet.pools.state.wanted]).toEqual([['usual'], { usual: 1 }])
   })
 
   test('of one kind does not depend on another kind whose boots fail', async () => {
@@ -230,7 +230,7 @@ describe('the number that is kept', () => {
     const { fleet } = makeFleet([pool('broken', 1), usualKind(2)], failing)
     fleet.refill()
     await ready('usual', 'usual')
-    await until('the failure of the other kind', NOTICE_MS, () => !fleet.isWell)
+    await until('the failure of the other kind', NOTICE_MS, () => !fleet.filling.isWell)
     await fleet.obtain(owner(), signal)
     await ready('usual', 'usual')
   })

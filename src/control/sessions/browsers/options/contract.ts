@@ -1,5 +1,5 @@
-// The options of browsers, each declared once. An update applies them in this order. What identifies or ends a session (name, tags, timeout, run of an
-// app) is not among them: those are columns, which queries use.
+// The options of browsers, each declared once. An update applies them in this order. Fields that identify or end a session (name, tags, timeout, run of an app)
+// are not options but columns, which queries use.
 import { z } from 'zod'
 import type { Viewport } from '../../../../agent/session/contract.ts'
 import { ExtensionChoices } from '../../extensions/contract.ts'
@@ -9,14 +9,14 @@ import { proxyOptions } from '../../proxies/contract.ts'
 import { telemetryOption } from '../../telemetry/contract.ts'
 import { Memory, notBuilt, option, Region, type Refusal } from './option/contract.ts'
 
-/** The largest screen that an X server is started with. */
+/** The longest side of a screen with which an X server is started. */
 const MAX_SIDE = 7680
 const viewport = {
   width: z.int().min(100).max(MAX_SIDE),
   height: z.int().min(100).max(MAX_SIDE),
   refresh_rate: z.int().min(1).max(240).optional(),
 }
-/** The viewport of sessions whose caller names none. */
+/** The viewport of a session whose caller gives none. */
 export const DEFAULT_VIEWPORT: Viewport = { width: 1920, height: 1080, refresh_rate: 60 }
 /** Refresh rate when a caller gives only a size. Comparable services go down to 10 Hz for large screens; Cob does not need to. */
 const DEFAULT_REFRESH_RATE = 60
@@ -55,15 +55,15 @@ const ChromePolicy = z
       context.addIssue({ code: 'custom', path: [name], message: 'policies for extensions, proxy and automation are not accepted' })
   })
 
-/** Not built, in a create. */
+/** An option that is not implemented, in a create. */
 const noneYet = (what: string) => option({ create: notBuilt(what) })
-/** Not built, in a create and in an update. */
+/** An option that is not implemented, in a create and in an update. */
 const noneYetAnywhere = (what: string) => option({ create: notBuilt(what), update: notBuilt(what) })
 
-/** Whether an instance with `mb` MiB has this memory. */
+/** Whether an instance with `mb` MiB has at least this memory. */
 export const holds = (size: Memory, mb: number): boolean => parseInt(size, 10) * 1024 <= mb
 
-/** What only a page in full screen can be. */
+/** Options that need a page in full screen. */
 const inFullScreen = option({
   create: z.boolean().default(false),
   store: (given) => given,
@@ -74,7 +74,7 @@ const inFullScreen = option({
 export const OPTIONS = {
   // A headless browser has a display too, so that its screen can be captured. Its page fills the viewport.
   headless: inFullScreen,
-  /** Most of what it stands for is on for every session (docs/stealth.md). */
+  /** Most of what the option means elsewhere is on for every session (docs/stealth.md). */
   stealth: option({
     create: z.boolean().default(false),
     store: (given) => given,
@@ -123,7 +123,7 @@ export const OPTIONS = {
   }),
   gpu: noneYet('GPU browsers are'),
   video_memory: noneYet('GPU browsers are'),
-  // Their values are columns of the row, which queries use.
+  // Columns of the row store their values, because queries use them.
   profile: profileOption,
   profile_save_changes: saveOption,
   ...proxyOptions,
@@ -133,7 +133,8 @@ export const OPTIONS = {
   extensions: option({ create: ExtensionChoices }),
   telemetry: telemetryOption,
   vaults: noneYet('vaults are'),
-  // The last one: an update opens it after all other changes. Empty opens nothing. A page that does not open fails neither a create nor an update.
+  // The last option: an update opens the page after all other changes. An empty text opens nothing. A page that does not open fails neither a create nor an
+  // update.
   start_url: option({
     create: StartUrl.optional(),
     update: z.union([StartUrl, z.literal('')]).optional(),

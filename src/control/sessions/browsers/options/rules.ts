@@ -1,4 +1,4 @@
-// What follows from the declared options when a session is made, changed and shown. Knows none of them by name.
+// Rules that follow from the declared options when a session is created, changed and shown. This file names no single option.
 import { z } from 'zod'
 import type { Fit } from '../../../../agent/session/contract.ts'
 import {
@@ -19,34 +19,17 @@ type Updated<T extends Options> = z.output<z.ZodObject<UpdateShape<T>>>
 type Shown<T extends Options> = z.output<z.ZodObject<ReplyShape<T>>>
 
 /** One option that an update changes. */
-export interface Change<T extends Options> {
+interface Change<T extends Options> {
   name: string
-  /** What changes in the row; undefined: nothing. */
+  /** The changes of the row; undefined: none. */
   stored: Partial<StoredOptions<T>> | undefined
   fit: Fit
 }
 
-export interface OptionRules<T extends Options> {
-  /** Why a create is refused by this service; undefined when it is not. */
-  refuseCreate(given: Created<T>, place: Place): Refusal | undefined
-  /** Why an update is refused for a browser that was booted and has options like that; undefined when it is not. */
-  refuseUpdate(given: Updated<T>, row: Pick<Booted, 'maxScreen'> & StoredOptions<T>): Refusal | undefined
-  /** The options of a new session, as its row has them. */
-  stored(given: Created<T>): StoredOptions<T>
-  /** What the browser of a new session is fitted to. */
-  fit(given: Created<T>, booted: Omit<Booted, 'maxScreen'>): Fit
-  /** What an update changes in a row with these options, in the order in which it is applied. */
-  changes(given: Updated<T>, before: StoredOptions<T>): Change<T>[]
-  /** Whether an update changes options of a row. */
-  isStored(given: Updated<T>): boolean
-  /** The options in a session's answer. An option that the row of an earlier version does not have is shown by its default. */
-  shown(stored: StoredOptions<T>, place: Place): Shown<T>
-}
-
-/** The rules that follow from a list of options. Each of them may be left out of a create. */
-export function optionRules<T extends Options>(options: T): OptionRules<T> {
+/** The rules that follow from a list of options. A create may leave out every option. */
+export function optionRules<T extends Options>(options: T) {
   const each = Object.entries(options)
-  // An option sees only its own value.
+  // An option gets only its own value.
   const of = (values: object, name: string): unknown => (values as Record<string, unknown>)[name]
   const collect = (value: (option: Options[string], name: string) => unknown): Record<string, unknown> =>
     Object.fromEntries(each.map(([name, option]) => [name, value(option, name)] as const).filter(([, found]) => found !== undefined))
@@ -58,14 +41,21 @@ export function optionRules<T extends Options>(options: T): OptionRules<T> {
     return undefined
   }
 
-  const stored: OptionRules<T>['stored'] = (given) => collect(({ store }, name) => store?.(of(given, name) as never)) as StoredOptions<T>
+  const stored = (given: Created<T>) => collect(({ store }, name) => store?.(of(given, name) as never)) as StoredOptions<T>
   const defaults = stored(z.object(createShape(options)).parse({}) as Created<T>)
   return {
-    refuseCreate: (given, place) => first(({ refuseCreate }, name) => refuseCreate?.(of(given, name) as never, place)),
-    refuseUpdate: (given, row) => first(({ refuseUpdate }, name) => refuseUpdate?.(of(given, name) as never, row, of(row, name) as never)),
+    /** Why this service refuses a create; undefined when it does not. */
+    refuseCreate: (given: Created<T>, place: Place) => first(({ refuseCreate }, name) => refuseCreate?.(of(given, name) as never, place)),
+    /** Why an update is refused for a browser with this boot and these options; undefined when it is not. */
+    refuseUpdate: (given: Updated<T>, row: Pick<Booted, 'maxScreen'> & StoredOptions<T>) =>
+      first(({ refuseUpdate }, name) => refuseUpdate?.(of(given, name) as never, row, of(row, name) as never)),
+    /** The options of a new session, as its row has them. */
     stored,
-    fit: (given, booted) => Object.assign({}, ...each.map(([name, { fit }]) => fit?.(of(given, name) as never, booted))) as Fit,
-    changes: (given, before) =>
+    /** The settings for the browser of a new session. */
+    fit: (given: Created<T>, booted: Omit<Booted, 'maxScreen'>) =>
+      Object.assign({}, ...each.map(([name, { fit }]) => fit?.(of(given, name) as never, booted))) as Fit,
+    /** The changes that an update makes to a row with these options, in the order in which they are applied. */
+    changes: (given: Updated<T>, before: StoredOptions<T>): Change<T>[] =>
       each
         .filter(([name]) => of(given, name) !== undefined)
         .map(([name, { restore, refit }]) => {
@@ -73,8 +63,10 @@ export function optionRules<T extends Options>(options: T): OptionRules<T> {
           const after = restore?.(value, of(before, name) as never)
           return { name, stored: restore && ({ [name]: after } as Partial<StoredOptions<T>>), fit: refit?.(value, after as never) ?? {} }
         }),
-    isStored: (given) => each.some(([name, { restore }]) => restore && of(given, name) !== undefined),
-    shown: (row, place) =>
+    /** Whether an update changes options of a row. */
+    isStored: (given: Updated<T>) => each.some(([name, { restore }]) => restore && of(given, name) !== undefined),
+    /** The options in a session's answer. If the row of an earlier version lacks an option, its default is shown. */
+    shown: (row: StoredOptions<T>, place: Place) =>
       collect(({ reply }, own) => {
         const name = reply?.of ?? own
         return reply?.show((Object.hasOwn(row, name) ? of(row, name) : of(defaults, name)) as never, place)

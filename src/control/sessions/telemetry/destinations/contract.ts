@@ -17,18 +17,18 @@ const Name = z
 
 const Description = z.string().max(1024)
 
-/** What is wrong with an endpoint, by its text alone. */
+/** The problem of an endpoint that its text alone shows. */
 function problemOfEndpoint(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url || !/^https?:$/.test(url.protocol)) return 'must be an http or https URL'
   if (url.username || url.password) return 'must have no user and password; give them as a header'
-  // A "?" or "#" alone makes no query, but would stand before the path of a signal.
+  // A "?" or "#" at the end is not a query, but the path of a signal would be appended after it.
   if (/[?#]/.test(text)) return 'must have no query and no fragment'
   if (/\/v1\/(logs|traces|metrics)\/*$/i.test(url.pathname)) return 'must be without the path of a signal (/v1/logs, /v1/traces, /v1/metrics): it is added'
   return undefined
 }
 
-/** The path of a signal is added to it. A slash at its end is removed. */
+/** The path of a signal is appended. A slash at the end is removed. */
 const Endpoint = z
   .string()
   .max(2048)
@@ -40,9 +40,9 @@ const Endpoint = z
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const HeaderName = z.string().regex(TOKEN, "must be the name of an HTTP header: letters, digits and any of !#$%&'*+.^_`|~-")
-/** Printable ASCII; spaces and tabs inside. */
+/** Printable ASCII; spaces and tabs only inside. */
 const HeaderValue = z.string().regex(/^([\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?)?$/, 'must be printable ASCII characters, without spaces at its ends')
-/** More than a destination can have; the limit on their bytes is the real one (headers.ts). */
+/** More than a destination can have; the limit on their bytes applies first (headers.ts). */
 const MOST_HEADERS = 1024
 const few = (headers: object): boolean => Object.keys(headers).length <= MOST_HEADERS
 const TOO_MANY = `must have at most ${MOST_HEADERS} headers`
@@ -52,7 +52,7 @@ export const TelemetryDestination = z.object({
   name: z.string(),
   endpoint: z.string(),
   description: z.string().optional(),
-  /** Names only: every value is shown as an empty text. */
+  /** Names only: each value is shown as an empty text. */
   headers: z.record(z.string(), z.string()),
   consecutive_failures: z.int(),
   /** The kind of the last failure. It stays after a success. */
@@ -74,11 +74,11 @@ export type CreateDestination = z.output<typeof Create>
 
 const Update = z.strictObject({
   name: Name.optional(),
-  /** Of another host or port, only together with all headers that it has: their values again, or null. */
+  /** An endpoint on another host or port needs all present headers again: new values, or null. */
   endpoint: Endpoint.optional(),
   /** Empty removes it. */
   description: Description.optional(),
-  /** Laid over those that it has, name by name. null removes one. */
+  /** Merged into the present headers, by name. null removes one. */
   headers: z.record(HeaderName, HeaderValue.nullable()).refine(few, TOO_MANY).optional(),
 })
 export type UpdateDestination = z.output<typeof Update>
@@ -106,7 +106,7 @@ export const telemetryDestinations = {
     summary: 'List destinations of telemetry, newest first',
     query: z.strictObject({
       ...pagingQuery,
-      /** `query` is looked for in endpoints, too. */
+      /** `query` also searches endpoints. */
       ...nameQuery,
     }),
     reply: page(TelemetryDestination),

@@ -1,7 +1,7 @@
-// Destinations of telemetry: who may manage them, what is refused, what a change does, and what callers see of their secrets.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// Destinations of telemetry: who may manage them, refused values, effects of a change, and how secrets are shown.
+import { describe, expect, test } from 'vitest'
 import { keyOf, written } from '../../../../../test/support/audit-log.ts'
-import { startFastCloud, type FastCloud } from '../../../../../test/support/fast-cloud.ts'
+import { fastCloud, startFastCloud } from '../../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../../base/ids.ts'
 import { DEFAULT_PROJECT } from '../../../access/projects/resolve.ts'
 import type { TelemetryDestination } from './contract.ts'
@@ -9,11 +9,7 @@ import type { TelemetryDestination } from './contract.ts'
 const PATH = '/telemetry/destinations'
 const SECRET = 'canary-4f1d9a'
 
-let cloud: FastCloud
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0', COB_ALLOW_HOST_LOOPBACK: '1' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0', COB_ALLOW_HOST_LOOPBACK: '1' })
 
 const wanted = (more: object = {}) => ({ name: `d-${newId()}`, endpoint: 'http://127.0.0.1:4318', ...more })
 async function create(more: object = {}): Promise<TelemetryDestination> {

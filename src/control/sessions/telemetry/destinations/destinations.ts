@@ -1,10 +1,13 @@
-// The rules of telemetry destinations: who may change them, what they may be, what keeps one from being deleted.
+// The rules of telemetry destinations: who may change them, which values are valid, and when one cannot be deleted.
 import { newId } from '../../../../base/ids.ts'
 import type { Sealer } from '../../../../base/sealed.ts'
 import { reachable, Unreachable, type ReachSettings } from '../../../../egress/reachable.ts'
 import { fault } from '../../../../http/fault.ts'
 import type { Page, Principal } from '../../../../http/route.ts'
-import { isDuplicate, type Db } from '../../../../store/db.ts'
+import type { Db } from '../../../../store/db.ts'
+import { pageOf, type Asked } from '../../../../store/lists.ts'
+import { written } from '../../../service/written.ts'
+import { MOST_DESTINATIONS } from '../limits.ts'
 import type { CreateDestination, TelemetryDestination, UpdateDestination } from './contract.ts'
 import { assertSaid, changedHeaders, type Headers } from './headers.ts'
 import {
@@ -15,14 +18,11 @@ import {
   listDestinations,
   lockDestination,
   usesOf,
-  type DestinationFilter,
   type DestinationRow,
   type Naming,
 } from './rows.ts'
 
 const KIND = 'telemetry destination'
-/** Each may cost a connection or more. */
-export const MOST_DESTINATIONS = 100
 
 interface DestinationsSettings {
   db: Db
@@ -32,22 +32,9 @@ interface DestinationsSettings {
   assertOrganization: (by: Principal) => void
 }
 
-/** They belong to no project: everybody may read them and have telemetry exported to them; changing them needs a key of the whole organization. */
-export interface Destinations {
-  /** @throws 400, also for an address that is closed to callers; 403; 409 when the name is taken, or there are too many */
-  create(by: Principal, wanted: CreateDestination, signal: AbortSignal): Promise<TelemetryDestination>
-  list(filter: DestinationFilter): Promise<Page<TelemetryDestination>>
-  /** @throws 404 */
-  get(idOrName: string): Promise<TelemetryDestination>
-  /** Sessions that export to it take the change. @throws 400, 403, 404, 409 */
-  update(by: Principal, idOrName: string, changes: UpdateDestination, signal: AbortSignal): Promise<TelemetryDestination>
-  /** @throws 403, 404; 409 while a session, a pool or an auth connection uses it */
-  delete(by: Principal, idOrName: string): Promise<void>
-  /** The id of one that an option of a browser names. @throws 400 naming `field` */
-  idOf(by: { id: string } | { name: string }, field: string): Promise<string>
-}
+export type Destinations = ReturnType<typeof makeDestinations>
 
-/** The headers of a destination with their values. @throws when they were sealed with another key */
+/** The headers of a destination with their values. @throws when they were encrypted with another key */
 export const headersOf = ({ id, headers }: Pick<DestinationRow, 'id' | 'headers'>, sealer: Sealer): Headers =>
   headers === null ? {} : (JSON.parse(sealer.open(headers, id)) as Headers)
 
@@ -67,25 +54,23 @@ function present({ id, name, endpoint, description, header_names: names, ...row 
   }
 }
 
-export function makeDestinations({ db, sealer, reach, assertOrganization }: DestinationsSettings): Destinations {
+/** Destinations belong to no project: everybody may read them and export telemetry to them. Only a key of the whole organization may change them. */
+export function makeDestinations({ db, sealer, reach, assertOrganization }: DestinationsSettings) {
   const sealed = (id: string, headers: Headers) => {
     const names = Object.keys(headers)
     return { header_names: names, headers: names.length === 0 ? null : sealer.seal(JSON.stringify(headers), id) }
   }
 
-  /** What it was when it was named is checked again at each connection. @throws 400 */
+  /** Checks the address when it is given; each connection checks it again. @throws 400 */
   async function assertReachable(endpoint: string, signal: AbortSignal): Promise<void> {
     await reachable(new URL(endpoint).hostname, reach, signal).catch((error: unknown) => {
       throw error instanceof Unreachable ? fault.field('endpoint', error.message) : error
     })
   }
 
-  const named = async <T>(name: string | undefined, work: Promise<T>): Promise<T> =>
-    work.catch((error: unknown) => {
-      throw isDuplicate(error, 'telemetry_destinations_name') ? fault.conflict(`there is a ${KIND} named "${name}" already`) : error
-    })
+  const named = <T>(name: string | undefined, work: Promise<T>): Promise<T> => written(work, { table: 'telemetry_destinations', one: `a ${KIND}` }, name)
 
-  /** @throws 503 when what it has cannot be read: the key of the service is another one */
+  /** @throws 503 when its headers cannot be decrypted because the service has another key */
   function openHeaders(row: DestinationRow): Headers {
     try {
       return headersOf(row, sealer)
@@ -95,7 +80,8 @@ export function makeDestinations({ db, sealer, reach, assertOrganization }: Dest
   }
 
   return {
-    async create(by, { name, endpoint, description, headers = {} }, signal) {
+    /** @throws 400, also for an address that callers may not reach; 403; 409 when the name is taken, or there are too many */
+    async create(by: Principal, { name, endpoint, description, headers = {} }: CreateDestination, signal: AbortSignal): Promise<TelemetryDestination> {
       assertOrganization(by)
       const wanted = changedHeaders({}, headers)
       await assertReachable(endpoint, signal)
@@ -106,18 +92,22 @@ export function makeDestinations({ db, sealer, reach, assertOrganization }: Dest
       return present(made)
     },
 
-    async list({ offset, limit, ...filter }) {
-      const rows = await listDestinations(db, { ...filter, offset, limit })
-      return { items: rows.slice(0, limit).map(present), nextOffset: rows.length > limit ? offset + limit : undefined }
-    },
+    list: async (filter: Asked): Promise<Page<TelemetryDestination>> => pageOf(await listDestinations(db, filter), filter, present),
 
-    async get(idOrName) {
+    /** @throws 404 */
+    async get(idOrName: string): Promise<TelemetryDestination> {
       const row = await findDestination(db, idOrName)
       if (!row) throw fault.notFound(KIND, idOrName)
       return present(row)
     },
 
-    async update(by, idOrName, { name, endpoint, description, headers }, signal) {
+    /** The change also applies to sessions that export to it. @throws 400, 403, 404, 409 */
+    async update(
+      by: Principal,
+      idOrName: string,
+      { name, endpoint, description, headers }: UpdateDestination,
+      signal: AbortSignal,
+    ): Promise<TelemetryDestination> {
       assertOrganization(by)
       if (endpoint !== undefined) await assertReachable(endpoint, signal)
       const work = db.transaction().execute(async (tx) => {
@@ -136,7 +126,8 @@ export function makeDestinations({ db, sealer, reach, assertOrganization }: Dest
       return present(await named(name, work))
     },
 
-    async delete(by, idOrName) {
+    /** @throws 403, 404; 409 while a session, a pool or an auth connection uses it */
+    async delete(by: Principal, idOrName: string): Promise<void> {
       assertOrganization(by)
       await db.transaction().execute(async (tx) => {
         const row = await lockDestination(tx, idOrName)
@@ -152,7 +143,8 @@ export function makeDestinations({ db, sealer, reach, assertOrganization }: Dest
       })
     },
 
-    async idOf(by: Naming & object, field) {
+    /** The id of the destination in an option of a browser. @throws 400 naming `field` */
+    async idOf(by: Naming & object, field: string): Promise<string> {
       const row = await findDestination(db, by)
       if (!row) throw fault.field(field, `there is no such ${KIND}`)
       return row.id

@@ -1,12 +1,10 @@
-// The headers that a destination gets with every request: their names in one spelling, changes laid over them, what they may not be.
+// The headers that a destination gets with every request: their names in one spelling, how changes are merged, and invalid names.
 import { fault } from '../../../../http/fault.ts'
+import { MAX_HEADER_BYTES } from '../limits.ts'
 
 export type Headers = Record<string, string>
 
-/** Of all names and values together. */
-export const MAX_HEADER_BYTES = 8192
-
-/** They say how a request is sent, which is not for its caller to say. */
+/** Headers that control how a request is sent: callers may not set them. */
 const OWN = new Set([
   'Accept-Encoding',
   'Connection',
@@ -27,8 +25,8 @@ const OWN = new Set([
 export const canonical = (name: string): string => name.toLowerCase().replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase())
 
 /**
- * A new origin gets none of the headers that were meant for the one before, unless its caller says so: nobody can read their values, and whoever could have them sent
- * elsewhere would. @throws 400 naming those that are neither given again nor removed
+ * A new origin must not get the secret headers of the origin before it: otherwise a caller who cannot read them could send them to its own server. So the
+ * caller must give each header again or remove it. @throws 400 naming the headers that are missing
  */
 export function assertSaid(origin: string, names: readonly string[], given: Record<string, string | null>): void {
   const said = new Set(Object.keys(given).map(canonical))
@@ -36,7 +34,7 @@ export function assertSaid(origin: string, names: readonly string[], given: Reco
   if (left.length > 0) throw fault.field('headers', `must say what becomes of ${left.join(', ')} at ${origin}: give a value again, or null`)
 }
 
-/** `given` laid over `before`; null removes a header. @throws 400 naming the header */
+/** `given` merged into `before`; null removes a header. @throws 400 naming the header */
 export function changedHeaders(before: Headers, given: Record<string, string | null>): Headers {
   const after = new Map(Object.entries(before))
   const seen = new Map<string, string>()
@@ -45,7 +43,7 @@ export function changedHeaders(before: Headers, given: Record<string, string | n
     const other = seen.get(whole)
     if (other !== undefined) throw fault.field(`headers.${name}`, `is the same header as "${other}"`)
     seen.set(whole, name)
-    // In any case it is "__proto__", which an object leaves out.
+    // In any case of letters this name becomes "__proto__", which an object cannot have as a plain field.
     if (whole === '__proto__') throw fault.field(`headers.${name}`, 'is not a possible name')
     if (OWN.has(whole)) throw fault.field(`headers.${name}`, 'cannot be set: the service sets it')
     if (value === null) after.delete(whole)

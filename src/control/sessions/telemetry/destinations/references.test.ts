@@ -1,22 +1,20 @@
-// The options of browsers that export telemetry: what they take, what is refused, what is answered, and that a destination in use stays.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud, type Session } from '../../../../../test/support/fast-cloud.ts'
+// The options of browsers that export telemetry: valid and refused values, answers, and that a destination in use cannot be deleted.
+import { beforeAll, describe, expect, test } from 'vitest'
+import { fastCloud, type Session } from '../../../../../test/support/fast-cloud.ts'
 import { keepEvents } from '../../../../../test/support/kept-events.ts'
 import { until } from '../../../../base/wait.ts'
 
 const PATH = '/telemetry/destinations'
 const SOON_MS = 20_000
 
-let cloud: FastCloud
-/** Destinations by name. */
+/** Names of destinations. */
 let one: string
 let two: string
 const make = async (name: string) => ((await (await cloud.send('POST', PATH, { name, endpoint: 'http://127.0.0.1:9' })).json()) as { id: string }).id
+const cloud = fastCloud({ COB_WARM_BROWSERS: '0', COB_ALLOW_HOST_LOOPBACK: '1' })
 beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0', COB_ALLOW_HOST_LOOPBACK: '1' })
   ;[one, two] = [await make('one'), await make('two')]
 })
-afterAll(() => cloud[Symbol.asyncDispose]())
 
 const otlp = (destination: object) => ({ export: { otlp: { destination } } })
 const to = (name: string, more: object = {}) => ({ enabled: true, ...otlp({ name }), ...more })
@@ -202,7 +200,7 @@ test('callers of a pool export as the pool says, or as they say, each for their 
     expect((await cloud.send('POST', `/browser_pools/${pool.id}/release`, { session_id, reuse: true })).status).toBe(204)
     await until('it is back', SOON_MS, async () => (await cloud.query('select from browsers where id = $1 and state = $2', [session_id, 'warm'])).length === 1)
   }
-  // Its name may change.
+  // A destination in use may be renamed.
   expect((await cloud.send('PATCH', `${PATH}/${one}`, { name: 'renamed' })).status).toBe(200)
   const first = await acquire()
   expect(first.telemetry).toMatchObject({ export: { otlp: { enabled: true, destination: one } } })

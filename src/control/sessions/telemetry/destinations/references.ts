@@ -1,10 +1,10 @@
-// The destination of telemetry that a browser's options name.
+// The destination of telemetry in a browser's options.
 import type { Naming } from '../../browsers/options/look-up.ts'
 import type { Destinations } from './destinations.ts'
 
 const FIELD = 'telemetry.export.otlp.destination'
 
-/** Puts its id in place of its name. A destination that is named exists then. */
+/** Replaces the destination's name by its id. A named destination exists at that time. */
 export const destinationNaming = ({ idOf }: Pick<Destinations, 'idOf'>) =>
   async function nameDestination<T extends Naming>(given: T): Promise<T> {
     const { telemetry } = given

@@ -1,23 +1,17 @@
-// The rows of telemetry destinations: all queries on them but those of the exporter.
+// All queries on the table of telemetry destinations, without those of the exporter.
 import { sql, type Insertable, type RawBuilder, type Selectable, type SqlBool, type Updateable } from 'kysely'
 import { isId } from '../../../../base/ids.ts'
 import type { Db } from '../../../../store/db.ts'
+import { newest, type Asked } from '../../../../store/lists.ts'
 import { holds, isCalled, isNamed } from '../../../../store/names.ts'
 import type { Tables } from '../../../../store/tables.ts'
 
 type Table = Tables['telemetry_destinations']
 export type DestinationRow = Selectable<Table>
 
-export interface DestinationFilter {
-  name?: string | undefined
-  query?: string | undefined
-  offset: number
-  limit: number
-}
-
 const kept = (db: Db) => db.selectFrom('telemetry_destinations').selectAll().where('deleted_at', 'is', null)
 
-/** What names a destination: a path by either, an option of a browser by one of them. No name has the form of an id. */
+/** How a destination is named: an id or a name in a path; one of the two in an option of a browser. A text in the form of an id is compared with ids only. */
 export type Naming = string | { id: string } | { name: string }
 
 function isMeant(by: Naming): RawBuilder<SqlBool> {
@@ -31,27 +25,24 @@ export const findDestination = (db: Db, by: Naming): Promise<DestinationRow | un
 export const lockDestination = (tx: Db, by: Naming): Promise<DestinationRow | undefined> => kept(tx).where(isMeant(by)).forUpdate().executeTakeFirst()
 
 /** One page, newest first, with one row more than `limit` when there are more. */
-export const listDestinations = (db: Db, { name, query, offset, limit }: DestinationFilter): Promise<DestinationRow[]> =>
+export const listDestinations = (db: Db, { name, query, ...filter }: Asked): Promise<DestinationRow[]> =>
   kept(db)
     .where(name ? isNamed('name', name) : sql<SqlBool>`true`)
     .where(query ? sql<SqlBool>`(id = ${query} or ${holds('name', query)} or ${holds('endpoint', query)})` : sql<SqlBool>`true`)
-    .orderBy('created_at', 'desc')
-    .orderBy('id')
-    .offset(offset)
-    .limit(limit + 1)
+    .$call(newest('telemetry_destinations', filter))
     .execute()
 
-/** Undefined: there are `most` already. */
+/** Undefined when there are `most` already. */
 export async function insertDestination(db: Db, row: Insertable<Table>, most: number): Promise<DestinationRow | undefined> {
   return db.transaction().execute(async (tx) => {
-    // One after the other, or two would both be the last one. Sessions that name a destination do not wait for it.
+    // One insert at a time: two could otherwise both find room for the last one. Sessions that name a destination do not wait for this lock.
     await sql`lock table telemetry_destinations in share update exclusive mode`.execute(tx)
     if ((await kept(tx).limit(most).execute()).length >= most) return undefined
     return tx.insertInto('telemetry_destinations').values(row).returningAll().executeTakeFirstOrThrow()
   })
 }
 
-/** Changes a destination for a caller. It is tried again at once if it has failed. */
+/** Changes a destination for a caller. If it has failed before, the next attempt is made at once. */
 export const changeDestination = (tx: Db, id: string, changes: Updateable<Table>): Promise<DestinationRow> =>
   tx
     .updateTable('telemetry_destinations')
@@ -60,7 +51,7 @@ export const changeDestination = (tx: Db, id: string, changes: Updateable<Table>
     .returningAll()
     .executeTakeFirstOrThrow()
 
-/** What uses a destination: how many sessions, and how many pools and connections of managed auth make sessions that do. Call it with the destination locked. */
+/** The uses of a destination: number of sessions, of pools, and of auth connections whose sessions export to it. Call it with the destination locked. */
 export async function usesOf(tx: Db, id: string): Promise<{ sessions: number; pools: number; connections: number }> {
   const { rows } = await sql<{ sessions: number; pools: number; connections: number }>`
     select
@@ -71,7 +62,7 @@ export async function usesOf(tx: Db, id: string): Promise<{ sessions: number; po
   return rows[0]!
 }
 
-/** Marks it deleted, without its secrets. What it has not got it does not get any more. */
+/** Marks it deleted and removes its secrets. Events that it has not got yet are dropped. */
 export async function deleteDestination(tx: Db, id: string): Promise<void> {
   await tx
     .updateTable('telemetry_destinations')
@@ -86,7 +77,7 @@ export async function deleteDestination(tx: Db, id: string): Promise<void> {
     .execute()
 }
 
-/** Removes some that were deleted more than `days` ago; how many they were. Of events that were meant for them alone nothing is left then. */
+/** Removes at most `limit` destinations that were deleted more than `days` ago. Returns their number. Events only for them are all removed by then. */
 export async function removeDeleted(db: Db, days: number, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from telemetry_destinations where id in (
@@ -95,7 +86,7 @@ export async function removeDeleted(db: Db, days: number, limit: number): Promis
   return Number(numAffectedRows ?? 0)
 }
 
-/** Removes some times of exports that were over more than `days` ago and of whose sessions nothing is kept; how many they were. */
+/** Removes at most `limit` rows of exports that were finished more than `days` ago and whose sessions have no stored telemetry. Returns their number. */
 export async function removeFinished(db: Db, days: number, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from telemetry_exports where id in (

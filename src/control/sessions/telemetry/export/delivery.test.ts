@@ -1,4 +1,4 @@
-// A batch and its spans: a destination that takes log records gets all of them, whatever it does with spans, and spans that it does not get are counted.
+// A batch and its spans: a destination that accepts log records gets all of them, even if it refuses spans, and refused spans are counted.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { TYPES, type EventType } from '../../../../agent/telemetry/contract.ts'
 import { silentLog } from '../../../../base/log.ts'
@@ -13,13 +13,13 @@ const TAKEN: Outcome = { kind: 'delivered', rejected: 0 }
 const failed = (error: string): Outcome => ({ kind: 'failed', error, retryAfterMs: 0 })
 const { signal } = new AbortController()
 
-/** What a request has. */
+/** The fields of a request that are compared. */
 interface Sent {
   what: 'logs' | 'traces'
   count: number
 }
 
-/** A destination that answers as `answers` says, and what comes of batches for it. */
+/** A destination that answers as `answers` says, and the results of batches for it. */
 function made(answers: { logs?: (count: number) => Outcome; traces?: (count: number) => Outcome }) {
   const sent: Sent[] = []
   const counted = { refused: 0, skipped: 0 }
@@ -55,13 +55,6 @@ const one = (seq: number, type: EventType = 'api_call'): Encoded =>
   encode({ seq, event: { type, category: TYPES[type], ts: seq, source: { kind: 'cdp' }, data: { operation_id: 'x', duration_ms: 1 } } })
 const calls = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, at) => one(from + at))
 
-test.each(['http_401', 'http_403'])('a key that is not for traces (%s) keeps no log records back, and the spans are counted', async (error) => {
-  const { counted, deliver, of } = made({ traces: () => failed(error) })
-  expect(await deliver(calls(1, 3))).toEqual({ kind: 'delivered', rejected: 0, spansError: error })
-  expect(await deliver(calls(4, 5))).toEqual(TAKEN)
-  expect([of('logs'), of('traces'), counted]).toEqual([[3, 2], [3], { refused: 3, skipped: 2 }])
-})
-
 test('a key that has just become wrong loses no spans: they are sent again with the next one', async () => {
   let answer = failed('http_503')
   const { counted, deliver, of } = made({ traces: () => answer, logs: () => answer })
@@ -83,7 +76,7 @@ test('traces that fail for two minutes are given up and counted; log records go 
   expect(await deliver(calls(1, 3))).toEqual({ kind: 'delivered', rejected: 0, spansError: 'http_503' })
   expect(await deliver(calls(4, 5))).toEqual(TAKEN)
   expect([of('logs'), of('traces'), counted]).toEqual([[3, 2], [3, 3, 3], { refused: 3, skipped: 2 }])
-  // They are asked once more after a while, and log records do not wait for them again.
+  // Spans are tried once more after a while. Log records do not wait for them again.
   vi.advanceTimersByTime(10 * 60_000 + 1)
   expect(await deliver(calls(6, 6))).toMatchObject({ kind: 'delivered', spansError: 'http_503' })
   vi.advanceTimersByTime(10 * 60_000 + 1)
@@ -119,18 +112,4 @@ test('a request with too many spans is to be sent in halves; one span that is to
   const other = made({ traces: () => ({ kind: 'too_large', error: 'http_413' }) })
   expect(await other.deliver(calls(1, 1))).toMatchObject({ kind: 'delivered', spansError: 'http_413' })
   expect(other.counted.refused).toBe(1)
-})
-
-test('spans that have arrived are not sent again when their log records fail, but to another address they are', async () => {
-  let answer = failed('http_503')
-  const { deliver, of } = made({ logs: () => answer })
-  expect(await deliver(calls(1, 3))).toMatchObject({ kind: 'failed' })
-  expect(await deliver(calls(1, 4))).toMatchObject({ kind: 'failed' })
-  expect(await deliver(calls(1, 4), { target: { endpoint: 'http://b', headers: {} } })).toMatchObject({ kind: 'failed' })
-  answer = TAKEN
-  expect(await deliver(calls(1, 4), { target: { endpoint: 'http://b', headers: {} } })).toEqual(TAKEN)
-  expect([of('logs'), of('traces')]).toEqual([
-    [3, 4, 4, 4],
-    [3, 1, 4],
-  ])
 })

@@ -1,23 +1,18 @@
-// Delivers one batch of a session: its spans, then its log records. What becomes of spans that are not taken, so that they keep no log records back.
+// Delivers one batch of a session: its spans, then its log records. Handles refused spans so that they do not block log records.
+import { Latest } from '../../../../base/latest.ts'
 import type { Log } from '../../../../base/log.ts'
 import type { Headers } from '../destinations/headers.ts'
 import { MOST_REMEMBERED, NO_TRACES_MS, SPANS_FORGET_MS, SPANS_WAIT_MS } from '../limits.ts'
+import type { TelemetryMeter } from '../meter.ts'
 import { logsOf, tracesOf, type Encoded, type Source, type Span } from './otlp.ts'
 import type { Outcome, Sender } from './sender.ts'
 
-/** Answers to spans that mean that the key is not for them, if it is good for log records. */
+/** Answers to spans that mean, if the key is valid for log records, that it is not valid for spans. */
 const DENIED = new Set(['http_401', 'http_403'])
 
-export interface SpanMeter {
-  /** Spans that were not taken, and are not sent again. */
-  refusedSpans(spans: number): void
-  /** Spans that were not sent, because their address takes none. */
-  skippedSpans(spans: number): void
-}
-
-/** What is delivered of whom, and where to. */
+/** The events of one delivery, their session, and their destination. */
 export interface Batch {
-  /** Of the export. */
+  /** The id of the export. */
   id: number
   destination: string
   source: Source
@@ -25,20 +20,27 @@ export interface Batch {
   items: readonly Encoded[]
 }
 
-/** `spansError`: log records have arrived, and spans were given up. */
-export type Delivered = Exclude<Outcome, { kind: 'not_taken' | 'delivered' }> | { kind: 'delivered'; rejected: number; spansError?: string }
+/** `spansError`: log records were delivered, and spans were given up. */
+type Delivered = Exclude<Outcome, { kind: 'not_taken' | 'delivered' }> | { kind: 'delivered'; rejected: number; spansError?: string }
 
-/** @throws the signal's reason only */
-export type Deliver = (batch: Batch, signal: AbortSignal) => Promise<Delivered>
-
-/** What became of spans: they are not to be sent again, `error` when they were not taken; their batch is to be sent again; or their key is not for them, or for nothing. */
+/**
+ * The result for spans. `over`: they are not sent again; with `error`, they were refused. `again`: the whole batch is sent again. `denied`: the key is not
+ * valid for spans, or not valid at all.
+ */
 type Sent = { kind: 'over'; error?: string } | { kind: 'again'; outcome: Exclude<Delivered, { kind: 'delivered' }> } | { kind: 'denied'; error: string }
 
-export function makeDelivery({ sender, meter, log }: { sender: Sender; meter: SpanMeter; log: Log }): Deliver {
-  /** Up to which event an export's spans are over, so that they are not sent again when its log records fail. */
-  const over = new Latest<number, { endpoint: string; seq: number }>()
-  /** Addresses that do not take spans, by performance.now(): since when they fail, when they did last, and until when they are not asked. */
-  const troubles = new Latest<string, { since: number; last: number; until: number }>()
+interface DeliverySettings {
+  sender: Sender
+  meter: Pick<TelemetryMeter, 'refusedSpans' | 'skippedSpans'>
+  log: Log
+}
+
+/** Makes the function that delivers a batch. It throws only the signal's reason. */
+export function makeDelivery({ sender, meter, log }: DeliverySettings): (batch: Batch, signal: AbortSignal) => Promise<Delivered> {
+  /** The last event of each export whose spans are done, so that they are not sent again when the log records fail. */
+  const over = new Latest<number, { endpoint: string; seq: number }>(MOST_REMEMBERED)
+  /** Addresses that refuse spans, by performance.now(): time of the first and of the last failure, and the time of the next attempt. */
+  const troubles = new Latest<string, { since: number; last: number; until: number }>(MOST_REMEMBERED)
 
   function pause(endpoint: string, ms: number): number {
     const now = performance.now()
@@ -87,7 +89,7 @@ export function makeDelivery({ sender, meter, log }: { sender: Sender; meter: Sp
   return async (batch, signal) => {
     const { id, source, target, items } = batch
     const before = over.get(id)
-    // An address that the destination has only now has got nothing yet.
+    // If the destination has a new address, that one has got no spans yet.
     const from = before?.endpoint === target.endpoint ? before.seq : 0
     const spans = items.flatMap(({ seq, span }) => (seq > from && span ? [span] : []))
     const sent = await sendSpans(batch, spans, signal)
@@ -97,19 +99,9 @@ export function makeDelivery({ sender, meter, log }: { sender: Sender; meter: Sp
     const logs = await sender.send(target, 'logs', logsOf(source, records), signal)
     if (logs.kind === 'not_taken') return { kind: 'refused', error: logs.error }
     if (logs.kind !== 'delivered') return logs
-    // The key is good, and not for spans.
+    // The key is valid for log records, but not for spans.
     if (sent.kind === 'denied') giveUp(batch, spans.length, sent.error)
     over.delete(id)
     return { kind: 'delivered', rejected: logs.rejected, ...(sent.error !== undefined && { spansError: sent.error }) }
-  }
-}
-
-/** The entries that were set last. */
-class Latest<Key, Value> extends Map<Key, Value> {
-  override set(key: Key, value: Value): this {
-    this.delete(key)
-    super.set(key, value)
-    if (this.size > MOST_REMEMBERED) this.delete(this.keys().next().value!)
-    return this
   }
 }

@@ -1,6 +1,8 @@
-// What sessions capture reaches their destinations: all of it, in the form of OTLP, also when a destination was away. The event buffers of the fake browsers are the agent's own.
+// All captured events of sessions reach their destinations in the form of OTLP, also after an outage of a destination. Fake browsers use the agent's real event
+// buffers.
 import { describe, expect, test } from 'vitest'
 import {
+  AWAY,
   cloud,
   collector,
   create,
@@ -15,7 +17,10 @@ import {
   PATH,
   SOON_MS,
   state,
+  stored,
+  succeeding,
   texts,
+  wellAgain,
 } from '../../../../../test/support/exporting.ts'
 import { allOf, emit, say } from '../../../../../test/support/kept-telemetry.ts'
 import { startCollector } from '../../../../../test/support/otlp.ts'
@@ -67,8 +72,7 @@ test('events are log records with their session, project, numbers and data; what
   expect(page!.record).toMatchObject({ name: 'page load', kind: 1, startTimeUnixNano: navigation!.record.timeUnixNano, spanId: load!.record.spanId })
   expect(click!.record).toMatchObject({ name: 'clickMouse', kind: 2, status: { code: 2 }, traceId: call!.record.traceId, spanId: call!.record.spanId })
   expect(BigInt(click!.record.endTimeUnixNano as string) - BigInt(click!.record.startTimeUnixNano as string)).toBe(12_500_000n)
-  const { last_export_at: at, consecutive_failures: failures } = await state()
-  expect([typeof at, failures]).toEqual(['string', 0])
+  await succeeding()
   await end(id)
 })
 
@@ -96,9 +100,9 @@ test('a destination that is away loses nothing: it gets everything when it is ba
   await collector.up()
   await got(id, 30)
   expect(texts(id)).toEqual(lines(30))
-  const well = await state()
-  // The last error stays, as the time of it.
-  expect([well.consecutive_failures, typeof well.last_error]).toEqual([0, 'string'])
+  const well = await succeeding()
+  // The last error stays, with its time.
+  expect(typeof well.last_error).toBe('string')
   expect(Date.parse(well.last_export_at!)).toBeGreaterThan(Date.parse(away.last_export_at!))
 })
 
@@ -113,7 +117,7 @@ test.each([429, 500, 503, 401, 302])(
     expect((await state()).last_error).toBe(`http_${status}`)
     const wait = `select extract(epoch from next_attempt_at - last_error_at)::int as seconds from telemetry_destinations where id = $1`
     expect(await cloud.query(wait, [destination.id])).toEqual([{ seconds: 300 }])
-    await cloud.send('PATCH', `${PATH}/${destination.id}`, { description: 'well again' })
+    await wellAgain()
     await got(id, 3)
     expect(collector.asked.map((one) => one.status)).toEqual([status, 200])
     await end(id)
@@ -139,7 +143,7 @@ test('what is refused for good is counted and not sent again, and what follows i
   const id = await create()
   await say(cloud.paths, id, 0, 3)
   await until('a refusal', SOON_MS, async () => (await state()).last_error !== undefined, { everyMs: 20 })
-  // It is well: its other sessions go on as before.
+  // The destination works: its other sessions continue as before.
   expect(await state()).toMatchObject({ last_error: 'http_400', consecutive_failures: 0 })
   await until('all three', SOON_MS, async () => (await metric('cob_telemetry_export_refused_events_total')) === before + 3, { everyMs: 20 })
   collector.trouble = {}
@@ -166,33 +170,29 @@ test('a partial success is a success; what it leaves out is counted and not sent
 
 test('sessions have their turns one after the other, not some of them in each second', async () => {
   const SESSIONS = 40
-  collector.trouble = { status: 503, headers: { 'retry-after': '300' } }
+  collector.trouble = AWAY
   const ids = await Promise.all(Array.from({ length: SESSIONS }, () => create()))
   await Promise.all(ids.map((id) => say(cloud.paths, id, 0, 1)))
   await failing()
-  const areStored = 'select from telemetry_segments where session_id = any($1) having sum(events) = $2'
-  await until('all in the archive', SOON_MS, async () => (await cloud.query(areStored, [ids, SESSIONS])).length === 1, { everyMs: 20 })
-  collector.trouble = {}
+  for (const id of ids) await stored(id, 1)
   const before = performance.now()
-  await cloud.send('PATCH', `${PATH}/${destination.id}`, { description: 'well again' })
+  await wellAgain()
   await until('all of them', SOON_MS, () => ids.every((id) => texts(id).length === 1), { everyMs: 20 })
-  // Four in each second would take nine seconds at least.
+  // At four sessions a second, this would take nine seconds at least.
   expect(performance.now() - before).toBeLessThan(6_000)
   for (const id of ids) await end(id)
 })
 
 test('a request that is too large is sent in halves', async () => {
-  collector.trouble = { status: 503, headers: { 'retry-after': '300' } }
+  collector.trouble = AWAY
   const id = await create()
   await say(cloud.paths, id, 0, 64)
   await failing()
-  const isStored = 'select from telemetry_segments where session_id = $1 having sum(events) = 64'
-  await until('all in the archive', SOON_MS, async () => (await cloud.query(isStored, [id])).length === 1, { everyMs: 20 })
-  collector.trouble = { status: 413 }
-  await cloud.send('PATCH', `${PATH}/${destination.id}`, { description: 'well again' })
+  await stored(id, 64)
+  await wellAgain({ status: 413 })
   await until('a refusal', SOON_MS, () => collector.asked.some(({ status }) => status === 413), { everyMs: 1 })
   collector.trouble = {}
-  // Some may have been refused one by one until here, but none is sent twice.
+  // Some records may have been refused one by one before, but none is sent twice.
   await until('the last', SOON_MS, () => texts(id).includes('line 63'), { everyMs: 20 })
   expect(new Set(texts(id)).size).toBe(texts(id).length)
   expect(collector.taken[0]!.records.length).toBeLessThanOrEqual(32)
@@ -213,20 +213,18 @@ test('sessions that export take a change of their destination: its address, and 
 })
 
 test('sessions of another service on the same database are left to it', async () => {
-  collector.trouble = { status: 503, headers: { 'retry-after': '300' } }
+  collector.trouble = AWAY
   const [theirs, ours] = [await create(), await create()]
   for (const id of [theirs, ours]) await say(cloud.paths, id, 0, 3)
   await failing()
-  const isStored = 'select from telemetry_segments where session_id = $1 having sum(events) = 3'
-  for (const id of [theirs, ours]) await until('all in the archive', SOON_MS, async () => (await cloud.query(isStored, [id])).length === 1, { everyMs: 20 })
+  for (const id of [theirs, ours]) await stored(id, 3)
   await end(theirs)
   const [row] = await cloud.query<{ scope: string }>('select scope from browsers where id = $1', [theirs])
   const give = (scope: string) => cloud.query('update browsers set scope = $2 where id = $1', [theirs, scope])
   await give('of another')
-  collector.trouble = {}
-  await cloud.send('PATCH', `${PATH}/${destination.id}`, { description: 'well again' })
+  await wellAgain()
   await got(ours, 3)
-  // Each round takes what there is.
+  // Each round exports the events that are stored by then.
   await say(cloud.paths, ours, 3, 1)
   await got(ours, 4)
   expect(texts(theirs)).toEqual([])
@@ -236,19 +234,18 @@ test('sessions of another service on the same database are left to it', async ()
 })
 
 test('a session whose telemetry cannot be read holds up no other one, and goes on when it can', async () => {
-  collector.trouble = { status: 503, headers: { 'retry-after': '300' } }
+  collector.trouble = AWAY
   const [broken, well] = [await create(), await create()]
   for (const id of [broken, well]) await say(cloud.paths, id, 0, 3)
-  const isStored = 'select from telemetry_segments where session_id = $1 having sum(events) = 3'
-  for (const id of [broken, well]) await until('all in the archive', SOON_MS, async () => (await cloud.query(isStored, [id])).length === 1, { everyMs: 20 })
+  for (const id of [broken, well]) await stored(id, 3)
   await failing()
   const change = (how: string) => cloud.query(`update telemetry_segments set data = ${how} where session_id = $1`, [broken])
   await change(String.raw`'\x00' || data`)
-  collector.trouble = {}
-  await cloud.send('PATCH', `${PATH}/${destination.id}`, { description: 'well again' })
+  await wellAgain()
   await got(well, 3)
   await until('word of it', SOON_MS, () => JSON.stringify(cloud.errors).includes('the export of telemetry did not work'), { everyMs: 20 })
-  expect([texts(broken), (await state()).consecutive_failures]).toEqual([[], 0])
+  await succeeding()
+  expect(texts(broken)).toEqual([])
   await change('substr(data, 2)')
   await got(broken, 3)
   for (const id of [broken, well]) await end(id)
@@ -283,7 +280,7 @@ test('an export that is moved in the middle gives each destination its part, and
   await say(cloud.paths, id, 15, 5)
   await got(id, 10)
   await got(id, 5, other)
-  // Each time is exported by itself.
+  // Each time range is exported separately.
   expect([texts(id).toSorted(), texts(id, other)]).toEqual([[...lines(5), ...lines(5, 15)].toSorted(), lines(5, 5)])
   expect(await allOf(cloud.fetch, id)).toHaveLength(20)
   await end(id)
@@ -329,17 +326,15 @@ test('what is deleted before it has arrived is counted as dropped, and what had 
   await got(id, 2)
   const isNoted = 'select from telemetry_exports where session_id = $1 and last_seq = 2'
   await until('word of it', SOON_MS, async () => (await cloud.query(isNoted, [id])).length === 1, { everyMs: 20 })
-  collector.trouble = { status: 503, headers: { 'retry-after': '300' } }
+  collector.trouble = AWAY
   await say(cloud.paths, id, 2, 5)
   await failing()
-  const isStored = 'select from telemetry_segments where session_id = $1 having sum(events) = 7'
-  await until('all in the archive', SOON_MS, async () => (await cloud.query(isStored, [id])).length === 1, { everyMs: 20 })
+  await stored(id, 7)
   expect((await cloud.fetch(`/browsers/${id}/telemetry`, { method: 'DELETE' })).status).toBe(204)
   expect(await metric(dropped)).toBe(before + 5)
-  // Deleting it again drops nothing more.
+  // A second delete drops nothing more.
   expect((await cloud.fetch(`/browsers/${id}/telemetry`, { method: 'DELETE' })).status).toBe(204)
-  collector.trouble = {}
-  await cloud.send('PATCH', `${PATH}/${destination.id}`, { description: 'well again' })
+  await wellAgain()
   await say(cloud.paths, id, 7, 1)
   await got(id, 3)
   expect([texts(id), await metric(dropped)]).toEqual([[...lines(2), 'line 7'], before + 5])
@@ -350,7 +345,7 @@ test('a destination that is behind by more than the limit loses the oldest event
   const before = await metric('cob_telemetry_export_dropped_events_total')
   const id = await create()
   await collector.down()
-  // Nothing that could be compressed: 3 MB, of which one may wait.
+  // Random data, which cannot be compressed: 3 MB, of which 1 MB may wait.
   for (let at = 0; at < 60; at++) {
     const noise = Buffer.from(Array.from({ length: 36_000 }, () => Math.random() * 256)).toString('base64')
     await emit(cloud.paths, id, ['console_log', { text: `line ${at}`, noise }])

@@ -1,4 +1,4 @@
-// Events of any form become records: what is in them comes from pages, and one of them must not keep back those after it.
+// Events of any form become records: their content comes from pages, and no event may block the ones after it.
 import { expect, test } from 'vitest'
 import { TYPES, type Envelope, type EventType } from '../../../../agent/telemetry/contract.ts'
 import { makeEncoder } from './otlp.ts'
@@ -9,9 +9,9 @@ const one = (type: EventType, data: Record<string, unknown>, seq = 1): Envelope 
 })
 const encode = (type: EventType, data: Record<string, unknown>) => makeEncoder({ session: 'a' })(one(type, data))
 
-/** What cannot become a text. */
+/** An object that cannot be converted to text. */
 const WITHOUT_TEXT = { toString: 1, valueOf: 1 }
-/** What can be parsed, and not be written again. */
+/** A value that can be parsed, but not serialized. */
 const DEEP = JSON.parse('['.repeat(100_000) + ']'.repeat(100_000)) as unknown
 
 test.each<[EventType, Record<string, unknown>]>([

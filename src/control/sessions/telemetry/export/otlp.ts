@@ -1,77 +1,44 @@
-// Events of sessions as OTLP in JSON (https://opentelemetry.io/docs/specs/otlp/): every event is a log record, and what took time is a span as well.
+// Events of sessions as OTLP in JSON (https://opentelemetry.io/docs/specs/otlp/): every event is a log record, and an event with a duration is a span as well.
 import { createHash } from 'node:crypto'
 import type { Envelope, EventType } from '../../../../agent/telemetry/contract.ts'
+import { Latest } from '../../../../base/latest.ts'
 import { VERSION } from '../../../../base/version.ts'
 import { MOST_NAVIGATIONS, RECORD_ATTRIBUTES, RECORD_BODY, RECORD_DEPTH, RECORD_ITEMS, RECORD_LENGTH, RECORD_TEXT } from '../limits.ts'
+import { toneOf } from '../shown/tone.ts'
 
 /** Pictures: no collector wants them as text. */
 const LEFT_OUT = new Set(['png'])
 
-const ERRORS = new Set<EventType>([
-  'console_error',
-  'network_loading_failed',
-  'proxy_error',
-  'page_crashed',
-  'system_oom_kill',
-  'service_crashed',
-  'monitor_reconnect_failed',
-  'monitor_init_failed',
-])
-const WARNINGS = new Set<EventType>(['monitor_disconnected', 'monitor_events_lost'])
-const [INFO, WARN, ERROR] = [9, 13, 17] as const
-const SEVERITY_TEXT = { [INFO]: 'INFO', [WARN]: 'WARN', [ERROR]: 'ERROR' }
+const SEVERITIES = {
+  usual: { severityNumber: 9, severityText: 'INFO' },
+  warn: { severityNumber: 13, severityText: 'WARN' },
+  bad: { severityNumber: 17, severityText: 'ERROR' },
+}
 
 type Value = { stringValue: string } | { boolValue: boolean } | { intValue: string } | { doubleValue: number } | { arrayValue: { values: Value[] } }
-export interface Attribute {
+interface Attribute {
   key: string
   value: Value
 }
-export interface LogRecord {
-  timeUnixNano: string
-  observedTimeUnixNano: string
-  severityNumber: number
-  severityText: string
-  eventName: string
-  body: { stringValue: string }
-  attributes: Attribute[]
-  droppedAttributesCount: number
-  traceId: string
-  spanId?: string
-}
-export interface Span {
-  traceId: string
-  spanId: string
-  name: string
-  kind: number
-  startTimeUnixNano: string
-  endTimeUnixNano: string
-  attributes: Attribute[]
-  status: { code?: number }
-}
 
-/** Whose events they are. */
+/** The session of the events. */
 export interface Source {
   session: string
   project: string | undefined
   region: string
 }
 
-/** One event, ready to be sent. */
-export interface Encoded {
-  seq: number
-  record: LogRecord
-  span: Span | undefined
-  /** Of its JSON, about. */
-  bytes: number
-}
+export type Encode = ReturnType<typeof makeEncoder>
+/** One event, ready to be sent: its log record, and a span if it has a duration. `bytes`: size of the record's JSON. */
+export type Encoded = ReturnType<Encode>
+export type Span = NonNullable<Encoded['span']>
 
-/** Makes the records of a session, in the order of its events: a page load begins with an earlier event. */
-export function makeEncoder({ session }: Pick<Source, 'session'>): (envelope: Envelope) => Encoded {
+/** Makes the records of one session. Call it in the order of events: the span of a page load begins with an earlier event. */
+export function makeEncoder({ session }: Pick<Source, 'session'>) {
   const traceId = hash(session, 32)
   const spans = makeSpans()
-  return ({ seq, event }) => {
+  return ({ seq, event }: Envelope) => {
     const { type, category, ts, source, data = {}, truncated } = event
-    const severity = severityOf(type, data)
     const { attributes, dropped } = attributesOf([
       ['cob.event.category', category],
       ['cob.event.seq', seq],
@@ -83,11 +50,10 @@ export function makeEncoder({ session }: Pick<Source, 'session'>): (envelope: En
     ])
     const timed = spans(seq, type, ts, data)
     const spanId = hash(`${session} ${seq}`, 16)
-    const record: LogRecord = {
+    const record = {
       timeUnixNano: nanos(ts),
       observedTimeUnixNano: nanos(ts),
-      severityNumber: severity,
-      severityText: SEVERITY_TEXT[severity],
+      ...SEVERITIES[toneOf(type, data) ?? 'usual'],
       eventName: `cob.${type}`,
       body: { stringValue: bodyOf(type, data) },
       attributes,
@@ -95,7 +61,7 @@ export function makeEncoder({ session }: Pick<Source, 'session'>): (envelope: En
       traceId,
       ...(timed && { spanId }),
     }
-    const span: Span | undefined = timed && {
+    const span = timed && {
       traceId,
       spanId,
       name: timed.name,
@@ -124,26 +90,19 @@ function resource({ session, project, region }: Source): { attributes: Attribute
 }
 
 /** The bodies of requests. */
-export const logsOf = (source: Source, logRecords: LogRecord[]): object => ({
+export const logsOf = (source: Source, logRecords: Encoded['record'][]): object => ({
   resourceLogs: [{ resource: resource(source), scopeLogs: [{ scope: SCOPE, logRecords }] }],
 })
 export const tracesOf = (source: Source, spans: Span[]): object => ({
   resourceSpans: [{ resource: resource(source), scopeSpans: [{ scope: SCOPE, spans }] }],
 })
 
-/** The same for the same event, so that a collector can tell what it gets twice. */
+/** A hash that is the same for the same event, so that a collector can detect duplicates. */
 const hash = (text: string, digits: number): string => createHash('sha256').update(text).digest('hex').slice(0, digits)
 
 const nanos = (micros: number): string => `${Math.max(0, Math.round(micros))}000`
 
-function severityOf(type: EventType, { level, status }: { level?: unknown; status?: unknown }): typeof INFO | typeof WARN | typeof ERROR {
-  if (ERRORS.has(type)) return ERROR
-  if (type === 'console_log') return level === 'warning' || level === 'warn' ? WARN : INFO
-  if (typeof status === 'number' && status >= 500) return ERROR
-  return WARNINGS.has(type) || (typeof status === 'number' && status >= 400) ? WARN : INFO
-}
-
-/** For people. */
+/** A text for people. */
 function bodyOf(type: EventType, data: Record<string, unknown>): string {
   const said = ['text', 'error_text', 'message', 'reason', 'operation_id', 'method', 'status', 'url', 'selector', 'process_name', 'service_name'].flatMap(
     (name) => (typeof data[name] === 'string' || typeof data[name] === 'number' ? [String(data[name])] : []),
@@ -153,10 +112,10 @@ function bodyOf(type: EventType, data: Record<string, unknown>): string {
 
 const cut = (text: string, most: number): string => text.slice(0, most).toWellFormed()
 
-/** Attributes of values: what is inside of objects under names with dots. */
+/** The attributes of values. Fields of objects get names with dots. */
 function attributesOf(named: readonly (readonly [string, unknown])[]): { attributes: Attribute[]; dropped: number } {
   const attributes: Attribute[] = []
-  // Names of pages' own may meet, such as "a.b" and "b" in "a"; a collector may take each once.
+  // Names from pages may collide, such as "a.b" and "b" in "a"; a collector may accept each name only once.
   const keys = new Set<string>()
   let [dropped, left] = [0, RECORD_LENGTH]
   const add = (key: string, value: unknown, depth: number): void => {
@@ -191,7 +150,7 @@ function valueOf(value: unknown): Value {
   return { stringValue: cut(jsonOf(value), RECORD_TEXT) }
 }
 
-/** JSON of something of any form: it is parsed without a stack, and written with one. */
+/** JSON of any value. Parsing works at any depth, but serializing may overflow the stack. */
 function jsonOf(value: unknown): string {
   try {
     return JSON.stringify(value)
@@ -203,7 +162,7 @@ function jsonOf(value: unknown): string {
 const sizeOf = (value: Value): number =>
   'stringValue' in value ? value.stringValue.length : 'arrayValue' in value ? value.arrayValue.values.reduce((sum, item) => sum + sizeOf(item), 0) : 8
 
-/** Something that took time: since when, in microseconds. */
+/** An event with a duration: its start, in microseconds. */
 interface Timed {
   name: string
   from: number
@@ -211,30 +170,28 @@ interface Timed {
   hasFailed: boolean
 }
 
-/** Events that tell how long something took that has just ended. */
+/** Events at the end of something, with its duration. */
 const LASTED: Partial<Record<EventType, string>> = {
   cdp_disconnect: 'cdp connection',
   live_view_disconnect: 'live view',
   captcha_solve_result: 'captcha',
 }
 
-/** What should be a short text may be anything, also what cannot become one. */
+/** A name from an event: the value may have any type, also one that cannot become a text. */
 const nameOf = (value: unknown): string => (typeof value === 'string' ? cut(value, 256) : '')
 
 function makeSpans(): (seq: number, type: EventType, ts: number, data: Record<string, unknown>) => Timed | undefined {
-  /** When they began, by frame and document; and the load that has ended each. It is made again when it could not be sent. */
-  const navigations = new Map<string, { from: number; load?: number }>()
+  /** Start of each navigation, by frame and document, and the event of its load. The event is kept because a span is made again when it could not be sent. */
+  const navigations = new Latest<string, { from: number; load?: number }>(MOST_NAVIGATIONS)
   return (seq, type, ts, data) => {
     const of = `${nameOf(data.frame_id)} ${nameOf(data.loader_id)}`
     if (type === 'page_navigation') {
-      navigations.delete(of)
       navigations.set(of, { from: ts })
-      if (navigations.size > MOST_NAVIGATIONS) navigations.delete(navigations.keys().next().value!)
       return undefined
     }
     if (type === 'page_load') {
       const navigation = navigations.get(of)
-      // A document that is written anew loads twice.
+      // A document that is written again (document.open) loads twice.
       if (!navigation || (navigation.load ??= seq) !== seq) return undefined
       return { name: 'page load', from: navigation.from, isServer: false, hasFailed: false }
     }

@@ -1,9 +1,9 @@
-// How far each export of a session's telemetry is: all queries on that.
+// All queries on the position of each export of a session's telemetry.
 import { sql, type SqlBool } from 'kysely'
 import type { Db } from '../../../../store/db.ts'
 
-/** An export that has something to deliver, and where to. */
-export interface Work {
+/** An export with events to deliver, and its destination. */
+export interface DueExport {
   id: number
   session_id: string
   project_id: string | null
@@ -14,20 +14,22 @@ export interface Work {
   endpoint: string
   headers: Buffer | null
   consecutive_failures: number
+  /** The last stored event for it. */
+  to: number
 }
 
-/** Events of the run `s` may belong to the export `e`. */
+/** True when the run `s` may have events of the export `e`. */
 const IS_OF = sql<SqlBool>`(s.session_id = e.session_id and s.events > 0 and s.last_ts >= e.from_ts and (e.until_ts is null or s.first_ts < e.until_ts))`
 const HAS_MORE = sql<SqlBool>`exists (select from telemetry_segments s where ${IS_OF} and s.last_seq > e.last_seq)`
 const IS_OPEN = sql<SqlBool>`(e.finished_at is null and d.deleted_at is null and (d.next_attempt_at is null or d.next_attempt_at <= now()))`
 const FROM = sql`telemetry_exports e join telemetry_destinations d on d.id = e.destination_id left join browsers b on b.id = e.session_id`
-/** Sessions of another scope are exported by its own service, with its key. */
+/** Sessions of another scope are exported by the services of that scope, which have the key. */
 const isOurs = (scope: string) => sql<SqlBool>`not exists (select from browsers o where o.id = e.session_id and o.scope <> ${scope})`
 const COLUMNS = sql`e.id, e.session_id, b.project_id, e.from_ts, e.until_ts, e.last_seq, d.id as destination_id, d.endpoint, d.headers, d.consecutive_failures`
 
-export type DueWork = Pick<Work, 'id' | 'destination_id' | 'consecutive_failures'>
+export type DueWork = Pick<DueExport, 'id' | 'destination_id' | 'consecutive_failures'>
 
-/** Exports with something to deliver, now, but for some; of each destination at most `limit`, others each time. */
+/** Exports with events to deliver now, without those in `except`: at most `limit` of each destination, in random order. */
 export async function dueWork(db: Db, scope: string, limit: number, except: readonly number[]): Promise<DueWork[]> {
   const { rows } = await sql<DueWork>`
     select id, destination_id, consecutive_failures from (
@@ -37,39 +39,40 @@ export async function dueWork(db: Db, scope: string, limit: number, except: read
   return rows
 }
 
-/** One of them, as it is now, and the last event that there is for it; undefined when it has nothing to deliver now. */
-export async function oneDue(db: Db, scope: string, id: number): Promise<(Work & { to: number }) | undefined> {
-  const { rows } = await sql<Work & { to: number }>`
+/** The same for one export; undefined when it has nothing to deliver now. */
+export async function oneDue(db: Db, scope: string, id: number): Promise<DueExport | undefined> {
+  const { rows } = await sql<DueExport>`
     select ${COLUMNS}, (select max(s.last_seq) from telemetry_segments s where ${IS_OF}) as to
     from ${FROM} where e.id = ${id} and ${IS_OPEN} and ${isOurs(scope)} and ${HAS_MORE}`.execute(db)
   return rows[0]
 }
 
-/** Notes that events up to this one are delivered or given up. */
+/** Records that events up to this one are delivered or given up. */
 export const noteReached = async (db: Db, id: number, seq: number): Promise<void> =>
   void (await sql`update telemetry_exports set last_seq = greatest(last_seq, ${seq}) where id = ${id}`.execute(db))
 
-/** The same, when the destination has taken them. */
-export async function noteDelivered(db: Db, { id, destination_id: destination }: Pick<Work, 'id' | 'destination_id'>, seq: number): Promise<void> {
+/** Records that the destination has accepted events up to this one. */
+export async function noteDelivered(db: Db, { id, destination_id: destination }: DueWork, seq: number): Promise<void> {
   await sql`
     with reached as (update telemetry_exports set last_seq = greatest(last_seq, ${seq}) where id = ${id})
     update telemetry_destinations set consecutive_failures = 0, last_export_at = now(), next_attempt_at = null where id = ${destination}`.execute(db)
 }
 
-/** When a destination that has failed is tried again: after `firstMs`, after each further failure twice as late, up to `mostMs`; not before `leastMs`. */
-export interface Backoff {
-  firstMs: number
-  mostMs: number
-  leastMs: number
-}
-
-/** Notes that a destination does not take something, which is given up. The destination is well, and gets what follows as before. */
+/** Records that a destination refused events, which are given up. The destination works and gets later events as before. */
 export async function noteRefused(db: Db, destination: string, error: string): Promise<void> {
   await sql`update telemetry_destinations set last_error = ${error}, last_error_at = now() where id = ${destination} and deleted_at is null`.execute(db)
 }
 
-/** Notes a failure. How many there were without a success. */
-export async function noteFailure(db: Db, destination: string, error: string, { firstMs, mostMs, leastMs }: Backoff): Promise<number> {
+/**
+ * Records a failure. Returns the number of failures since the last success. The next attempt is after `firstMs`, doubled with each failure up to `mostMs`, and
+ * at least `leastMs`.
+ */
+export async function noteFailure(
+  db: Db,
+  destination: string,
+  error: string,
+  { firstMs, mostMs, leastMs }: { firstMs: number; mostMs: number; leastMs: number },
+): Promise<number> {
   const waitMs = sql`greatest(${leastMs}::float8, least(${firstMs}::float8 * 2 ^ least(consecutive_failures, 30), ${mostMs}))`
   const { rows } = await sql<{ failures: number }>`
     update telemetry_destinations set consecutive_failures = consecutive_failures + 1, last_error = ${error}, last_error_at = now(), 
@@ -78,7 +81,7 @@ export async function noteFailure(db: Db, destination: string, error: string, { 
   return rows[0]?.failures ?? 0
 }
 
-/** Gives up the oldest events of exports that are behind by more than so many bytes of what is stored, or that are older than a time. How many they were. */
+/** Drops the oldest events of exports that have more than `bytes` of stored data to deliver, or events older than `before`. Returns their number. */
 export async function dropBehind(db: Db, scope: string, { bytes, before }: { bytes: number; before: number }): Promise<number> {
   const { rows } = await sql<{ events: number }>`
     with behind as (
@@ -92,15 +95,15 @@ export async function dropBehind(db: Db, scope: string, { bytes, before }: { byt
 }
 
 /**
- * Gives up what of runs that are removed has not reached its destinations. How many events that is at most: a run may have some of other times. Call it in the transaction
- * that removes them.
+ * Gives up undelivered events of runs that are being removed. Returns an upper bound of their number, because a run may also have events of other times. Call
+ * it in the transaction that removes the runs.
  */
 export async function giveUp(
   tx: Db,
   sessionId: string,
   runs: readonly { first_ts: number; last_ts: number; last_seq: number; events: number }[],
 ): Promise<number> {
-  const { rows: open } = await sql<Pick<Work, 'id' | 'from_ts' | 'until_ts' | 'last_seq'>>`
+  const { rows: open } = await sql<Pick<DueExport, 'id' | 'from_ts' | 'until_ts' | 'last_seq'>>`
     select e.id, e.from_ts, e.until_ts, e.last_seq from telemetry_exports e join telemetry_destinations d on d.id = e.destination_id
     where e.session_id = ${sessionId} and e.finished_at is null and d.deleted_at is null for update of e`.execute(tx)
   let events = 0
@@ -112,7 +115,7 @@ export async function giveUp(
   return events
 }
 
-/** Notes which exports have come to their end: nothing is left, and nothing more can come `afterMs` after the end of their sessions. */
+/** Marks exports as finished: all events are delivered, and no more can come, `afterMs` after the end of their sessions. */
 export async function finishOver(db: Db, scope: string, afterMs: number): Promise<void> {
   const past = sql`(now() - ${afterMs} * interval '1 millisecond')`
   await sql`
@@ -121,7 +124,7 @@ export async function finishOver(db: Db, scope: string, afterMs: number): Promis
       or not exists (select from browsers b where b.id = e.session_id and (b.state <> 'deleted' or b.deleted_at > ${past})))`.execute(db)
 }
 
-/** Seconds since the oldest event that is stored and not delivered; 0: everything is. */
+/** Age of the oldest stored event that is not delivered, in seconds; 0 when all are delivered. */
 export async function lagOf(db: Db, scope: string): Promise<number> {
   const { rows } = await sql<{ lag: number | null }>`
     select (extract(epoch from now()) - min(s.first_ts) / 1000000.0)::float8 as lag
@@ -129,17 +132,17 @@ export async function lagOf(db: Db, scope: string): Promise<number> {
   return Math.max(0, rows[0]!.lag ?? 0)
 }
 
-/** After this time nothing of a finished export can appear any more. */
+/** After this time, no events for a finished export can appear any more. */
 const LATE = sql`interval '1 hour'`
 
-/** Runs are cut when their session has ended, which may be long after one of its callers. */
+/** Runs are cut after the end of their session, which may be long after the release by one of its callers. */
 const IS_RECENT = sql<SqlBool>`(e.finished_at is null or e.finished_at > now() - ${LATE}
   or exists (select from browsers b where b.id = e.session_id and (b.state <> 'deleted' or b.deleted_at > now() - ${LATE})))`
 
-/** All events of the run `s` are of the time of the export `e`. One that has others as well is cut when runs are merged. */
+/** True when all events of the run `s` are in the time of the export `e`. A run that also has others is cut when runs are merged. */
 const IS_WITHIN = sql<SqlBool>`(s.session_id = e.session_id and s.events > 0 and s.first_ts >= e.from_ts and (e.until_ts is null or s.last_ts < e.until_ts))`
 
-/** Removes runs that were only on their way, and have arrived or were given up. Returns the objects that they were in. */
+/** Removes runs that were stored only for an export, and are delivered or given up. Returns their objects. */
 export async function removeArrived(db: Db, scope: string): Promise<string[]> {
   const { rows } = await sql<{ object: string | null }>`
     delete from telemetry_segments s using telemetry_exports e

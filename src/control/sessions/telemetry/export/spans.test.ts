@@ -1,4 +1,4 @@
-// What becomes of spans: their destination gets each once, and one that does not take them gets all log records.
+// Spans: their destination gets each one once, and a destination that refuses spans gets all log records.
 import { expect, test } from 'vitest'
 import {
   cloud,

@@ -1,10 +1,11 @@
-// What a link that shows events in brief leaves out of them. It names what stays, so that what nobody has thought of is left out.
+// Removes from events everything that a link in brief does not show. It is a list of allowed fields, so unknown fields are removed.
 import type { EventType, TelemetryEvent } from '../../../../agent/telemetry/contract.ts'
 import { withoutParameters, withoutValues } from '../../../../base/redact/texts.ts'
+import { BRIEF_TEXT } from '../limits.ts'
 
 const CONTEXT = ['target_type', 'nav_seq', 'url']
 
-/** The fields of each type that stay. Their values are numbers, truths, and texts whose addresses have lost their values. */
+/** The fields of each type that stay. Their values are numbers, booleans, and texts whose addresses have lost their values. */
 const STAYS: Record<EventType, readonly string[]> = {
   console_log: ['level', 'text'],
   console_error: ['level', 'text', 'line', 'column', 'source_url'],
@@ -45,18 +46,16 @@ const STAYS: Record<EventType, readonly string[]> = {
   monitor_events_lost: ['count', 'reason', 'first_seq', 'last_seq'],
 }
 
-/** Characters of a text that stay. A page decides how long its texts are, and each is searched for addresses. */
-const MAX_TEXT = 4_000
 /** A key that is not a character: Enter, Tab, ArrowLeft. */
 const NAMED_KEY = /^[A-Z][A-Za-z0-9]{1,30}$/
 
-/** A text of a field. In a selector, what follows a "#" names an element; a whole address may have any quotes in its fragment. */
+/** A text of a field. In a selector, the text after "#" names an element; a whole address may have any quotes in its fragment. */
 function textOf(name: string, text: string): string {
   if (name.endsWith('selector')) return withoutParameters(text)
   return withoutValues(name.endsWith('url') ? text.replace(/(?<=.)#.*$/s, '') : text)
 }
 
-/** The event without what a link in brief does not show, its texts cut to `length`. */
+/** The event without the fields that a link in brief hides, its texts cut to `length`. */
 export function brief(event: TelemetryEvent, length?: number): TelemetryEvent {
   const { type, category, ts, source, data = {}, truncated } = event
   const kept: Record<string, unknown> = {}
@@ -64,7 +63,7 @@ export function brief(event: TelemetryEvent, length?: number): TelemetryEvent {
     const value = Object.hasOwn(data, name) ? data[name] : undefined
     if (typeof value === 'number' || typeof value === 'boolean') kept[name] = value
     else if (typeof value === 'string' && (type !== 'interaction_key' || name !== 'key' || NAMED_KEY.test(value)))
-      kept[name] = textOf(name, value.slice(0, length ?? MAX_TEXT))
+      kept[name] = textOf(name, value.slice(0, length ?? BRIEF_TEXT))
   }
   return { type, category, ts, source: { kind: source.kind }, data: kept, ...(truncated && { truncated }) }
 }

@@ -1,10 +1,10 @@
-// Events as pages for people show them: a line of the list, and its details.
+// Events as pages show them to people: a line of the list, and its details.
 import { z } from 'zod'
 import { Category, EventType } from '../../../../agent/telemetry/contract.ts'
 
 /**
- * How much of its events a link shows: everything; without bodies, headers, post data, typed text, pictures and the values in addresses; or nothing. It is signed
- * into the link.
+ * How much of its events a link shows: everything; a brief form without bodies, headers, post data, typed text, pictures and the values in addresses; or
+ * nothing. It is signed into the link.
  */
 export const EventsShown = z.enum(['full', 'brief', 'none'])
 export type EventsShown = z.output<typeof EventsShown>
@@ -25,12 +25,12 @@ export const EventLine = z.object({
   category: Category,
   text: z.string().max(MAX_TEXT),
   note: z.string().max(MAX_NOTE).optional(),
-  /** Whether it tells of a failure, or of something that may be one. */
+  /** Whether the event is a failure, or may be one. */
   tone: z.enum(['bad', 'warn']).optional(),
 })
 export type EventLine = z.output<typeof EventLine>
 
-/** What is shown of an event when somebody opens it. */
+/** The details of an event when a person opens it. */
 export const EventDetails = z.object({
   /** Short facts: names and values. */
   facts: z.array(z.tuple([z.string(), z.string()])),
@@ -38,7 +38,7 @@ export const EventDetails = z.object({
   blocks: z.array(z.tuple([z.string(), z.string()])),
   /** A picture: a PNG in base64. */
   png: z.string().optional(),
-  /** Whether something was left out because the link is not for it. */
+  /** Whether fields are missing because the link shows events in brief. */
   isBrief: z.boolean(),
 })
 export type EventDetails = z.output<typeof EventDetails>

@@ -1,14 +1,16 @@
-// Makes of an event what pages show of it. Everything in it comes from a session, so nothing of its form is trusted, and every text has a limit.
+// Makes the lines and details of events for pages. An event's content comes from a session, so it may have any form, and every text has a limit.
 import type { Envelope, TelemetryEvent } from '../../../../agent/telemetry/contract.ts'
 import { isWithin } from '../follow.ts'
+import { SHOWN_BLOCKS, SHOWN_DEPTH, SHOWN_FACTS, SHOWN_ROWS, SHOWN_SIDE } from '../limits.ts'
 import { brief } from './brief.ts'
 import { MAX_BLOCK, MAX_NOTE, MAX_TEXT, MAX_VALUE, type EventDetails, type EventLine, type EventsShown } from './contract.ts'
+import { toneOf } from './tone.ts'
 
 type Shown = Exclude<EventsShown, 'none'>
 type Data = Record<string, unknown>
-type Said = Pick<EventLine, 'tone'> & { text: string; note?: string }
+type Said = Pick<EventLine, 'text' | 'note'>
 
-/** Facts that name things inside Chromium: they help nobody who looks at a list. */
+/** Fields with internal names of Chromium, which do not help a reader of the list. */
 const INNER = [
   'target_id',
   'session_id',
@@ -21,34 +23,27 @@ const INNER = [
   'cdp_timestamp',
   'connection_id',
 ]
-/** Titles of what has a block of its own. */
+/** Titles of fields that get their own block. */
 const BLOCKS: Record<string, string> = { body: 'Body', post_data: 'Post data', headers: 'Headers', stack_trace: 'Stack', args: 'Arguments', text: 'Text' }
-/** These have one however short they are. */
+/** These get one however short they are. */
 const ALWAYS_BLOCKS = ['body', 'post_data']
-/** Limits on how much of an event's form is looked at. */
-const MAX_FACTS = 60
-const MAX_BLOCKS = 20
-const MAX_ROWS = 300
-const MAX_DEPTH = 8
 /** The start of every PNG with a header, in base64. */
 const PNG = /^iVBORw0KGgoAAAANSUhEUg[A-Za-z0-9+/]{10,}={0,2}$/
-/** Limit on the sides of a picture. One of a megabyte may have a billion pixels, which stop the viewer's browser. */
-const MAX_SIDE = 8192
 
 /** A PNG, with sides that screens have. */
 function isPicture(png: unknown): png is string {
   if (typeof png !== 'string' || !PNG.test(png)) return false
   const header = Buffer.from(png.slice(0, 32), 'base64')
-  return [header.readUInt32BE(16), header.readUInt32BE(20)].every((side) => side > 0 && side <= MAX_SIDE)
+  return [header.readUInt32BE(16), header.readUInt32BE(20)].every((side) => side > 0 && side <= SHOWN_SIDE)
 }
 
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' ? value : typeof value === 'number' || typeof value === 'boolean' ? String(value) : undefined
 
-/** Control characters, and those that turn the direction of writing around: they make a text look like another one. */
+/** Control characters, and characters that change the direction of writing: with them, a text can look like another one. */
 const UNSEEN = /[^\P{Cc}\t\n]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/gu
 const printable = (text: string): string => text.replaceAll(UNSEEN, '\ufffd')
-/** Cut to `length` characters, not between the halves of one. */
+/** Cut to `length` characters, not between the halves of a surrogate pair. */
 export const cut = (text: string, length: number): string => (text.length <= length ? text : `${text.slice(0, length - 1).replace(/[\ud800-\udbff]$/, '')}…`)
 const line = (text: string, length: number): string =>
   cut(
@@ -64,31 +59,29 @@ const line = (text: string, length: number): string =>
 const milliseconds = (value: unknown): string | undefined =>
   typeof value !== 'number' || !(value >= 0) ? undefined : value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`
 
-/** An address as lines have it: there is little room, and nearly all begin in the same way. */
+/** An address in a short form for lines: nearly all addresses have the same beginning. */
 const address = (url: unknown): string => (textOf(url) ?? '').replace(/^https?:\/\/(www\.)?/, '')
 
 const at = (x: unknown, y: unknown): string => (typeof x === 'number' && typeof y === 'number' ? `at ${x}, ${y}` : '')
 
-/** Lines of a type of event. What is not here says its type. */
+/** The line of each type of event. A type that is not here is shown by its name. */
 const SAYS: Partial<Record<TelemetryEvent['type'], (data: Data, event: TelemetryEvent) => Said>> = {
   console_log: ({ text, args, level }) => ({
     text: textOf(text) ?? (Array.isArray(args) ? args.slice(0, 20).map(textOf).join(' ') : ''),
-    ...(level === 'warning' || level === 'warn' ? { tone: 'warn' } : level === 'log' ? {} : { note: textOf(level) ?? '' }),
+    ...(typeof level === 'string' && !['warning', 'warn', 'log'].includes(level) && { note: level }),
   }),
-  console_error: ({ text }) => ({ text: textOf(text) ?? '', tone: 'bad' }),
+  console_error: ({ text }) => ({ text: textOf(text) ?? '' }),
   network_request: ({ method, url, resource_type: kind }) => ({ text: `${textOf(method) ?? 'GET'} ${address(url)}`, note: textOf(kind) ?? '' }),
   network_response: ({ method, url, status, mime_type: mime, resource_type: kind }) => ({
     text: `${textOf(status) ?? '–'} ${textOf(method) ?? 'GET'} ${address(url)}`,
     note: textOf(mime) || textOf(kind) || '',
-    ...(typeof status === 'number' && status >= 400 && { tone: status >= 500 ? 'bad' : 'warn' }),
   }),
   network_loading_failed: ({ url, error_text: error, canceled }) => ({
     text: `${canceled === true ? 'Canceled' : 'Failed'} ${address(url)}`,
     note: textOf(error) ?? '',
-    tone: canceled === true ? 'warn' : 'bad',
   }),
   network_idle: () => ({ text: 'The network is quiet' }),
-  proxy_error: ({ url, code, status }) => ({ text: `The proxy failed for ${address(url)}`, note: textOf(code) ?? textOf(status) ?? '', tone: 'bad' }),
+  proxy_error: ({ url, code, status }) => ({ text: `The proxy failed for ${address(url)}`, note: textOf(code) ?? textOf(status) ?? '' }),
   page_navigation: ({ url }) => ({ text: `Went to ${address(url)}` }),
   page_dom_content_loaded: ({ url }) => ({ text: 'The document was read', note: address(url) }),
   page_load: ({ url }) => ({ text: 'The page was loaded', note: address(url) }),
@@ -97,7 +90,7 @@ const SAYS: Partial<Record<TelemetryEvent['type'], (data: Data, event: Telemetry
   page_lcp: () => ({ text: 'The largest element was painted' }),
   page_layout_settled: () => ({ text: 'The layout settled' }),
   page_navigation_settled: ({ url }) => ({ text: 'The page is ready', note: address(url) }),
-  page_crashed: ({ url }) => ({ text: `The page crashed ${address(url)}`, tone: 'bad' }),
+  page_crashed: ({ url }) => ({ text: `The page crashed ${address(url)}` }),
   interaction_click: ({ text, selector, tag, x, y }) => ({
     text: `Click ${textOf(text) || textOf(selector) || textOf(tag) || ''}`,
     note: at(x, y),
@@ -121,22 +114,19 @@ const SAYS: Partial<Record<TelemetryEvent['type'], (data: Data, event: Telemetry
   captcha_solve_result: ({ captcha_type: kind, status, duration_ms: took }) => ({
     text: `Captcha ${textOf(kind) ?? ''}: ${textOf(status) ?? ''}`,
     note: milliseconds(took) ?? '',
-    ...(status !== 'success' && { tone: 'warn' }),
   }),
   system_oom_kill: ({ process_name: name, rss_kb: size }) => ({
     text: `Out of memory: ${textOf(name) ?? 'a process'} was killed`,
     note: typeof size === 'number' ? `${Math.round(size / 1024)} MB` : '',
-    tone: 'bad',
   }),
-  service_crashed: ({ service_name: name, phase }) => ({ text: `${textOf(name) ?? 'A service'} crashed`, note: textOf(phase) ?? '', tone: 'bad' }),
-  monitor_disconnected: () => ({ text: 'Events of pages stopped: Chromium restarts', tone: 'warn' }),
+  service_crashed: ({ service_name: name, phase }) => ({ text: `${textOf(name) ?? 'A service'} crashed`, note: textOf(phase) ?? '' }),
+  monitor_disconnected: () => ({ text: 'Events of pages stopped: Chromium restarts' }),
   monitor_reconnected: () => ({ text: 'Events of pages go on' }),
-  monitor_reconnect_failed: () => ({ text: 'Events of pages did not go on', tone: 'bad' }),
-  monitor_init_failed: ({ step }) => ({ text: 'Events of a page could not be captured', note: textOf(step) ?? '', tone: 'warn' }),
+  monitor_reconnect_failed: () => ({ text: 'Events of pages did not go on' }),
+  monitor_init_failed: ({ step }) => ({ text: 'Events of a page could not be captured', note: textOf(step) ?? '' }),
   monitor_events_lost: ({ count, reason }) => ({
     text: `${textOf(count) ?? 'Some'} events were lost`,
     note: (textOf(reason) ?? '').replaceAll('_', ' '),
-    tone: 'warn',
   }),
 }
 
@@ -145,23 +135,23 @@ function called({ operation_id: operation, status, duration_ms: took }: Data): S
   return {
     text: textOf(operation) ?? 'A call',
     note: [code === undefined ? undefined : String(code), milliseconds(took)].filter(Boolean).join(' · '),
-    ...(code !== undefined && code >= 400 && { tone: code >= 500 ? 'bad' : 'warn' }),
   }
 }
 
-/** The event as a link with this right may see it. */
+/** The event as a link with this right may show it. */
 const seen = (event: TelemetryEvent, shown: Shown, length?: number): TelemetryEvent => (shown === 'full' ? event : brief(event, length))
 
 /** An event's line in the list. */
 export function lineOf({ seq, event: whole }: Envelope, shown: Shown): EventLine {
   const event = seen(whole, shown, 4 * MAX_TEXT)
   const { type, category, ts, data = {} } = event
-  const { text, note, tone } = SAYS[type]?.(data, event) ?? { text: type.replaceAll('_', ' ') }
+  const { text, note } = SAYS[type]?.(data, event) ?? { text: type.replaceAll('_', ' ') }
+  const tone = toneOf(type, data)
   const short = line(note ?? '', MAX_NOTE)
   return { seq, ts, type, category, text: line(text, MAX_TEXT) || type.replaceAll('_', ' '), ...(short && { note: short }), ...(tone && { tone }) }
 }
 
-/** What is shown of an event when it is opened. */
+/** The details of an event. */
 export function detailsOf({ seq, event: whole }: Envelope, shown: Shown): EventDetails {
   const { type, data = {}, source, truncated } = seen(whole, shown)
   const facts: [string, string][] = [
@@ -174,8 +164,8 @@ export function detailsOf({ seq, event: whole }: Envelope, shown: Shown): EventD
     if (INNER.includes(name) || value === undefined || value === null) continue
     const text = textOf(value)
     const isShort = text !== undefined && !ALWAYS_BLOCKS.includes(name) && text.length <= (Object.hasOwn(BLOCKS, name) ? MAX_NOTE : MAX_VALUE)
-    if (isShort && facts.length < MAX_FACTS) facts.push([line(name, MAX_NOTE), cut(printable(text), MAX_VALUE)])
-    else if (blocks.length < MAX_BLOCKS)
+    if (isShort && facts.length < SHOWN_FACTS) facts.push([line(name, MAX_NOTE), cut(printable(text), MAX_VALUE)])
+    else if (blocks.length < SHOWN_BLOCKS)
       blocks.push([(Object.hasOwn(BLOCKS, name) ? BLOCKS[name]! : undefined) ?? line(name, MAX_NOTE), cut(printable(text ?? written(value)), MAX_BLOCK)])
   }
   if (source.event) facts.push(['source', line(source.event, MAX_NOTE)])
@@ -185,11 +175,11 @@ export function detailsOf({ seq, event: whole }: Envelope, shown: Shown): EventD
 
 /** A list or an object as text: headers one a line, everything else as JSON. */
 function written(value: unknown): string {
-  if (Array.isArray(value) && value.every((one) => typeof one === 'string')) return value.slice(0, MAX_ROWS).join('\n')
+  if (Array.isArray(value) && value.every((one) => typeof one === 'string')) return value.slice(0, SHOWN_ROWS).join('\n')
   const rows = Object.entries(value as object)
   const isFlat = !Array.isArray(value) && rows.every(([, one]) => textOf(one) !== undefined)
-  const flat = () => rows.slice(0, MAX_ROWS).map(([name, one]) => `${name}: ${textOf(one)!}`)
+  const flat = () => rows.slice(0, SHOWN_ROWS).map(([name, one]) => `${name}: ${textOf(one)!}`)
   if (isFlat) return flat().join('\n')
-  // Deep ones take more room with each level that they are indented, and may be too deep to be written at all.
-  return isWithin(value, MAX_DEPTH) ? JSON.stringify(value, undefined, 2) : '(nested too deeply to be shown)'
+  // Deep values become long by indentation, and may be too deep to be serialized.
+  return isWithin(value, SHOWN_DEPTH) ? JSON.stringify(value, undefined, 2) : '(nested too deeply to be shown)'
 }

@@ -1,5 +1,5 @@
-// What an option of browsers is: one declaration, from which follow the bodies of create and update, the session's answer, the stored form and what
-// the browser is fitted to. The options themselves are in ../contract.ts.
+// The declaration of one option of browsers. From it follow the bodies of create and update, the session's answer, the stored form and the settings of the
+// browser. The options themselves are in ../contract.ts.
 import { z } from 'zod'
 import type { Fit, Viewport } from '../../../../../agent/session/contract.ts'
 
@@ -11,10 +11,10 @@ export type Region = z.output<typeof Region>
 export const Memory = z.enum(['1GiB', '2GiB', '4GiB', '6GiB', '8GiB', '12GiB', '16GiB'])
 export type Memory = z.output<typeof Memory>
 
-/** What all sessions of a service have in common. A caller may only ask for what it gets anyway. */
+/** Properties that all sessions of a service share. A caller may only ask for the values that it gets anyway. */
 export interface Place {
   region: Region
-  /** The value in answers unless a caller asked for a size. */
+  /** The value in answers, unless a caller asked for a size. */
   memory: Memory
   /** The memory limit of an instance, in MiB. */
   memoryMb: number
@@ -31,11 +31,11 @@ export interface Booted {
   maxScreen: { width: number; height: number }
 }
 
-/** Why a value is refused: its field in dotted form, and what is wrong with it. */
+/** The reason why a value is refused: its field in dotted form, and the problem. */
 export interface Refusal {
   field: string
   problem: string
-  /** Unless it is a 400. */
+  /** The error code, if it is not a plain 400. */
   code?: 'stale_network'
 }
 
@@ -43,35 +43,35 @@ type Schema = z.ZodType | undefined
 type Output<T> = T extends z.ZodType ? z.output<T> : never
 
 /**
- * One option. `Create` and `Update` are its schemas in these bodies, `Stored` is its form in the row, `Reply` its schema in the session's answer; each
- * is undefined where the option is not known there. `given` is a parsed value, undefined when the caller did not give one.
+ * One option. `Create` and `Update` are its schemas in these bodies, `Stored` is its form in the row, `Reply` its schema in the session's answer. A schema is
+ * undefined where the option does not occur. `given` is a parsed value, undefined when the caller did not give one.
  */
 export interface Option<Create extends Schema, Update extends Schema, Stored, Reply extends Schema> {
   create: Create
   update: Update
-  /** Why a create with this value is refused by this service; undefined when it is not. */
+  /** Why this service refuses a create with this value; undefined when it does not. */
   refuseCreate?: ((given: Output<Create>, place: Place) => Refusal | undefined) | undefined
-  /** Why an update to this value is refused for a browser that was booted like that and has `before` in its row; undefined when it is not. */
+  /** Why an update to this value is refused, for a browser that was booted like `booted` and has `before` in its row; undefined when it is not. */
   refuseUpdate?: ((given: Output<Update>, booted: Pick<Booted, 'maxScreen'>, before: Stored | undefined) => Refusal | undefined) | undefined
-  /** The form in the row of what a create gave, or of the default. Undefined: nothing is stored. Absent: the option is not stored. */
+  /** The form in the row of the value in a create, or of the default. Undefined: nothing is stored. Absent: the option is not stored. */
   store?: ((given: Output<Create>) => Stored) | undefined
-  /** The form in the row of what an update gave, from what the row had. Absent: an update does not change the row. */
+  /** The form in the row after an update, from the old form. Absent: an update does not change the row. */
   restore?: ((given: Output<Update>, before: Stored | undefined) => Stored) | undefined
-  /** Its place in the answer. `show` makes the value of what is stored, by this option or by `of`; undefined leaves it out. */
+  /** Its field in the answer. `show` makes the value from the stored form of this option, or of the option `of`; undefined omits the field. */
   reply?: { schema: Reply; of?: string; show: (stored: Stored, place: Place) => Output<Reply> } | undefined
-  /** What a new session's browser is fitted to. Absent: nothing. */
+  /** The settings for the browser of a new session. Absent: none. */
   fit?: ((given: Output<Create>, booted: Omit<Booted, 'maxScreen'>) => Fit) | undefined
-  /** What a running browser is fitted to by an update, after which the row has `stored`. Absent: nothing. */
+  /** The settings for a running browser after an update has stored `stored`. Absent: none. */
   refit?: ((given: Output<Update>, stored: Stored | undefined) => Fit) | undefined
 }
 
-/** Declares an option. What is left out does not exist for it. */
+/** Declares an option. Parts that are left out do not exist for it. */
 export const option = <Create extends Schema = undefined, Update extends Schema = undefined, Stored = undefined, Reply extends Schema = undefined>(
   declared: Partial<Option<Create, Update, Stored, Reply>>,
 ): Option<Create, Update, Stored, Reply> => ({ create: undefined as Create, update: undefined as Update, ...declared })
 
-/** Whether a value asks for nothing, in the ways that clients write "none": `null`, `""`, `[]`, `{}`, `{enabled: false}`. */
-export const isOff = (value: unknown): boolean => {
+/** Whether a value asks for nothing, in one of the forms that clients use for "none": `null`, `""`, `[]`, `{}`, `{enabled: false}`. */
+const isOff = (value: unknown): boolean => {
   if (typeof value !== 'object' || value === null) return value === undefined || value === null || value === false || value === ''
   return Array.isArray(value) ? value.length === 0 : Object.values(value).every(isOff)
 }
@@ -84,7 +84,7 @@ export const notBuilt = (what: string) =>
     .transform(() => undefined)
     .optional()
 
-/** Options by their names. What is derived from a list of them has their own types. */
+/** Options by their names. The types that follow from such a list are below. */
 // oxlint-disable-next-line typescript/no-explicit-any
 export type Options = Readonly<Record<string, Option<any, any, any, any>>>
 
