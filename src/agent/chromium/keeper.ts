@@ -329,7 +329,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   }
 
   async #onExit(run: ChromiumRun, exit: { code: number | null; signal: string | null }): Promise<void> {
-    if (this.#run !== run || this.#closing) return
+    if (this.#run !== run || this.#closing || this.#signal.aborted) return
     this.#run = undefined
     this.#recovering = true
     const detail = wasClosed(exit) ? 'was closed by a client or on its screen' : `ended with ${exit.signal ?? exit.code}`
@@ -349,7 +349,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
         this.emit('chromium_restarted', detail)
         return
       } catch (err) {
-        if (this.#closing) return
+        // The agent ends. That is no failure of Chromium.
+        if (this.#closing || this.#signal.aborted) return
         this.#log.error({ err }, 'Chromium did not start again')
         this.emit('chromium_not_started')
       }
