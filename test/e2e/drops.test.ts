@@ -164,6 +164,10 @@ test('what is dragged from one window to another is dropped there, in both direc
     const cdp = await of.context().newCDPSession(of)
     const { windowId } = (await cdp.send('Browser.getWindowForTarget')) as { windowId: number }
     await cdp.send('Browser.setWindowBounds', { windowId, bounds: { windowState: 'normal' } })
+    // Chromium gives the window its former size when the X server says that it is not maximized any more.
+    await expect
+      .poll(async () => ((await cdp.send('Browser.getWindowBounds', { windowId })) as { bounds: { windowState: string } }).bounds.windowState)
+      .toBe('normal')
     await cdp.send('Browser.setWindowBounds', { windowId, bounds })
     await expect.poll(() => of.evaluate('({ left: screenX, top: screenY, width: outerWidth, height: outerHeight })'), { timeout: TAKE_MS }).toEqual(bounds)
   }
