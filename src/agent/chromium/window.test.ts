@@ -25,7 +25,7 @@ function windowOf(replies: FakeCdp['replies'], { front = { fullscreen: true }, s
       await work(page)
     },
   }
-  const windows = { expectNotice: () => {}, front: () => front, caughtUp: async () => {} }
+  const windows = { alwaysFull: false, expectNotice: () => {}, front: () => front, caughtUp: async () => {} }
   return { window: openPageWindow(browser, { viewport }, windows, silentLog, stop.signal), sent }
 }
 

@@ -46,7 +46,7 @@ export interface PageWindow {
 export function openPageWindow(
   browser: Pick<Keeper, 'run' | 'isCurrent' | 'firstDrawn' | 'withFirstPage'>,
   screen: Pick<Screen, 'viewport'>,
-  windows: Pick<WindowManager, 'expectNotice' | 'front' | 'caughtUp'>,
+  windows: Pick<WindowManager, 'alwaysFull' | 'expectNotice' | 'front' | 'caughtUp'>,
   log: Log,
   signal: AbortSignal,
 ): PageWindow {
@@ -65,6 +65,7 @@ export function openPageWindow(
   }
 
   async function setFullscreen(fullscreen: boolean): Promise<() => Promise<void>> {
+    if (windows.alwaysFull) return async () => {}
     const { pipe, firstPage } = await browser.run()
     const { windowId } = await pipe.send('Browser.getWindowForTarget', { targetId: firstPage })
     const windowState = fullscreen ? 'fullscreen' : 'maximized'

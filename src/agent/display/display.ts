@@ -30,7 +30,7 @@ export interface Screen {
   resize(viewport: Viewport): Promise<void>
   /** Whether the mouse cursor is part of the picture. */
   readonly cursor: Cursor
-  /** Equal numbers mean that the screen has not changed between the calls. Far cheaper than a capture. */
+  /** Equal numbers mean that the screen has not changed between the calls; NaN: unknown without a capture. Far cheaper than a capture. */
   version(): Promise<number>
   /** The current pixels of a region. A capture falls between two drawing requests, never into one. Valid until the next capture. */
   capture(region: Region): Promise<Captured>
@@ -70,6 +70,8 @@ export interface Cursor {
 }
 
 export interface WindowManager {
+  /** Whether its windows always fill the screen, because there are no others. */
+  readonly alwaysFull: boolean
   /** Announces that the session is about to put a window into full screen: Chromium's "press Esc" notice is then removed. */
   expectNotice(): void
   /** The state of the window in front, and when it last left full screen (by `performance.now()`); undefined while there is none. */

@@ -269,6 +269,7 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
   const ping = await openPing(connection)
   await sync()
   return {
+    alwaysFull: false,
     expectNotice: () => void (noticeUntil = performance.now() + NOTICE_MS),
     front,
     caughtUp: () => ping.handled(front()?.id),

@@ -1,0 +1,107 @@
+// The page in front of a browser without a display: the one that input goes to and that the picture shows.
+import type { Cdp, CdpSession } from '../../chromium/cdp.ts'
+
+/** The browser as this display uses it: its present run. The keeper starts it again after a crash. */
+export interface Browser {
+  run(): Promise<{ pipe: Cdp; firstPage: string }>
+}
+
+/** What is kept of one run. */
+interface Pages {
+  pipe: Cdp
+  /** In the order in which they came to the front; the last one is in front. */
+  order: string[]
+  session: CdpSession | undefined
+}
+
+export class FrontPage {
+  readonly #browser: Browser
+  readonly #listeners = new Set<() => void>()
+  #pages: Promise<Pages> | undefined
+  /** Settles when a page that is being opened is known to be hidden. */
+  #opening: Promise<unknown> = Promise.resolve()
+
+  constructor(browser: Browser) {
+    this.#browser = browser
+  }
+
+  /** A session with the page in front, which stays open. @throws CdpGone when the browser has no page */
+  async session(): Promise<CdpSession> {
+    const pages = await this.#current()
+    await this.#opening
+    const front = pages.order.at(-1) ?? (await this.#browser.run()).firstPage
+    if (pages.session?.targetId === front && !pages.session.detached.aborted) return pages.session
+    pages.session?.drop()
+    pages.session = await pages.pipe.session(front)
+    return pages.session
+  }
+
+  /** The connection to the present run, and its pages. */
+  async all(): Promise<{ pipe: Cdp; targets: readonly string[] }> {
+    const { pipe, order } = await this.#current()
+    return { pipe, targets: order }
+  }
+
+  /** A client has brought this page to the front. */
+  async bring(targetId: string): Promise<void> {
+    this.#toFront(await this.#current(), targetId)
+  }
+
+  /** Opens a page that never comes to the front. Chromium announces it before it answers, so until then nothing is sent to the page in front. */
+  async hide(open: (pipe: Cdp) => Promise<string>): Promise<{ pipe: Cdp; targetId: string }> {
+    const pages = await this.#current()
+    const opened = open(pages.pipe).then((targetId) => {
+      pages.order = pages.order.filter((each) => each !== targetId)
+      this.#tell()
+      return targetId
+    })
+    this.#opening = opened.catch(() => {}) // its caller gets the error
+    return { pipe: pages.pipe, targetId: await opened }
+  }
+
+  /** Calls `listener` when another page comes to the front, or the browser has started again. The returned function stops this. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  async #current(): Promise<Pages> {
+    const { pipe, firstPage } = await this.#browser.run()
+    const known = await this.#pages?.catch(() => undefined)
+    if (known?.pipe === pipe) return known
+    this.#pages = this.#watch(pipe, firstPage)
+    return this.#pages
+  }
+
+  async #watch(pipe: Cdp, firstPage: string): Promise<Pages> {
+    const pages: Pages = { pipe, order: [], session: undefined }
+    const created: string[] = []
+    let isListed = false
+    pipe.on('Target.targetCreated', ({ targetInfo: { targetId, type } }) => {
+      if (type !== 'page' || pages.order.includes(targetId)) return
+      if (isListed) this.#toFront(pages, targetId)
+      else created.push(targetId)
+    })
+    pipe.on('Target.targetDestroyed', ({ targetId }) => {
+      const wasFront = pages.order.at(-1) === targetId
+      pages.order = pages.order.filter((each) => each !== targetId)
+      if (wasFront) this.#tell()
+    })
+    const { targetInfos } = await pipe.send('Target.getTargets', {})
+    const before = targetInfos.filter(({ type }) => type === 'page').map(({ targetId }) => targetId)
+    pages.order = [...before.filter((each) => each !== firstPage), firstPage, ...created.filter((each) => !before.includes(each))]
+    isListed = true
+    await pipe.send('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }, { type: 'other' }] })
+    this.#tell()
+    return pages
+  }
+
+  #toFront(pages: Pages, targetId: string): void {
+    pages.order = [...pages.order.filter((each) => each !== targetId), targetId]
+    this.#tell()
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener()
+  }
+}
