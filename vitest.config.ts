@@ -5,14 +5,25 @@ const e2e = (names: string[]) => names.map((name) => `test/e2e/${name}.test.ts`)
 const HANDS = e2e(['drag', 'drops', 'keyboard', 'pointer', 'replays'])
 // and at the speed of the page: it waits for what becomes visible.
 const DESK = e2e(['applications*', 'batch', 'clipboard', 'live-view', 'recordings', 'screen', 'screenshots'])
+// The tests that also run at the display of a lean session.
+const LEAN = e2e(['batch', 'clipboard', 'drag', 'keyboard', 'pointer', 'screen', 'screenshots', 'thumbnails'])
 // One group after the other. fast: the real routes over a pretended browser, beside the code; three files at a time, because they often wait. real:
 // Chromium, X11, Postgres, the published clients; two files at a time. desk: the same, with a mouse and a keyboard. hands: one file at a time, because
 // two cores carry only so many frames a second.
-const project = (name: string, groupOrder: number, maxWorkers: number, timeouts: number, include: string[], exclude: string[] = []) => ({
+const project = (
+  name: string,
+  groupOrder: number,
+  maxWorkers: number,
+  timeouts: number,
+  include: string[],
+  exclude: string[] = [],
+  env: Record<string, string> = {},
+) => ({
   test: {
     name,
     include,
     exclude,
+    env,
     sequence: { groupOrder },
     pool: 'forks' as const,
     maxWorkers,
@@ -35,6 +46,7 @@ export default defineConfig({
       project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], [...HANDS, ...DESK]),
       project('desk', 2, 2, 120_000, DESK),
       project('hands', 3, 1, 120_000, HANDS),
+      project('lean', 3, 1, 120_000, LEAN, [], { COB_TEST_LEAN: '1' }),
       // Only with the collector that script/test-otel builds.
       ...(process.env.COB_TEST_OTEL ? [project('otel', 4, 1, 120_000, ['test/otel/*.test.ts'])] : []),
       // Only with the applications that script/setup-logins installs; "quick": those that install quickly, judged in short.

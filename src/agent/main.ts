@@ -8,7 +8,7 @@ import { openWatchdog } from '../base/watchdog.ts'
 import { makeLog } from '../base/log.ts'
 import { sleep } from '../base/wait.ts'
 import { Keeper } from './chromium/keeper.ts'
-import { openXDisplay } from './display/x/display.ts'
+import type { Display } from './display/display.ts'
 import { guard } from './guard.ts'
 import { LogRing } from './logs/ring.ts'
 import { openSpeakers } from './recording/speakers.ts'
@@ -23,12 +23,17 @@ const said = { chromium: new LogRing(), agent: new LogRing(), display: DISPLAY_L
 const log = makeLog('agent', spec.logLevel, (line) => said.agent.add(line.trimEnd()))
 const stop = new AbortController()
 
-// The X server starts beside this process, as its child: the shell of the sandbox became this process.
-const display = await openXDisplay(spec.viewport, log, stop.signal)
+const display = await openDisplay()
 let onCrash: OnCrash = () => {}
 const speakers = openSpeakers('/run/cob', log, (crash) => onCrash(crash))
-const keeper = new Keeper(spec.chromium, display.screen, { ...process.env, ...display.env, PULSE_COOKIE: '/run/cob/pulse/cookie' }, log, stop.signal, (line) =>
-  said.chromium.add(line),
+const keeper: Keeper = new Keeper(
+  spec.chromium,
+  spec.lean,
+  display.screen,
+  { ...process.env, ...display.env, PULSE_COOKIE: '/run/cob/pulse/cookie' },
+  log,
+  stop.signal,
+  (line) => said.chromium.add(line),
 )
 const up = keeper.run()
 
@@ -41,6 +46,13 @@ tools = await openTools({ spec, keys, display, speakers, keeper, up, watchdog, s
 onCrash = tools.onCrash
 if (!spec.isTrial) tools.server.listen(listenAt())
 tools.listenInside()
+
+/** Loads the code of the display that this instance has. */
+async function openDisplay(): Promise<Display> {
+  if (spec.lean) return (await import('./display/cdp/display.ts')).openCdpDisplay({ run: () => keeper.run() }, spec.viewport, log)
+  // The X server starts beside this process, as its child: the shell of the sandbox became this process.
+  return (await import('./display/x/display.ts')).openXDisplay(spec.viewport, log, stop.signal)
+}
 
 /** Without keys anybody who reaches the port could use it. */
 function listenAt(): { fd: number } | { port: number } {

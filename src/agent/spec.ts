@@ -7,6 +7,8 @@ export const AgentSpec = z.object({
   viewport: Viewport,
   /** The largest viewport this display can be resized to. */
   maxScreen: z.object({ width: z.number(), height: z.number() }),
+  /** Its browser is the headless shell, without a display. `userAgent`: that of the full browser of the same version, which pages are told. */
+  lean: z.object({ userAgent: z.string() }).optional(),
   chromium: z.string(),
   logLevel: z.string(),
   /** Ports of the API on the host's addresses; the agent serves the session's own URLs there, inside. */

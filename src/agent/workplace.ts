@@ -17,7 +17,7 @@ import { makeBrowserProxy } from './egress/proxy.ts'
 import { EXTENSIONS_DIR } from './extensions/contract.ts'
 import { openExtensionFolder } from './extensions/folder.ts'
 import { extensionInstaller } from './extensions/installer.ts'
-import { extensionLoader } from './extensions/loader.ts'
+import { extensionLoader, noExtensions } from './extensions/loader.ts'
 import { makeDownloads, openFiles } from './fs/files.ts'
 import { openLive } from './live/view.ts'
 import { makeLogin } from './login/login.ts'
@@ -104,7 +104,9 @@ async function openWorkplace(started: Started): Promise<Workplace & { files: Ope
     playwright: makePlaywright(keeper, log),
     files: openFiles('/home/kernel', log),
     extensions: folder,
-    loader: extensionLoader({ browser: keeper, dir: EXTENSIONS_DIR, folder, installer: extensionInstaller(keeper, writeExtensionPolicy), log }),
+    loader: spec.lean
+      ? noExtensions
+      : extensionLoader({ browser: keeper, dir: EXTENSIONS_DIR, folder, installer: extensionInstaller(keeper, writeExtensionPolicy), log }),
     processes: openProcesses(PIPE_DIR, log),
     login: makeLogin({ browser: keeper, secrets, eventBuffer, passwords, log }),
     logs: openLogs(said),

@@ -58,6 +58,8 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     docker: dockerSettings(env),
     kubernetes: kubernetesSettings(env),
     containers: containerSettings(env),
+    // full: every browser has a display. auto: a headless one does without if its session needs nothing that only the full browser has.
+    headless: headless(env),
     warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, MOST_WARM),
     // When undefined, derived from the memory.
     warmBrowsersMax: warmBrowsersMax(env),
@@ -118,6 +120,7 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     loginModel: loginModel(env),
     // A path inside the instance.
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
+    headlessShell: '/usr/lib/chromium/chromium-headless-shell',
     region: oneOf(env, 'COB_REGION', 'us-east', REGIONS),
     mcpDisabledToolsets: mcpToolsets(env, 'COB_MCP_DISABLED_TOOLSETS'),
     logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),
@@ -187,6 +190,16 @@ function replicas(env: NodeJS.ProcessEnv): boolean {
 const MOST_WARM = 100
 
 // With less than the minimum, one of the two would have no effect.
+/** The drivers that start lean browsers. */
+const LEAN_DRIVERS = ['local', 'local-tls', 'fake']
+
+function headless(env: NodeJS.ProcessEnv): 'full' | 'auto' {
+  const value = oneOf(env, 'COB_HEADLESS', 'full', ['full', 'auto'])
+  if (value === 'auto' && !LEAN_DRIVERS.includes(env.COB_DRIVER || 'local'))
+    throw new ConfigError('COB_HEADLESS', 'must be full with this driver; lean browsers in containers are not built yet')
+  return value
+}
+
 function warmBrowsersMax(env: NodeJS.ProcessEnv): number | undefined {
   const least = integer(env, 'COB_WARM_BROWSERS', 1, 0, MOST_WARM)
   const name = 'COB_WARM_BROWSERS_MAX'

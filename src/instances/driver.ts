@@ -13,6 +13,8 @@ export interface InstanceSpec {
   viewport: Viewport
   /** The largest viewport that it can be given later. */
   maxScreen: MaxScreen
+  /** Its browser is the headless shell, without a display. */
+  lean?: boolean | undefined
   /** The API's ports on this host's addresses. At these ports only the session's own URLs work inside the session, and nothing else of the API. */
   apiPorts: readonly number[]
   /** Resolves when a caller waits for the instance. Until then its start yields the CPU to callers' work, if the driver supports that. */

@@ -1,7 +1,7 @@
 // Keys and text through the published SDK: the events that the page records for each key, and the resulting text in its fields.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
-import { of, openInFront, painted, recordUpToF8, sitDown, TAKE_MS, type Seat } from '../support/desk.ts'
+import { areLean, of, openInFront, painted, recordUpToF8, sitDown, TAKE_MS, type Seat } from '../support/desk.ts'
 import { seeded } from '../support/seeded.ts'
 import { openSession, recorded, type Recorded } from '../support/session.ts'
 
@@ -68,7 +68,8 @@ describe('press_key', () => {
     ['exclam !', '!', 'Digit1 Digit1'],
     ['less <', '<', 'Comma Comma'],
     ['KP_Add', '+', 'NumpadAdd'],
-    ['KP_1', '1', ''],
+    // A digit of the keypad needs a lent key under X, because its own one would need Shift.
+    ['KP_1', '1', areLean ? 'Numpad1' : ''],
     ['eacute é U00E9', 'é', '  '],
     ['EuroSign €', '€', ' '],
   ])('%s presses %j', async (names, key, codes) => {
@@ -132,7 +133,9 @@ describe('press_key', () => {
   test('any number of characters that have no key of their own arrive; held together they have to fit', async () => {
     const names = Array.from({ length: 200 }, (_, index) => String.fromCodePoint(0x4e00 + index))
     expect(written(await press(names)).map(({ key }) => key)).toEqual(names)
-    await expect(computer.pressKey(id, { keys: names, duration: 10 })).rejects.toMatchObject({ status: 400, message: expect.stringContaining('keys') })
+    // Keys of an X server are lent to characters; a lean browser gets the characters themselves.
+    if (!areLean)
+      await expect(computer.pressKey(id, { keys: names, duration: 10 })).rejects.toMatchObject({ status: 400, message: expect.stringContaining('keys') })
   })
 
   test('with duration holds all keys together that long, and the key repeats', async () => {
@@ -282,7 +285,9 @@ describe('type_text', () => {
       const { value, record } = await type(text)
       expect(value).toBe(text)
       expect(of(record, 'keydown').some(({ capsLock }) => capsLock)).toBe(false)
-      expect((await press(['Left'])).find(({ key }) => key === 'ArrowLeft')).toMatchObject({ type: 'keydown', capsLock: true })
+      // CDP cannot say that Caps Lock is on; letters are capitals all the same.
+      const [key, says] = areLean ? ['A', { key: 'A', capsLock: false }] : ['ArrowLeft', { capsLock: true }]
+      expect((await press([areLean ? 'a' : 'Left'])).find((each) => each.key === key)).toMatchObject({ type: 'keydown', ...says })
     } finally {
       await computer.pressKey(id, { keys: ['Caps_Lock'] })
     }
@@ -313,7 +318,7 @@ describe('type_text', () => {
     )
   })
 
-  describe('a layout that a program of the session has set', () => {
+  describe.skipIf(areLean)('a layout that a program of the session has set', () => {
     const program = async (...args: string[]) => {
       const { exit_code, stderr_b64 = '' } = await cloud.client.browsers.process.exec(id, { command: 'setxkbmap', args, timeout_sec: 20 })
       expect([exit_code, Buffer.from(stderr_b64, 'base64').toString()]).toEqual([0, ''])

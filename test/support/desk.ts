@@ -97,3 +97,6 @@ export async function become(page: Page, expression: string, wanted: unknown): P
   await page.waitForFunction(`JSON.stringify(${expression}) === ${JSON.stringify(text)}`, undefined, { timeout: TAKE_MS }).catch(() => {})
   expect(await page.evaluate(expression)).toEqual(wanted)
 }
+
+/** Whether sessions are lean (the project "lean" of vitest.config.ts). */
+export const areLean = process.env.COB_TEST_LEAN !== undefined

@@ -122,8 +122,8 @@ function before(cloud: Cloud, id: string): string[] {
 }
 
 function entering(cloud: Cloud, id: string): string[] {
-  // The agent's own user cannot enter the agent's namespaces. The display has the same namespaces, and this user can enter them.
-  const display = processesOf(cloud, id).find(({ command }) => command.startsWith('Xvfb '))!.pid
+  // The agent's own user cannot enter the agent's namespaces. The display, or a lean browser, has the same namespaces, and this user can enter them.
+  const display = processesOf(cloud, id).find(({ command }) => /^(Xvfb |\S+headless-shell (?!--type))/.test(command))!.pid
   const bwrap = processesOf(cloud, id)[1]!.pid
   const inner = /^NSpid:.*\s(\d+)$/m.exec(readFileSync(`/proc/${display}/status`, 'utf8'))![1]!
   // A user other than root needs two steps: through the outer user namespace to the mounts, and from there into the agent's namespace.

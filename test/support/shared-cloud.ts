@@ -95,7 +95,9 @@ export default async function keep(): Promise<() => Promise<void>> {
  * this file is left. Do not use it in tests that end the service or count everything that it has done.
  */
 export async function shareCloud(env: Record<string, string> = {}): Promise<Cloud> {
-  const sorted = JSON.stringify(Object.fromEntries(Object.entries(env).toSorted()))
+  // The project "lean" of vitest.config.ts.
+  const all = { ...(process.env.COB_TEST_LEAN && { COB_HEADLESS: 'auto' }), ...env }
+  const sorted = JSON.stringify(Object.fromEntries(Object.entries(all).toSorted()))
   const { pid, log, from, ...place } = JSON.parse(await ask('/lend', sorted)) as Lent
   const calls = callsTo(place)
   const ownLog = () => readFileSync(log, 'utf8').slice(from)

@@ -39,7 +39,7 @@ export class CurrentDownloads {
  * Copies a file into `folder` when the browser has saved it elsewhere under a bare number. Playwright redirects the downloads of every browser that it connects
  * to, because it expects to read the files from its own disk. Playwright's file stays.
  */
-export async function mirrorDownloads(cdp: Cdp, folder: string, current: CurrentDownloads, log: Log): Promise<void> {
+export async function mirrorDownloads(cdp: Cdp, folder: string, current: CurrentDownloads, log: Log, isLean = false): Promise<void> {
   const begun = new Map<string, string>()
   cdp.on('Browser.downloadWillBegin', ({ guid, suggestedFilename }) => {
     current.received(guid)
@@ -55,8 +55,9 @@ export async function mirrorDownloads(cdp: Cdp, folder: string, current: Current
     if (basename(filePath) !== guid || dirname(filePath) === folder) return
     copyInto(filePath, folder, name).catch((err: unknown) => log.warn({ err, filePath }, 'a download could not be copied to the downloads folder'))
   })
-  // This only subscribes to download events of every profile. Policies and clients determine the folder.
-  await cdp.send('Browser.setDownloadBehavior', { behavior: 'default', eventsEnabled: true })
+  // This subscribes to download events of every profile. Policies and clients determine the folder; the shell reads no policies.
+  const where = isLean ? ({ behavior: 'allow', downloadPath: folder } as const) : ({ behavior: 'default' } as const)
+  await cdp.send('Browser.setDownloadBehavior', { ...where, eventsEnabled: true })
 }
 
 /** Copies a file into `folder` under a free name, as the browser does: `a.pdf`, `a (1).pdf` and so on. The file appears there complete. */

@@ -129,3 +129,12 @@ export function chromiumFlags(size: { width: number; height: number }, asPerson:
     ...(extra.includes(RESTORE) ? [] : ['about:blank']),
   ]
 }
+
+/** Flags that the shell does not know, or that would ask for what it does not have. */
+const NOT_OF_SHELL = new Set(['--start-maximized', '--no-first-run', '--no-default-browser-check', '--hide-crash-restore-bubble'])
+
+/** The command line for a lean browser, the headless shell. */
+export const shellFlags = (size: { width: number; height: number }, userAgent: string): string[] => [
+  `--user-agent=${userAgent}`,
+  ...chromiumFlags(size, false, []).filter((each) => !NOT_OF_SHELL.has(each)),
+]

@@ -8,15 +8,17 @@ import { Mutex } from '../../base/mutex.ts'
 import { resultWithin } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/display.ts'
+import type { AgentSpec } from '../spec.ts'
 import type { Cdp, CdpSession } from './cdp.ts'
 import { CurrentDownloads, mirrorDownloads } from './downloads.ts'
 import { wasClosed } from './crashed.ts'
 import { knownCookies, writeMissing, type KnownCookies } from './cookies.ts'
 import { moveToProfile } from './hand-over.ts'
-import { chromiumFlags, DOWNLOADS_DIR, RESTORE, STORED_AFTER_MS, USER_DATA_DIR } from './flags.ts'
+import { chromiumFlags, DOWNLOADS_DIR, RESTORE, shellFlags, STORED_AFTER_MS, USER_DATA_DIR } from './flags.ts'
 import { drawn, watchPaints } from './painted.ts'
 import { writeBasePolicy } from './policies.ts'
 import { startChromium, type ChromiumRun, type Running } from './process.ts'
+import { Tabs } from './tabs.ts'
 import { read } from './unseen.ts'
 
 /** After more crashes than this within CRASH_WINDOW_MS the session fails: further restarts would only waste CPU. */
@@ -66,6 +68,7 @@ export interface SessionBrowser
 /** Owns Chromium. {@link Keeper.run} gives the current run. */
 export class Keeper extends EventEmitter<KeeperEvents> {
   readonly #program: string
+  readonly #lean: AgentSpec['lean']
   readonly #screen: Pick<Screen, 'viewport'>
   readonly #log: Log
   readonly #env: NodeJS.ProcessEnv
@@ -74,6 +77,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   readonly #turns = new Mutex()
   readonly #onRestart: (() => Promise<void>)[] = []
   readonly #downloads = new CurrentDownloads()
+  /** Of a lean browser, which saves no tabs itself. */
+  readonly #tabs = new Tabs()
   #recovering = false
   #run: ChromiumRun | undefined
   /** Resolves when the earlier profile is completely closed. */
@@ -93,6 +98,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
 
   constructor(
     program: string,
+    lean: AgentSpec['lean'],
     screen: Pick<Screen, 'viewport'>,
     env: NodeJS.ProcessEnv,
     log: Log,
@@ -101,6 +107,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   ) {
     super()
     this.#program = program
+    this.#lean = lean
     this.#screen = screen
     this.#env = env
     this.#log = log
@@ -310,10 +317,18 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     // Remove the lock of a killed Chromium. Nobody else can hold the profile, because it is inside this instance.
     for (const lock of ['SingletonLock', 'SingletonSocket', 'SingletonCookie']) rmSync(join(USER_DATA_DIR, lock), { force: true })
     const more = this.#profile === FIRST_PROFILE ? extra : [`--profile-directory=${this.#profile}`, ...extra]
-    const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, this.#asPerson, more), this.#env, this.#log, this.#signal, this.#said)
+    const flags = this.#lean ? shellFlags(this.#screen.viewport, this.#lean.userAgent) : chromiumFlags(this.#screen.viewport, this.#asPerson, more)
+    const run = await startChromium(this.#program, flags, this.#env, this.#log, this.#signal, this.#said)
     this.#run = run
     this.#version = run.version
-    mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#downloads, this.#log).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not report downloads'))
+    if (this.#lean) {
+      // The full browser lets a page that was clicked write to the clipboard.
+      await run.pipe.send('Browser.setPermission', { permission: { name: 'clipboard-write' }, setting: 'granted' })
+      await this.#tabs.of(run, extra.includes(RESTORE), this.#log)
+    }
+    mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#downloads, this.#log, this.#lean !== undefined).catch((err: unknown) =>
+      this.#log.warn({ err }, 'Chromium does not report downloads'),
+    )
     this.#painted = watchPaints(run.pipe, this.#log).catch((err: unknown) => {
       this.#log.warn({ err }, 'Chromium does not report navigations; input does not wait for first frames')
       return undefined

@@ -33,6 +33,14 @@ export async function localChecks(config: Config): Promise<Check[]> {
       problem: existsSync(config.chromium) ? undefined : `${config.chromium} is not there (apt-get install chromium, or set COB_CHROMIUM)`,
       fatal: true,
     },
+    {
+      name: 'headless shell',
+      problem:
+        config.headless === 'full' || existsSync(config.headlessShell)
+          ? undefined
+          : `${config.headlessShell} is not there, so headless sessions get the full browser (apt-get install chromium-headless-shell)`,
+      fatal: false,
+    },
     program('ffmpeg', 'ffmpeg', 'replays'),
     program('pulseaudio', 'pulseaudio', 'sound in replays'),
     program('X0tigervnc', 'tigervnc-scraping-server', 'the live view'),

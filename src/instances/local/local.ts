@@ -25,6 +25,7 @@ import { OomKills } from './oom.ts'
 import { localStandby } from './standby.ts'
 import { Trash } from './trash.ts'
 import { Usage } from './usage.ts'
+import { userAgentOf } from './user-agent.ts'
 
 /** Limits for compiling (agent-cache.ts). */
 const COMPILE_MS = 150_000
@@ -111,7 +112,8 @@ async function command(config: Config, spec: InstanceSpec, { dir, groups, bounds
     id: spec.id,
     viewport: spec.viewport,
     maxScreen: spec.maxScreen,
-    chromium: config.chromium,
+    lean: spec.lean ? { userAgent: await userAgentOf(config.headlessShell) } : undefined,
+    chromium: spec.lean ? config.headlessShell : config.chromium,
     logLevel: config.logLevel,
     apiPorts: [...spec.apiPorts],
     graceSeconds: config.abandonedGraceSeconds,

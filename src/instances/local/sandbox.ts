@@ -265,7 +265,7 @@ export function sandboxCommand({ spec, dir, bounds, before, etcFiles, network, u
       ]
       // The display starts in parallel with the agent and becomes its child, because the shell executes the agent in its own process.
       const program = [
-        `${entry === AGENT_ENTRY ? `(unset COB_AGENT; exec ${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1) 3<&- & ` : ''}${READ_KEYS}; exec "$@"`,
+        `${entry === AGENT_ENTRY && !spec.lean ? `(unset COB_AGENT; exec ${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1) 3<&- & ` : ''}${READ_KEYS}; exec "$@"`,
         ...(cache.writable ? NODE : closedNode(cache.dir)),
         entry === AGENT_ENTRY ? `${CACHE_DIR}/${PROGRAM}/${AGENT_FILE}` : `/opt/cob/src/${entry}`,
       ]

@@ -29,7 +29,7 @@ export const browserPools = defineModule({
       log,
       uses: house.of(watched).standby,
       profiles: house.of(profiles),
-      place: placeOf(config.region, config.instanceMemoryMb),
+      place: placeOf(config),
       maxBrowsers: config.maxBrowsers,
     }
     const { stopAll } = house.of(replays)

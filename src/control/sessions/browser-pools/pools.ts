@@ -204,13 +204,13 @@ async function captured(
   return merged(own, before) ?? null
 }
 
-interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'scope' | 'lookUp' | 'profiles'> {
+interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'scope' | 'lookUp' | 'profiles' | 'place'> {
   fitter: Fitter
   log: Log
 }
 
 /** Tells the fleet how to make browsers of pools. */
-export function makePoolSource({ db, scope, fitter, lookUp, profiles, log }: PoolSourceSettings): PoolSource {
+export function makePoolSource({ db, scope, fitter, lookUp, profiles, place, log }: PoolSourceSettings): PoolSource {
   return {
     async plan(id) {
       const row = await findPool(db, { scope, project: undefined }, id)
@@ -219,8 +219,8 @@ export function makePoolSource({ db, scope, fitter, lookUp, profiles, log }: Poo
       const { options, brought } = await lookUp(row.project_id, { ...ofBrowser(config), telemetry: telemetryOf(row) })
       // Do not wait for a session that is saving into the profile: after the save, the browser is replaced.
       const profile = config.profile && { ...(await profiles.chosen(row.project_id, config.profile)), save: false }
-      const stored = storedOptions(options)
-      const { viewport, maxScreen } = stored
+      const stored = storedOptions(options, place)
+      const { viewport, maxScreen, lean } = stored
       return {
         ownership: {
           project: row.project_id,
@@ -232,7 +232,7 @@ export function makePoolSource({ db, scope, fitter, lookUp, profiles, log }: Poo
           generation: row.generation,
           baseline: { options: stored, ...(profile && { profile_id: profile.id }) },
         },
-        spec: { viewport, maxScreen },
+        spec: { viewport, maxScreen, lean },
         async configure(made, within) {
           const state = { viewport, fullscreen: false, stealth: false }
           // An idle browser captures no telemetry.

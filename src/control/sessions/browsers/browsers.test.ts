@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
 import { dyingAgent } from '../../../../test/support/dying-agent.ts'
 import { fastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { readConfig } from '../../../base/config.ts'
 import { newId } from '../../../base/ids.ts'
 import { CreateBrowser } from './contract.ts'
 import { placeOf } from './place.ts'
@@ -385,5 +386,5 @@ test.each([
   [6144, '6GiB'],
   [65_536, '16GiB'],
 ])('an instance with %i MiB reports the memory %s, which every release of the SDKs knows', (mb, memory) => {
-  expect(placeOf('us-east', mb).memory).toBe(memory)
+  expect(placeOf(readConfig({ COB_INSTANCE_MEMORY_MB: String(mb) })).memory).toBe(memory)
 })

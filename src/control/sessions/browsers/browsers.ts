@@ -252,7 +252,7 @@ export function makeBrowsers({
         project,
         name: wanted.name,
         tags: wanted.tags ?? {},
-        options: storedOptions(wanted),
+        options: storedOptions(wanted, place),
         timeoutSeconds: wanted.timeout_seconds,
         invocationId: wanted.invocation_id,
         authFlowId,

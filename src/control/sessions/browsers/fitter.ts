@@ -10,6 +10,7 @@ import type { Fleet } from './fleet.ts'
 import type { ReadyState } from './fleet/kinds.ts'
 import { OPTIONS } from './options/contract.ts'
 import type { Brought } from './options/look-up.ts'
+import type { Place } from './options/option/contract.ts'
 import { optionRules } from './options/rules.ts'
 import type { BrowserOptions, BrowserRow } from './rows.ts'
 import type { Chosen, SessionProfiles } from './session-profiles.ts'
@@ -26,11 +27,16 @@ const BRING_MS = 60_000
 /** The rules that follow from the list of options. */
 export const browserRules = optionRules(OPTIONS)
 
-/** The options of a new browser as its row stores them. A viewport above the usual size in either direction needs an X server of its own size, because RandR cannot grow a screen. */
-export function storedOptions(wanted: Parameters<typeof browserRules.stored>[0]): BrowserOptions {
+/**
+ * The options of a new browser as its row stores them. A viewport above the usual size in either direction needs an X server of its own size, because RandR cannot
+ * grow a screen.
+ */
+export function storedOptions(wanted: Parameters<typeof browserRules.stored>[0], place: Pick<Place, 'mayBeLean'>): BrowserOptions {
   const stored = browserRules.stored(wanted)
   const { width, height } = stored.viewport
-  return { ...stored, maxScreen: { width: Math.max(width, USUAL_MAX_SCREEN.width), height: Math.max(height, USUAL_MAX_SCREEN.height) } }
+  const maxScreen = { width: Math.max(width, USUAL_MAX_SCREEN.width), height: Math.max(height, USUAL_MAX_SCREEN.height) }
+  const lean = place.mayBeLean && stored.headless && !browserRules.needsFull(wanted)
+  return { ...stored, maxScreen, ...(lean && { lean }) }
 }
 
 export interface FitterSettings {

@@ -27,7 +27,7 @@ import { meterWarmPool, showBrowsers } from './figures.ts'
 import { makeFitter, type Fitter } from './fitter.ts'
 import { mostWarm } from './fleet/demand.ts'
 import { killInstance, removeInstance } from './fleet/endings.ts'
-import { headlessKind, stealthKind, usualKind } from './fleet/kinds.ts'
+import { headlessKind, leanKind, stealthKind, usualKind } from './fleet/kinds.ts'
 import { Fleet } from './fleet.ts'
 import { browserHandlers } from './handlers.ts'
 import { livePath, pooling, reaching, sessionEnding } from './hooks.ts'
@@ -95,7 +95,7 @@ export const browsers = defineModule<BrowsersPart>({
       profiles: house.of(profiles),
       sessionProxies,
       telemetry: house.of(telemetry).followers,
-      place: placeOf(config.region, config.instanceMemoryMb),
+      place: placeOf(config),
       maxBrowsers: config.maxBrowsers,
       log,
     }
@@ -187,7 +187,7 @@ function makeFleet(house: House, { openSockets, calls, sessionProxies }: FleetPa
     maxSessions: config.maxBrowsers,
     projectSeats: house.of(projects).caps.sessions,
     registry,
-    kinds: [stealthKind(mostReady), headlessKind(mostReady), usualKind(config.warmBrowsers, mostReady)],
+    kinds: [stealthKind(mostReady), headlessKind(mostReady), leanKind(mostReady), usualKind(config.warmBrowsers, mostReady)],
     mostReady,
     meter: meterWarmPool(metrics.registry),
     pools: {

@@ -13,7 +13,7 @@ import type { Booted, StoredOptions } from './options/option/contract.ts'
 import type { StoredEndpoint } from '../../../http/stored-endpoint.ts'
 
 /** A caller's options as they are stored, and the size of the X server's screen, which no viewport can exceed. */
-export type BrowserOptions = StoredOptions<typeof OPTIONS> & Pick<Booted, 'maxScreen'>
+export type BrowserOptions = StoredOptions<typeof OPTIONS> & Pick<Booted, 'maxScreen' | 'lean'>
 
 /** The values that a caller gives a new session. */
 export interface Ownership {

@@ -127,6 +127,8 @@ function updated(given: UpdateNetwork | undefined, before: Network | undefined):
 export const networkOption = option({
   create: CreateNetwork.optional(),
   update: UpdateNetwork.optional(),
+  // Its rules are kept by a proxy.
+  needsFull: (given) => Boolean(given && (given.allowed_hosts ?? ('proxy_routes' in given && given.proxy_routes?.length))),
   store: (given): Network | undefined =>
     given && Object.keys(given).length > 0
       ? {

@@ -35,7 +35,7 @@ const asBootFailed = (error: unknown): unknown =>
   error instanceof Unavailable || error instanceof NoRoom || error instanceof TypeError || error instanceof ReferenceError ? error : new BootFailed(error)
 
 interface Boot {
-  spec: Pick<InstanceSpec, 'viewport' | 'maxScreen' | 'wanted'>
+  spec: Pick<InstanceSpec, 'viewport' | 'maxScreen' | 'lean' | 'wanted'>
   /** Inserts its row; undefined when there is no room for it. */
   insert: (id: string) => Promise<BrowserRow | undefined>
   /** Whether the caller of the boot holds a slot for it. Otherwise the boot takes one after its row is inserted. */
@@ -135,8 +135,8 @@ export class Boots {
     using _ = registry.booting(id)
     const row = await insert(id)
     if (row === undefined) return undefined
-    const { viewport, maxScreen, wanted } = spec
-    const start = () => driver.start({ id, viewport, maxScreen, apiPorts: apiPorts(), ...(wanted && { wanted }) }, signal)
+    const { viewport, maxScreen, lean, wanted } = spec
+    const start = () => driver.start({ id, viewport, maxScreen, apiPorts: apiPorts(), ...(lean && { lean }), ...(wanted && { wanted }) }, signal)
     const instance = await (hasTurn ? start() : this.#starts.run(start, signal, true)).catch(async (error: unknown) => {
       await endings.close(id, signal.aborted ? 'abandoned' : 'crashed')
       throw signal.aborted ? error : asBootFailed(error)

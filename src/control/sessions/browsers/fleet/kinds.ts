@@ -14,20 +14,20 @@ export interface Kind {
   /** Maximum number that is kept, if demand asks for them and memory is free; `target` unless given. */
   most?: number
   /** The screen with which they are booted. A session that needs another one is fitted while it runs. */
-  spec: Pick<InstanceSpec, 'viewport' | 'maxScreen'>
+  spec: Pick<InstanceSpec, 'viewport' | 'maxScreen' | 'lean'>
   /** Settings that are applied before they are ready, so that no caller waits for them. Absent: none. */
   fit?: Pick<Fit, 'fullscreen' | 'stealth'>
   /** Whether an instance of this kind can become the session that a caller wants. */
   serves(wanted: Ownership): boolean
 }
 
-/** The kind for every session whose viewport fits a screen of the usual size. */
+/** The kind for every session with a full browser whose viewport fits a screen of the usual size. */
 export const usualKind = (target: number, most = target): Kind => ({
   name: 'usual',
   target,
   most,
   spec: { viewport: DEFAULT_VIEWPORT, maxScreen: USUAL_MAX_SCREEN },
-  serves: ({ options: { viewport } }) => viewport.width <= USUAL_MAX_SCREEN.width && viewport.height <= USUAL_MAX_SCREEN.height,
+  serves: ({ options: { viewport, lean } }) => !lean && viewport.width <= USUAL_MAX_SCREEN.width && viewport.height <= USUAL_MAX_SCREEN.height,
 })
 
 /**
@@ -39,6 +39,16 @@ export const headlessKind = (most: number): Kind => {
   return { ...usual, name: 'headless', fit: { fullscreen: true }, serves: (wanted) => serves(wanted) && (wanted.options.headless || wanted.options.kiosk_mode) }
 }
 
+/** The kind for sessions with a lean browser. It is kept only when there is demand. */
+export const leanKind = (most: number): Kind => ({
+  name: 'lean',
+  target: 0,
+  most,
+  spec: { viewport: DEFAULT_VIEWPORT, maxScreen: USUAL_MAX_SCREEN, lean: true },
+  fit: { fullscreen: true },
+  serves: ({ options: { lean } }) => lean === true,
+})
+
 /**
  * The kind for the sessions among those that want stealth, which takes a restart of Chromium. It is kept only when there is demand, like {@link headlessKind}.
  */
@@ -48,7 +58,7 @@ export const stealthKind = (most: number): Kind => {
 }
 
 /** The settings that a ready instance already has. */
-export type ReadyState = Omit<Booted, 'maxScreen'>
+export type ReadyState = Omit<Booted, 'maxScreen' | 'lean'>
 
 /** The state of an instance of a kind when a session gets it. `kinds` are those of this service; a row of another version may name an unknown kind. */
 export const readyState = (kinds: readonly Kind[], name: string | null): ReadyState => {

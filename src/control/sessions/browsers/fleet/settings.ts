@@ -57,7 +57,7 @@ export interface FleetSettings {
 /** How to make the next browser of an owned pool. */
 export interface PoolBoot {
   ownership: PoolOwnership
-  spec: Pick<InstanceSpec, 'viewport' | 'maxScreen'>
+  spec: Pick<InstanceSpec, 'viewport' | 'maxScreen' | 'lean'>
   /** Configures a booted browser, given by its row, for the sessions of its pool. @throws when the browser refuses a setting */
   configure(row: BrowserRow, signal: AbortSignal): Promise<void>
 }

@@ -63,25 +63,28 @@ const noneYetAnywhere = (what: string) => option({ create: notBuilt(what), updat
 /** Whether an instance with `mb` MiB has at least this memory. */
 export const holds = (size: Memory, mb: number): boolean => parseInt(size, 10) * 1024 <= mb
 
-/** Options that need a page in full screen. */
-const inFullScreen = option({
-  create: z.boolean().default(false),
-  store: (given) => given,
-  reply: { schema: z.boolean(), show: (stored) => stored },
-  fit: (given, booted) => (given && !booted.fullscreen ? { fullscreen: true } : {}),
-})
+/** Options that need a page in full screen. `isFull`: it is the screen of the full browser. */
+const inFullScreen = (isFull: boolean) =>
+  option({
+    create: z.boolean().default(false),
+    needsFull: (given) => isFull && given === true,
+    store: (given) => given,
+    reply: { schema: z.boolean(), show: (stored) => stored },
+    fit: (given, booted) => (given && !booted.fullscreen ? { fullscreen: true } : {}),
+  })
 
 export const OPTIONS = {
-  // A headless browser has a display too, so that its screen can be captured. Its page fills the viewport.
-  headless: inFullScreen,
+  // A headless browser has a display too, so that its screen can be captured. Its page fills the viewport. docs/headless.md
+  headless: inFullScreen(false),
   /** Most of what the option means elsewhere is on for every session (docs/stealth.md). */
   stealth: option({
     create: z.boolean().default(false),
+    needsFull: (given) => given === true,
     store: (given) => given,
     reply: { schema: z.boolean(), show: (stored) => stored },
     fit: (given, booted) => (given && !booted.stealth ? { stealth: true } : {}),
   }),
-  kiosk_mode: inFullScreen,
+  kiosk_mode: inFullScreen(true),
   /** The region of the session. Refused when this service is in another one. */
   region: option({
     create: Region.optional(),
@@ -117,6 +120,7 @@ export const OPTIONS = {
   }),
   chrome_policy: option({
     create: ChromePolicy.optional(),
+    needsFull: (given) => given !== undefined && Object.keys(given).length > 0,
     store: (given) => (given && JSON.stringify(given).length <= KEPT_POLICY ? given : undefined),
     reply: { schema: z.record(z.string(), z.unknown()).optional(), show: (stored) => stored },
     fit: (given) => (given && Object.keys(given).length > 0 ? { chrome_policy: given } : {}),
@@ -130,7 +134,7 @@ export const OPTIONS = {
   location: noneYetAnywhere('a location is'),
   network: networkOption,
   /** Looked up and sent to the browser before it is fitted (extensions/chosen.ts). */
-  extensions: option({ create: ExtensionChoices }),
+  extensions: option({ create: ExtensionChoices, needsFull: (given) => given !== undefined && given.length > 0 }),
   telemetry: telemetryOption,
   vaults: noneYet('vaults are'),
   // The last option: an update opens the page after all other changes. An empty text opens nothing. A page that does not open fails neither a create nor an

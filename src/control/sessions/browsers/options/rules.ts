@@ -18,6 +18,9 @@ type Created<T extends Options> = z.output<z.ZodObject<CreateShape<T>>>
 type Updated<T extends Options> = z.output<z.ZodObject<UpdateShape<T>>>
 type Shown<T extends Options> = z.output<z.ZodObject<ReplyShape<T>>>
 
+/** The problem of an update that needs the full browser. */
+const NEEDS_FULL = 'needs the full browser, and this session has a lean one (COB_HEADLESS); give it in the create'
+
 /** One option that an update changes. */
 interface Change<T extends Options> {
   name: string
@@ -46,13 +49,18 @@ export function optionRules<T extends Options>(options: T) {
   return {
     /** Why this service refuses a create; undefined when it does not. */
     refuseCreate: (given: Created<T>, place: Place) => first(({ refuseCreate }, name) => refuseCreate?.(of(given, name) as never, place)),
+    /** Whether a browser with these options has to be the full one. */
+    needsFull: (given: Created<T>) => each.some(([name, { needsFull }]) => needsFull?.(of(given, name) as never)),
     /** Why an update is refused for a browser with this boot and these options; undefined when it is not. */
-    refuseUpdate: (given: Updated<T>, row: Pick<Booted, 'maxScreen'> & StoredOptions<T>) =>
-      first(({ refuseUpdate }, name) => refuseUpdate?.(of(given, name) as never, row, of(row, name) as never)),
+    refuseUpdate: (given: Updated<T>, row: Pick<Booted, 'maxScreen' | 'lean'> & StoredOptions<T>) =>
+      first(({ refuseUpdate, needsFull }, name) => {
+        if (row.lean && needsFull?.(of(given, name) as never)) return { field: name, problem: NEEDS_FULL }
+        return refuseUpdate?.(of(given, name) as never, row, of(row, name) as never)
+      }),
     /** The options of a new session, as its row has them. */
     stored,
     /** The settings for the browser of a new session. */
-    fit: (given: Created<T>, booted: Omit<Booted, 'maxScreen'>) =>
+    fit: (given: Created<T>, booted: Omit<Booted, 'maxScreen' | 'lean'>) =>
       Object.assign({}, ...each.map(([name, { fit }]) => fit?.(of(given, name) as never, booted))) as Fit,
     /** The changes that an update makes to a row with these options, in the order in which they are applied. */
     changes: (given: Updated<T>, before: StoredOptions<T>): Change<T>[] =>

@@ -18,6 +18,8 @@ export interface Place {
   memory: Memory
   /** The memory limit of an instance, in MiB. */
   memoryMb: number
+  /** Whether a headless session gets a lean browser if nothing in its create needs the full one. */
+  mayBeLean: boolean
 }
 
 /** How an instance was booted, and fitted before it became a session. */
@@ -29,6 +31,8 @@ export interface Booted {
   stealth: boolean
   /** The size of its X server's screen. No viewport can exceed it. */
   maxScreen: { width: number; height: number }
+  /** Its browser is the headless shell, which has no display and not everything of the full browser. Absent: it is the full one. */
+  lean?: boolean | undefined
 }
 
 /** The reason why a value is refused: its field in dotted form, and the problem. */
@@ -49,6 +53,8 @@ type Output<T> = T extends z.ZodType ? z.output<T> : never
 export interface Option<Create extends Schema, Update extends Schema, Stored, Reply extends Schema> {
   create: Create
   update: Update
+  /** Whether this value, in a create or an update, needs the full browser. Absent: none does. */
+  needsFull?: ((given: Output<Create> | Output<Update>) => boolean) | undefined
   /** Why this service refuses a create with this value; undefined when it does not. */
   refuseCreate?: ((given: Output<Create>, place: Place) => Refusal | undefined) | undefined
   /** Why an update to this value is refused, for a browser that was booted like `booted` and has `before` in its row; undefined when it is not. */
@@ -60,7 +66,7 @@ export interface Option<Create extends Schema, Update extends Schema, Stored, Re
   /** Its field in the answer. `show` makes the value from the stored form of this option, or of the option `of`; undefined omits the field. */
   reply?: { schema: Reply; of?: string; show: (stored: Stored, place: Place) => Output<Reply> } | undefined
   /** The settings for the browser of a new session. Absent: none. */
-  fit?: ((given: Output<Create>, booted: Omit<Booted, 'maxScreen'>) => Fit) | undefined
+  fit?: ((given: Output<Create>, booted: Omit<Booted, 'maxScreen' | 'lean'>) => Fit) | undefined
   /** The settings for a running browser after an update has stored `stored`. Absent: none. */
   refit?: ((given: Output<Update>, stored: Stored | undefined) => Fit) | undefined
 }
