@@ -90,10 +90,16 @@ test('replaces one that died unnoticed before its run has begun', async () => {
 test('has none for an app that does not load; its runs give the reason', async () => {
   const deployment = await lab.deployment()
   lab.env = { FAKE_UNLOADED: 'Cannot find module "x"' }
-  let starts = 0
-  const host = lab.runs({ driver: withApps({ start: (...given) => (starts++, lab.driver.apps.start(...given)) }) })
+  let [starts, started] = [0, 0]
+  const start: AppSandboxes['start'] = async (...given) => {
+    starts++
+    const sandbox = await lab.driver.apps.start(...given)
+    started++
+    return sandbox
+  }
+  const host = lab.runs({ driver: withApps({ start }) })
   host.prepare(deployment)
-  await until('it to be started and dropped', NOTICE_MS, () => starts === 1 && lab.sandboxes().length === 0)
+  await until('it to be started and dropped', NOTICE_MS, () => started === 1 && lab.sandboxes().length === 0)
   const row = await lab.queued({ deployment, action: 'echo' }, host)
   expect(await host.begin(row).ended).toEqual({
     state: 'failed',
