@@ -274,7 +274,8 @@ test('the three digits of a card are found where they stand alone', () => {
 })
 
 const name = fc.constantFrom('password', 'accessToken', 'client_secret', 'X-Api-Key', 'session')
-const mark = fc.stringMatching(/^[A-Za-z\d]{10,20}$/)
+/** It begins with a digit: fast-check puts names of JavaScript, such as isPrototypeOf, into all strings, so another one could begin like the mark. */
+const mark = fc.stringMatching(/^\d[A-Za-z\d]{9,19}$/)
 const json = (inner: fc.Arbitrary<object>) => fc.tuple(fc.jsonValue(), inner, fc.jsonValue()).map(([a, b, c]) => JSON.stringify({ a, b: [b], c }, null, 1))
 
 test('a secret field of JSON never survives, wherever the text is cut', () => {
