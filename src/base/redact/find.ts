@@ -228,7 +228,8 @@ class Finder {
     const isData = this.#string(at, Math.min(this.#length, at + 9)) === '<![CDATA['
     const end = isData ? this.#find(at, ']]>', this.#length) : this.#until(at, new Set([LESS]), 255)
     this.#add(at, end)
-    return end
+    // What stands between the name and `>` is read, too: attributes, or text that only looks like a tag and has secrets of its own.
+    return at === to + 1 ? end : to
   }
 
   /** A name without a sign: the value may be a part of a form, the next text of a list, or the value of a field `value`. */

@@ -292,6 +292,12 @@ test('a secret field of JSON never survives, wherever the text is cut', () => {
   )
 })
 
+test('a text before it that looks like the tag of a secret hides no secret field', () => {
+  const text = JSON.stringify({ a: '<Pw', session: '8z0nZk94L3Ru', b: '>x', after: 1 })
+  expect(secrets.scrub(text)).not.toContain('8z0nZk')
+  expect(secrets.scrub('<password token="8z0nZk94L3Ru" type="x">hunter22</password>')).toBe('<password token="[redacted]" type="x">[redacted]</password>')
+})
+
 test('a secret field of a form never survives, wherever the text is cut', () => {
   fc.assert(
     fc.property(name, fc.string({ unit: 'binary' }), mark, fc.string({ unit: 'binary' }), fc.string(), fc.nat(30), (key, before, secret, after, other, cut) => {
