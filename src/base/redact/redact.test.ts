@@ -274,8 +274,9 @@ test('the three digits of a card are found where they stand alone', () => {
 })
 
 const name = fc.constantFrom('password', 'accessToken', 'client_secret', 'X-Api-Key', 'session')
-/** It begins with a digit: fast-check puts names of JavaScript, such as isPrototypeOf, into all strings, so another one could begin like the mark. */
-const mark = fc.stringMatching(/^\d[A-Za-z\d]{9,19}$/)
+const mark = fc.stringMatching(/^[A-Za-z\d]{10,20}$/)
+/** fast-check repeats itself, and puts names such as isPrototypeOf into all strings: another one can begin like the mark. */
+const isOnce = (text: string, start: string): boolean => text.split(start).length === 2
 const json = (inner: fc.Arbitrary<object>) => fc.tuple(fc.jsonValue(), inner, fc.jsonValue()).map(([a, b, c]) => JSON.stringify({ a, b: [b], c }, null, 1))
 
 test('a secret field of JSON never survives, wherever the text is cut', () => {
@@ -284,6 +285,7 @@ test('a secret field of JSON never survives, wherever the text is cut', () => {
     .chain(([key, secret, before, after]) => fc.tuple(json(fc.constant({ [key]: before + secret + after })), fc.constant(secret), fc.nat(100)))
   fc.assert(
     fc.property(texts, ([text, secret, cut]) => {
+      fc.pre(isOnce(text, secret.slice(0, 6)))
       const at = text.indexOf(secret) + (cut % (secret.length + 1))
       for (const part of [text, text.slice(0, at), JSON.stringify(text)])
         expect(secrets.scrub(part)).not.toContain(secret.slice(0, Math.max(6, cut % secret.length)))
@@ -306,6 +308,7 @@ test('a secret field of a form never survives, wherever the text is cut', () => 
         [key, before.toWellFormed() + secret + after.toWellFormed()],
         ['last', other],
       ]).toString()
+      fc.pre(isOnce(text, secret.slice(0, 8)))
       const at = text.indexOf(secret) + cut
       for (const part of [text, text.slice(0, at), encodeURIComponent(text)]) expect(secrets.scrub(part)).not.toContain(secret.slice(0, 8))
     }),
