@@ -6,8 +6,8 @@ import type { ChromiumRun } from './process.ts'
 /** Most tabs that are opened again, and their longest address. Pages can open any number. */
 const MAX_TABS = 100
 const MAX_URL = 2_048
-/** Chromium answers when the page has begun to load, or cannot. */
-const OPEN_MS = 10_000
+/** The longest wait for them. A page whose server does not answer by then goes on loading. */
+const OPEN_MS = 2_000
 
 export class Tabs {
   /** The addresses of the pages of the last run, by target, in the order in which they were opened. */
@@ -27,10 +27,13 @@ export class Tabs {
     const [first, ...others] = before.filter((url) => url !== '' && url !== 'about:blank')
     if (first === undefined) return
     const open = async () => {
+      for (const url of others) await run.pipe.send('Target.createTarget', { url })
+      // The last one: Chromium answers only when the server does.
       await using page = await run.pipe.session(run.firstPage)
       await page.send('Page.navigate', { url: first })
-      for (const url of others) await run.pipe.send('Target.createTarget', { url })
     }
-    await within('the tabs of the browser that ended', OPEN_MS, open()).catch((err: unknown) => log.warn({ err }, 'not all tabs were opened again'))
+    await within('the tabs of the browser that ended', OPEN_MS, open()).catch((err: unknown) =>
+      log.info({ err }, 'a tab that was opened again does not load yet'),
+    )
   }
 }
