@@ -1,4 +1,5 @@
 // The page in front of a browser without a display: the one that input goes to and that the picture shows.
+import { Mutex } from '../../../base/mutex.ts'
 import type { Cdp, CdpSession } from '../../chromium/cdp.ts'
 
 /** The browser as this display uses it: its present run. The keeper starts it again after a crash. */
@@ -17,7 +18,9 @@ interface Pages {
 export class FrontPage {
   readonly #browser: Browser
   readonly #listeners = new Set<() => void>()
-  #pages: Promise<Pages> | undefined
+  /** Callers at the same time get the same session. */
+  readonly #turns = new Mutex()
+  #pages: { pipe: Cdp; all: Promise<Pages> } | undefined
   /** Settles when a page that is being opened is known to be hidden. */
   #opening: Promise<unknown> = Promise.resolve()
 
@@ -26,25 +29,22 @@ export class FrontPage {
   }
 
   /** A session with the page in front, which stays open. @throws CdpGone when the browser has no page */
-  async session(): Promise<CdpSession> {
-    const pages = await this.#current()
-    await this.#opening
-    const front = pages.order.at(-1) ?? (await this.#browser.run()).firstPage
-    if (pages.session?.targetId === front && !pages.session.detached.aborted) return pages.session
-    pages.session?.drop()
-    pages.session = await pages.pipe.session(front)
-    return pages.session
+  session(): Promise<CdpSession> {
+    return this.#turns.run(async () => {
+      const pages = await this.#current()
+      await this.#opening
+      const front = pages.order.at(-1) ?? (await this.#browser.run()).firstPage
+      if (pages.session?.targetId === front && !pages.session.detached.aborted) return pages.session
+      pages.session?.detach().catch(() => {}) // its page is gone
+      pages.session = await pages.pipe.session(front)
+      return pages.session
+    })
   }
 
   /** The connection to the present run, and its pages. */
   async all(): Promise<{ pipe: Cdp; targets: readonly string[] }> {
     const { pipe, order } = await this.#current()
     return { pipe, targets: order }
-  }
-
-  /** A client has brought this page to the front. */
-  async bring(targetId: string): Promise<void> {
-    this.#toFront(await this.#current(), targetId)
   }
 
   /** Opens a page that never comes to the front. Chromium announces it before it answers, so until then nothing is sent to the page in front. */
@@ -67,10 +67,14 @@ export class FrontPage {
 
   async #current(): Promise<Pages> {
     const { pipe, firstPage } = await this.#browser.run()
-    const known = await this.#pages?.catch(() => undefined)
-    if (known?.pipe === pipe) return known
-    this.#pages = this.#watch(pipe, firstPage)
-    return this.#pages
+    if (this.#pages?.pipe === pipe) return this.#pages.all
+    const all = this.#watch(pipe, firstPage)
+    this.#pages = { pipe, all }
+    // The next caller tries again.
+    all.catch(() => {
+      if (this.#pages?.all === all) this.#pages = undefined
+    })
+    return all
   }
 
   async #watch(pipe: Cdp, firstPage: string): Promise<Pages> {
