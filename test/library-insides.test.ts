@@ -15,7 +15,7 @@ import { MapperCdpClient } from 'chromium-bidi/out/Default/gen/src/cdp/CdpClient
 import { spawn as spawnOnTerminal } from '@lydell/node-pty'
 import { describe, expect, test } from 'vitest'
 import { ZipFile } from 'yazl'
-import { z } from 'zod'
+import * as z from 'zod'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
 
 const modules = join(PACKAGE_DIR, 'node_modules')

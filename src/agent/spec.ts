@@ -1,5 +1,5 @@
 // The agreement between a driver and the agent in its instance: the agent's settings (one JSON object in COB_AGENT), and its display.
-import { z } from 'zod'
+import * as z from 'zod'
 import { Viewport } from './session/contract.ts'
 
 export const AgentSpec = z.object({
@@ -17,7 +17,7 @@ export const AgentSpec = z.object({
   graceSeconds: z.number(),
   /** The TCP port on which it listens, on all addresses and with keys; absent: it listens on the socket that is its standard input. */
   port: z.number().optional(),
-  /** The agent ends when its browser has answered: it was started only to have its code compiled. */
+  /** The agent ends after its rehearsal: it was started only to have its code compiled. */
   isTrial: z.boolean().optional(),
 })
 export type AgentSpec = z.infer<typeof AgentSpec>

@@ -2,7 +2,7 @@
 // parsed by its reply. A program in a sandbox may answer anything, so every answer is bounded.
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import type { z } from 'zod'
+import type * as z from 'zod'
 import { Gathered } from '../base/gathered.ts'
 import { hasMoreValues } from './body.ts'
 import { assertOffered, fetchFrom, type Endpoint, type Outgoing } from './endpoint.ts'

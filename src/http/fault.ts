@@ -1,5 +1,5 @@
 // Defines which errors callers see, in one place: code, status, message. Every other error becomes `internal_error`.
-import { z } from 'zod'
+import * as z from 'zod'
 import { RETRY_SECONDS, Unavailable } from '../base/unavailable.ts'
 
 /** Body of every error answer (the SDK's ErrorModel). */

@@ -1,7 +1,7 @@
 // From the wire to a handler and back: authentication, parsing, deadline, signal, and the only catch.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Readable } from 'node:stream'
-import type { z } from 'zod'
+import type * as z from 'zod'
 import type { Log } from '../base/log.ts'
 import { Unavailable } from '../base/unavailable.ts'
 import { beginEntry, type AuditSettings } from './audit.ts'

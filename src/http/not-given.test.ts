@@ -1,6 +1,6 @@
 // The meaning of `null`, by schema.
 import { expect, test } from 'vitest'
-import { z } from 'zod'
+import * as z from 'zod'
 import { withoutNulls } from './not-given.ts'
 
 const Inner = z.strictObject({ a: z.string().optional(), b: z.int().default(1) })

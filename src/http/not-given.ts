@@ -1,5 +1,5 @@
 // Treats `null` as "not given": clients and templates send it for optional fields that they do not set.
-import type { z } from 'zod'
+import type * as z from 'zod'
 
 type Def = z.core.$ZodTypes['_zod']['def']
 type Schema = z.core.$ZodType

@@ -1,5 +1,5 @@
 // OpenAPI 3.1 from the same route objects that validate requests.
-import { z } from 'zod'
+import * as z from 'zod'
 import { ErrorModel, STATUS, type FaultCode } from './fault.ts'
 import type { Contract, OtherReplies, Reply, Route } from './route.ts'
 

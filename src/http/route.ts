@@ -1,7 +1,7 @@
 // A route is data: one object that the server, the OpenAPI page, clients and tests all read.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Log } from '../base/log.ts'
 import type { FaultCode } from './fault.ts'
 import { NDJSON_TYPE, type EncodedLines } from './ndjson.ts'

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import { bytes, json, none, route, type Route } from './route.ts'
 import { passedHead } from './untrusted.ts'
-import { z } from 'zod'
+import * as z from 'zod'
 
 const of = (reply: Route['reply'], relays = false): Route => route({ method: 'GET', path: '/x', id: 'x', group: 'x', summary: 'x', reply, relays })
 const answer = (statusCode: number, headers: Record<string, string | string[]>) => ({ statusCode, headers }) as unknown as IncomingMessage

@@ -1,6 +1,6 @@
 // The protocol between the control plane and a runner. A runner is the process in an app's sandbox that builds the app, or runs
 // one of its actions once. It listens on the socket that it gets as standard input, with plain HTTP and JSON lines.
-import { z } from 'zod'
+import * as z from 'zod'
 import { bytes, byteStream, json, lines, none, route } from '../http/route.ts'
 import { CALLS, MAX_BODY_BYTES, MAX_NAME, MAX_NAMES, MAX_OUTPUT_BYTES, MAX_REASON } from './limits.ts'
 

@@ -3,7 +3,7 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { z } from 'zod'
+import * as z from 'zod'
 import { EventType, TYPES, type Envelope } from '../../src/agent/telemetry/contract.ts'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { conforms } from './contract.ts'

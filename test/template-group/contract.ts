@@ -1,5 +1,5 @@
 // The contract of the template group: the requests and answers of its calls. It has only data, because clients, commands and pages read it too.
-import { z } from 'zod'
+import * as z from 'zod'
 import { json, none, page, pagingQuery, route } from '../../src/http/route.ts'
 
 const group = 'Notes'

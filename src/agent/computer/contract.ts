@@ -1,5 +1,5 @@
 // The screen, pointer and keyboard for callers. Paths are the agent's; the control plane offers them below a browser.
-import { z } from 'zod'
+import * as z from 'zod'
 import { bytes, json, none, route } from '../../http/route.ts'
 
 const group = 'Browser Computer Controls'

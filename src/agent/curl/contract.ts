@@ -1,5 +1,5 @@
 // HTTP requests by the session's browser, for callers. The answer is a JSON envelope (/curl) or a stream (/curl/raw).
-import { z } from 'zod'
+import * as z from 'zod'
 import { byteStream, bytes, json, route, type Method } from '../../http/route.ts'
 
 const group = 'Browsers'

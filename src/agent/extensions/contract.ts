@@ -1,5 +1,5 @@
 // The contract of the agent's extensions tool: extensions for the browser of a running session. And the limits on their archives.
-import { z } from 'zod'
+import * as z from 'zod'
 import { isId } from '../../base/ids.ts'
 import { byteStream, formParts, none, route } from '../../http/route.ts'
 

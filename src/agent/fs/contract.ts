@@ -1,5 +1,5 @@
 // The files of a session for callers. Paths are the agent's; the control plane offers them below a browser.
-import { z } from 'zod'
+import * as z from 'zod'
 import { PARTIAL, byteStream, bytes, events, formParts, json, none, route } from '../../http/route.ts'
 
 const group = 'Browser Filesystem'

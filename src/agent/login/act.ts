@@ -1,6 +1,6 @@
 // Acts on the page that was read last. Values are typed only into one element of one document, and only if its host and those of the documents around it are
 // allowed.
-import { z } from 'zod'
+import * as z from 'zod'
 import { sleep, WaitTimeout } from '../../base/wait.ts'
 import { CdpGone } from '../chromium/cdp.ts'
 import type { Params } from '../chromium/cdp-protocol.ts'

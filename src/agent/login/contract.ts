@@ -1,6 +1,6 @@
 // The agent's calls for logging in, for the control plane only: read a page as a login form, fill it, wait for the result. Texts of a page in here are not
 // verified.
-import { z } from 'zod'
+import * as z from 'zod'
 import { json, none, route } from '../../http/route.ts'
 
 const group = 'Agent'

@@ -1,6 +1,6 @@
 // The browser's cookies after a login, without their values.
 import { createHmac, randomBytes } from 'node:crypto'
-import type { z } from 'zod'
+import type * as z from 'zod'
 import type { Cdp } from '../chromium/cdp.ts'
 import type { login } from './contract.ts'
 import { isAllowedHost } from './hosts.ts'

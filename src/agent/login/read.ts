@@ -1,5 +1,5 @@
 // Reads a tab as a page model: its frames, each in its own isolated world, merged and cut to the limits of the contract.
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Log } from '../../base/log.ts'
 import { MAX_BODY_TEXT, MAX_CONTROLS, MAX_FORMS, PageModel, type Control } from './contract.ts'
 import type { FrameState, Tab } from './tab.ts'

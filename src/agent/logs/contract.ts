@@ -1,5 +1,5 @@
 // Logs of the session for callers. Paths are the agent's; the control plane offers them below a browser.
-import { z } from 'zod'
+import * as z from 'zod'
 import { events, queryBoolean, route } from '../../http/route.ts'
 
 /** The programs of an instance whose output is kept: the browser, the agent itself, the X server. */

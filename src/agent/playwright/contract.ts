@@ -1,5 +1,5 @@
 // The call that runs Playwright code beside the browser.
-import { z } from 'zod'
+import * as z from 'zod'
 import { json, route } from '../../http/route.ts'
 
 /** Code of one run, in UTF-16 code units. */

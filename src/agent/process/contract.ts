@@ -1,5 +1,5 @@
 // Programs in the session for callers. Paths are the agent's; the control plane offers them below a browser.
-import { z } from 'zod'
+import * as z from 'zod'
 import { events, json, route } from '../../http/route.ts'
 
 const group = 'Browser Processes'

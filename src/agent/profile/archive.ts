@@ -4,7 +4,7 @@ import { lstat, readdir, readlink, realpath, type FileHandle } from 'node:fs/pro
 import { join } from 'node:path'
 import { pipeline, type Readable } from 'node:stream'
 import { constants as zlib, createZstdCompress, createZstdDecompress } from 'node:zlib'
-import { z } from 'zod'
+import * as z from 'zod'
 import { BadArchive, Contents, TooLarge } from '../../base/archive/contents.ts'
 import { readTar, TarWriter } from '../../base/archive/tar.ts'
 import { Fault, fault } from '../../http/fault.ts'

@@ -1,5 +1,5 @@
 // The agent's calls for profiles, for the control plane only: load one into the running browser, save the one in use at the session's end.
-import { z } from 'zod'
+import * as z from 'zod'
 import { byteStream, bytes, json, queryBoolean, route } from '../../http/route.ts'
 
 const group = 'Agent'

@@ -1,5 +1,5 @@
 // The agent's recordings, for the control plane only: start, status, read while it grows, stop, delete.
-import { z } from 'zod'
+import * as z from 'zod'
 import { bytes, json, none, route } from '../../http/route.ts'
 
 /** For a higher rate the original requires a GPU; there is none here. */

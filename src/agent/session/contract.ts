@@ -1,5 +1,5 @@
 // The agent's own calls, for the control plane only: fit the browser to a session, watch it, connect to it.
-import { z } from 'zod'
+import * as z from 'zod'
 import { json, lines, none, route } from '../../http/route.ts'
 import { ExtensionName, MAX_EXTENSIONS } from '../extensions/contract.ts'
 import { TelemetryFit } from '../telemetry/contract.ts'

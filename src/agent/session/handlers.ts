@@ -1,5 +1,5 @@
 // The agent's own contract: sets up the browser for a session and reports its events.
-import type { z } from 'zod'
+import type * as z from 'zod'
 import type { Watchdog } from '../../base/watchdog.ts'
 import type { Handlers } from '../../http/route.ts'
 import type { SessionBrowser } from '../chromium/keeper.ts'

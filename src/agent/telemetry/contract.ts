@@ -1,6 +1,6 @@
 // Telemetry of a session: its categories and types of events, and the calls that read them. Paths are the agent's; the control plane offers the stream below a
 // browser, and uses the other calls itself.
-import { z } from 'zod'
+import * as z from 'zod'
 import { events, lines, none, route } from '../../http/route.ts'
 
 /** The default categories, captured whenever telemetry is on. */

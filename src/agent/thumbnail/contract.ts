@@ -1,5 +1,5 @@
 // A small picture of the screen for the control plane, which stores one for each session, for all viewers of lists.
-import { z } from 'zod'
+import * as z from 'zod'
 import { json, route } from '../../http/route.ts'
 
 /** The longer side of a thumbnail, in pixels, unless the screen is smaller. */

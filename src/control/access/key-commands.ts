@@ -1,6 +1,6 @@
 // Managing API keys on the machine of the service. The rules for callers apply here, too: a person who may read the data directory acts as the service's own
 // key.
-import type { z } from 'zod'
+import type * as z from 'zod'
 import { silentLog } from '../../base/log.ts'
 import { ConfigError } from '../../base/setting.ts'
 import { checked } from '../../http/fault.ts'

@@ -1,5 +1,5 @@
 // The status of the service with these settings, read from another process.
-import type { z } from 'zod'
+import type * as z from 'zod'
 import { call, CallFailed } from '../../http/client.ts'
 import type { Db } from '../../store/db.ts'
 import { livingReplicas } from '../../store/leases.ts'

@@ -1,5 +1,5 @@
 // Calls about the caller's own account and about the service as a whole. Newer SDKs and the MCP server make the first one before anything else.
-import { z } from 'zod'
+import * as z from 'zod'
 import { json, route } from '../../../http/route.ts'
 
 /** A service is one organization, and its id is always this one: no client needs it to distinguish two services. */

@@ -1,5 +1,5 @@
 // The contract of the API keys group.
-import { z } from 'zod'
+import * as z from 'zod'
 import { json, none, page, pagingQuery, queryBoolean, route } from '../../../http/route.ts'
 import { Time } from '../../apps/apps/contract.ts'
 

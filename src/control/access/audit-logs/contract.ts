@@ -1,5 +1,5 @@
 // The contract of the Audit logs group.
-import { z } from 'zod'
+import * as z from 'zod'
 import { bytes, route, tokenPage } from '../../../http/route.ts'
 
 const group = 'Audit logs'

@@ -1,5 +1,5 @@
 // The contract of the Members group: people, and their roles in all projects or in single ones.
-import { z } from 'zod'
+import * as z from 'zod'
 import { json, none, page, pagingQuery, ROLES, route } from '../../../http/route.ts'
 import { Time } from '../../apps/apps/contract.ts'
 

@@ -1,5 +1,5 @@
 // The calls of the consent page, as routes of the API. The endpoints of OAuth itself are in endpoints.ts: the RFCs define their forms.
-import { z } from 'zod'
+import * as z from 'zod'
 import { json, none, page, pagingQuery, route } from '../../../http/route.ts'
 import { Time } from '../../apps/apps/contract.ts'
 

@@ -1,7 +1,7 @@
 // The endpoints of OAuth whose forms are defined by its RFCs: metadata (8414, 9728), registration (7591), tokens (6749), revocation (7009). Programs call them,
 // also from pages of any origin: so these endpoints accept no cookie.
 import type { FastifyReply } from 'fastify'
-import { z } from 'zod'
+import * as z from 'zod'
 import { readBody, STRANGER_BODY_MS } from '../../../http/body.ts'
 import { checked, fault, Fault } from '../../../http/fault.ts'
 import { register, type MountContext } from '../../../http/mount.ts'

@@ -1,5 +1,5 @@
 // The contract of the groups Projects and Organization limits.
-import { z } from 'zod'
+import * as z from 'zod'
 import { isId } from '../../../base/ids.ts'
 import { MAX_INTEGER, json, none, page, pagingQuery, route } from '../../../http/route.ts'
 

@@ -1,5 +1,5 @@
 // Calls by which people sign in, and the description of a caller.
-import { z } from 'zod'
+import * as z from 'zod'
 import { bytes, json, onlyHeaders, ROLES, route } from '../../../http/route.ts'
 
 const group = 'Sign-in'

@@ -1,5 +1,5 @@
 // The contract of the Apps group, and events that followers of deployments and of runs share.
-import { z } from 'zod'
+import * as z from 'zod'
 import { page, pagingQuery, route } from '../../../http/route.ts'
 
 export const Time = z.iso.datetime()

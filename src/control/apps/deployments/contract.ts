@@ -1,5 +1,5 @@
 // The contract of the Deployments group.
-import { z } from 'zod'
+import * as z from 'zod'
 import { events, formParts, json, none, page, pagingQuery, route } from '../../../http/route.ts'
 import { AppAction, ErrorEvent, Heartbeat, LogEvent, Region, Time } from '../apps/contract.ts'
 

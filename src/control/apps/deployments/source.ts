@@ -1,5 +1,5 @@
 // The source of a deployment as its caller names it: paths, repositories, references. Each check returns a problem or nothing.
-import { z } from 'zod'
+import * as z from 'zod'
 
 const MAX_PATH = 1_024
 const MAX_REF = 255

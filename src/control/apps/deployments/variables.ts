@@ -1,5 +1,5 @@
 // The environment variables that a caller gives its code: valid names, values and numbers.
-import { z } from 'zod'
+import * as z from 'zod'
 import { badText } from '../../../http/body.ts'
 
 const MAX_VARIABLES = 500

@@ -1,5 +1,5 @@
 // The contract of the Invocations group. An invocation is one run of an action of an app.
-import { z } from 'zod'
+import * as z from 'zod'
 import { bytes, events, json, none, page, pagingQuery, route } from '../../../http/route.ts'
 import { MAX_OUTPUT_BYTES } from '../../../runner/contract.ts'
 import { ErrorEvent, Heartbeat, LogEvent } from '../apps/contract.ts'

@@ -1,5 +1,5 @@
 // The browsers of logins and health checks: sessions of the connection's project, whose tools callers may not use.
-import type { z } from 'zod'
+import type * as z from 'zod'
 import { login } from '../../../agent/login/contract.ts'
 import { until } from '../../../base/wait.ts'
 import { call, type Input } from '../../../http/client.ts'

@@ -1,5 +1,5 @@
 // The contract of the Managed Auth group: connections keep profiles logged in at sites. A login is a flow, which a client or the hosted page drives.
-import { z } from 'zod'
+import * as z from 'zod'
 import { isName } from '../../../base/hosts.ts'
 import { events, json, none, page, pagingQuery, route } from '../../../http/route.ts'
 import { GivenTelemetry } from '../../sessions/telemetry/contract.ts'

@@ -1,5 +1,5 @@
 // The contract of credential providers: password stores outside this service, for all projects.
-import { z } from 'zod'
+import * as z from 'zod'
 import { isId } from '../../../base/ids.ts'
 import { json, MAX_INTEGER, none, page, pagingQuery, route } from '../../../http/route.ts'
 import { Time } from '../../apps/apps/contract.ts'

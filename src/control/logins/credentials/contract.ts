@@ -1,5 +1,5 @@
 // The contract of the Credentials group. Callers can set values and TOTP secrets, but no answer contains them.
-import { z } from 'zod'
+import * as z from 'zod'
 import { isIPv4, isIPv6, isName } from '../../../base/hosts.ts'
 import { isId } from '../../../base/ids.ts'
 import { json, none, page, pagingQuery, route } from '../../../http/route.ts'

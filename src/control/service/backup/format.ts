@@ -7,7 +7,7 @@
 //   checksums/<n>           the SHA-256 of each entry before it, as sha256sum writes them; between the others
 //   manifest.json           the last entry; a file without it is incomplete
 import { createHash } from 'node:crypto'
-import { z } from 'zod'
+import * as z from 'zod'
 
 /** Increase it with a change that an older command could not read. */
 export const FORMAT = 1

@@ -1,7 +1,7 @@
 // Marks a data directory with an incomplete restore: no service may start with it, and only the same restore can continue.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { z } from 'zod'
+import * as z from 'zod'
 import { flushFolder } from '../../../base/flush-folder.ts'
 
 const FILE = 'restoring'

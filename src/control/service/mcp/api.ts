@@ -1,7 +1,7 @@
 // The API for tools: the same routes, for the same caller, as over the network. Every answer is checked: programs in a session may have invented it.
 import type { FastifyRequest } from 'fastify'
 import type { Server } from 'node:http'
-import { z } from 'zod'
+import * as z from 'zod'
 import { call, CallFailed, type Answer, type Callable, type Input, type Send } from '../../../http/client.ts'
 import { Fault, fault } from '../../../http/fault.ts'
 import { requestInProcess } from '../../../http/in-process.ts'

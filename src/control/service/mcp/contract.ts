@@ -1,5 +1,5 @@
 // The one route of MCP (streamable HTTP). Its messages are JSON-RPC, so they are not part of the API's document.
-import { z } from 'zod'
+import * as z from 'zod'
 import { byteStream, bytes, route } from '../../../http/route.ts'
 
 /** A message may contain a text for the clipboard, or policies of Chrome. */

@@ -1,5 +1,5 @@
 // The schemas of single fields: found in the schemas of routes, and in the form for hosts.
-import { z } from 'zod'
+import * as z from 'zod'
 
 /** JSON Schema. */
 export type Json = Record<string, unknown>

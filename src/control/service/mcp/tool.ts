@@ -1,5 +1,5 @@
 // A tool: calls of the API under names for agents. The parameters of a call and their limits come from its route; a tool adds a sentence for each field.
-import { z } from 'zod'
+import * as z from 'zod'
 import { toolsetOf, type McpToolset } from '../../../base/mcp-toolsets.ts'
 import type { Answer, Callable } from '../../../http/client.ts'
 import { checked, fault, type FieldProblem } from '../../../http/fault.ts'

@@ -1,5 +1,5 @@
 // Calls about the service itself.
-import { z } from 'zod'
+import * as z from 'zod'
 import { json, route, text } from '../../../http/route.ts'
 
 const group = 'System'

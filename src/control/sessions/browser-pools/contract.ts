@@ -1,5 +1,5 @@
 // The contract of the Browser Pools group: browsers of one configuration that are kept ready, lent to callers and given back.
-import { z } from 'zod'
+import * as z from 'zod'
 import { isId } from '../../../base/ids.ts'
 import { json, MAX_INTEGER, nameQuery, none, page, pagingQuery, route } from '../../../http/route.ts'
 import { Browser, Name as SessionName, Tags } from '../browsers/contract.ts'

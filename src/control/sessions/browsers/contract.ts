@@ -1,5 +1,5 @@
 // The contract of the Browsers group.
-import { z } from 'zod'
+import * as z from 'zod'
 import { CdpProtocol, PUBLIC_SOCKETS } from '../../../agent/session/contract.ts'
 import { isId } from '../../../base/ids.ts'
 import { bytes, json, none, page, pagingQuery, queryBoolean, route, UNCHANGED } from '../../../http/route.ts'

@@ -1,6 +1,6 @@
 // Which tools of the agent are public, and how a public call finds its agent.
 import type { FastifyRequest } from 'fastify'
-import { z } from 'zod'
+import * as z from 'zod'
 import { contractsOf } from '../../../agent/contract.ts'
 import { under, type Target } from '../../../http/forward.ts'
 import { splitUrl } from '../../../http/body.ts'

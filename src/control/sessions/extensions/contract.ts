@@ -1,5 +1,5 @@
 // The contract of the Extensions group.
-import { z } from 'zod'
+import * as z from 'zod'
 import { MAX_EXTENSIONS } from '../../../agent/extensions/contract.ts'
 import { bytes, formParts, json, none, page, pagingQuery, route } from '../../../http/route.ts'
 

@@ -1,6 +1,6 @@
 // The option `network` of browsers: which hosts a session may reach, which it reaches directly, and which through another proxy.
 import { isDeepStrictEqual } from 'node:util'
-import { z } from 'zod'
+import * as z from 'zod'
 import { allowedHost, isListed, overlap, privateHost, routeHost, splitPort } from '../../../base/hosts.ts'
 import { newId } from '../../../base/ids.ts'
 import { option, type Refusal } from '../browsers/options/option/contract.ts'

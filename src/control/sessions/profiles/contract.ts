@@ -1,5 +1,5 @@
 // The state of a browser (cookies, storage, tabs, …) that sessions load and save, and the options of sessions for it.
-import { z } from 'zod'
+import * as z from 'zod'
 import { isId } from '../../../base/ids.ts'
 import { bytes, json, nameQuery, none, page, pagingQuery, route } from '../../../http/route.ts'
 import { option } from '../browsers/options/option/contract.ts'

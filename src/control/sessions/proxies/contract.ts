@@ -1,5 +1,5 @@
 // The contract of the Proxies group, and the options of browsers that name a proxy.
-import { z } from 'zod'
+import * as z from 'zod'
 import { isIPv4, isIPv6, isName } from '../../../base/hosts.ts'
 import { isId } from '../../../base/ids.ts'
 import { json, nameQuery, none, page, pagingQuery, route } from '../../../http/route.ts'

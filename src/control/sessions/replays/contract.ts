@@ -1,5 +1,5 @@
 // The contract of the Replays group: videos of a session's screen.
-import { z } from 'zod'
+import * as z from 'zod'
 import { MAX_FRAMERATE } from '../../../agent/recording/contract.ts'
 import { EventsShown } from '../telemetry/shown/contract.ts'
 import { MAX_INTEGER, PARTIAL, bytes, json, none, route } from '../../../http/route.ts'

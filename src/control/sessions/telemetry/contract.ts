@@ -1,5 +1,5 @@
 // The option `telemetry` of browsers, pools and acquires: which events a session captures. The categories: src/agent/telemetry/contract.ts.
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Fit } from '../../../agent/session/contract.ts'
 import {
   CdpCommand,

@@ -1,6 +1,6 @@
 // Follows the telemetry of one session: reads it from its agent until the session ends, and keeps it until it is stored. The data comes from inside the
 // instance, so its form, numbers, times and size are checked.
-import { z } from 'zod'
+import * as z from 'zod'
 import { FeedLine, MAX_SEQ, telemetryFeed, TYPES, type Envelope, type TelemetryEvent } from '../../../agent/telemetry/contract.ts'
 import { Bucket } from '../../../base/bucket.ts'
 import type { Log } from '../../../base/log.ts'

@@ -1,6 +1,6 @@
 // The network events of a session as an HTTP Archive: any captured events give a valid HAR 1.2.
 import { describe, expect, test } from 'vitest'
-import { z } from 'zod'
+import * as z from 'zod'
 import { emit } from '../../../../test/support/kept-telemetry.ts'
 import { archiving, cloud, create, end } from '../../../../test/support/telemetry-archive.ts'
 import { line } from '../../../../test/support/telemetry-feed.ts'

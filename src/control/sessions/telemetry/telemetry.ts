@@ -1,6 +1,6 @@
 // The rules of stored telemetry: pages of it, its export as HAR, its deletion.
 import { Readable } from 'node:stream'
-import type { z } from 'zod'
+import type * as z from 'zod'
 import type { Envelope } from '../../../agent/telemetry/contract.ts'
 import type { Log } from '../../../base/log.ts'
 import { Slots } from '../../../base/slots.ts'

@@ -1,5 +1,5 @@
 // The contract of the audit log's export destinations.
-import { z } from 'zod'
+import * as z from 'zod'
 import { json, none, page, pagingQuery, route } from '../../../../http/route.ts'
 import { Time } from '../../../apps/apps/contract.ts'
 

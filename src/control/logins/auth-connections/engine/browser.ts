@@ -1,5 +1,5 @@
 // The interface between the engine and sessions: the browser of a flow. Implemented in ../browsers.ts; scripted in tests.
-import type { z } from 'zod'
+import type * as z from 'zod'
 import type { Action, Acted, login, PageModel, Settled } from '../../../../agent/login/contract.ts'
 
 type Marks = z.output<(typeof login)['readLoginMarks']['reply']['schema']>

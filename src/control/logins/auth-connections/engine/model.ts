@@ -1,6 +1,6 @@
 // The only place that may ask a model about a page, when the rules are not sure. Off unless the operator configures a server. The model's answer is a proposal
 // and is checked.
-import { z } from 'zod'
+import * as z from 'zod'
 import { Ref, type Control, type PageModel } from '../../../../agent/login/contract.ts'
 import type { LoginModelSettings } from '../../../../base/config.ts'
 import { PAGE_KINDS, type FieldRole, type Interpretation, type PageChoice, type PageContext, type PageField } from './interpretation.ts'

@@ -1,5 +1,5 @@
 // The answers of managed auth: connections with their last login, its events, the timeline.
-import { z } from 'zod'
+import * as z from 'zod'
 import { ShownTelemetry } from '../../../sessions/telemetry/contract.ts'
 
 const Time = z.iso.datetime()

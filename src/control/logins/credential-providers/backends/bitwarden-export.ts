@@ -1,7 +1,7 @@
 // The type `bitwarden-export`: a JSON export of Bitwarden or Vaultwarden, plain or protected with its own password.
 import crypto, { createDecipheriv, createHash, createHmac, pbkdf2, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
-import { z } from 'zod'
+import * as z from 'zod'
 import { Slots } from '../../../../base/slots.ts'
 import { abortable } from '../../../../base/wait.ts'
 import { assertFew, BackendProblem, parseJson, type Backend } from './backend.ts'

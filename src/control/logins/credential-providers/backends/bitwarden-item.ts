@@ -1,5 +1,5 @@
 // Items in Bitwarden's form, which its exports and `bw serve` share.
-import { z } from 'zod'
+import * as z from 'zod'
 import { BackendProblem, type Item, type ItemValues, type Vault } from './backend.ts'
 import { readOtp } from './otpauth.ts'
 

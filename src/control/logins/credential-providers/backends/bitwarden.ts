@@ -1,5 +1,5 @@
 // The type `bitwarden`: the operator's `bw serve`, Bitwarden's own program, which decrypts the vault and answers over HTTP.
-import { z } from 'zod'
+import * as z from 'zod'
 import { assertFew, BackendProblem, type Backend } from './backend.ts'
 import { BitwardenItem, Folder, itemOf, loginsOf, valuesOf, vaultsOf } from './bitwarden-item.ts'
 import { parsed, type Answer, type Asker } from './http.ts'

@@ -1,5 +1,5 @@
 // The type `file`: items in a JSON file that only the service's user may read. For development, and for secrets that an orchestrator mounts.
-import { z } from 'zod'
+import * as z from 'zod'
 import { assertFew, BackendProblem, parseJson, type Backend, type Item, type Vault } from './backend.ts'
 import type { CredentialFiles } from './files.ts'
 import { FilePath, jsonToken } from './token.ts'

@@ -1,5 +1,5 @@
 // Stores that are servers: one request, with its answer as JSON. Callers name them, so every address is checked before a connection.
-import type { z } from 'zod'
+import type * as z from 'zod'
 import { outbound, troubleOf, type OutboundAnswer } from '../../../../egress/outbound.ts'
 import { reachable, Unreachable, type ReachSettings } from '../../../../egress/reachable.ts'
 import { BackendProblem, parseJson } from './backend.ts'

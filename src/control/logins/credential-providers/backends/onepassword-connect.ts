@@ -1,5 +1,5 @@
 // The type `onepassword-connect`: the operator's own 1Password Connect server, over HTTP.
-import { z } from 'zod'
+import * as z from 'zod'
 import { assertFew, BackendProblem, type Backend, type Item } from './backend.ts'
 import { parsed, type Answer, type Asker } from './http.ts'
 import { readOtp } from './otpauth.ts'

@@ -1,5 +1,5 @@
 // Tokens that are JSON: parsed, with an error that names the field but never the value.
-import { z } from 'zod'
+import * as z from 'zod'
 
 /** A token of the wrong form. The message is for callers. */
 export class WrongToken extends Error {

@@ -1,5 +1,5 @@
 // The type `vault`: secrets of HashiCorp Vault or OpenBao, in a mount of the KV engine, version 2.
-import { z } from 'zod'
+import * as z from 'zod'
 import { Slots } from '../../../../base/slots.ts'
 import { asDomain } from '../match.ts'
 import { BackendProblem, type Backend, type Item, type ItemValues } from './backend.ts'

@@ -1,5 +1,5 @@
 // manage_auth_connections: profiles that are kept logged in at sites.
-import { z } from 'zod'
+import * as z from 'zod'
 import { sleep } from '../../../../base/wait.ts'
 import { fault } from '../../../../http/fault.ts'
 import { authConnections, FLOW_TYPES, type Connection } from '../../../logins/auth-connections/contract.ts'

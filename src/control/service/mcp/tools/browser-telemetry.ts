@@ -1,5 +1,5 @@
 // The action get_telemetry of manage_browsers: stored events of a session in a short form.
-import { z } from 'zod'
+import * as z from 'zod'
 import { CATEGORIES } from '../../../../agent/telemetry/contract.ts'
 import { fault } from '../../../../http/fault.ts'
 import { telemetryArchive } from '../../../sessions/telemetry/contract.ts'

@@ -1,5 +1,5 @@
 // manage_browsers and manage_browser_pools.
-import { z } from 'zod'
+import * as z from 'zod'
 import { fault } from '../../../../http/fault.ts'
 import type { Page } from '../../../../http/route.ts'
 import { browserPools } from '../../../sessions/browser-pools/contract.ts'

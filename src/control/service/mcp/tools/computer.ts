@@ -1,5 +1,5 @@
 // computer_action: runs a list of actions on a session's screen, and returns the result of the last one.
-import { z } from 'zod'
+import * as z from 'zod'
 import { BatchBody, computer, MAX_ACTIONS, type Action } from '../../../../agent/computer/contract.ts'
 import { fault } from '../../../../http/fault.ts'
 import { browsers } from '../../../sessions/browsers/contract.ts'

@@ -1,5 +1,5 @@
 // search_docs: the documentation of this installation.
-import { z } from 'zod'
+import * as z from 'zod'
 import { tool, type Tool } from '../tool.ts'
 
 /** Finds sections of the documentation, best first. */

@@ -1,5 +1,5 @@
 // manage_profiles, manage_replays, manage_extensions and manage_proxies.
-import { z } from 'zod'
+import * as z from 'zod'
 import { fault } from '../../../../http/fault.ts'
 import { browsers } from '../../../sessions/browsers/contract.ts'
 import { extensions } from '../../../sessions/extensions/contract.ts'

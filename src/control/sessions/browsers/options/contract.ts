@@ -1,6 +1,6 @@
 // The options of browsers, each declared once. An update applies them in this order. Fields that identify or end a session (name, tags, timeout, run of an app)
 // are not options but columns, which queries use.
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Viewport } from '../../../../agent/session/contract.ts'
 import { ExtensionChoices } from '../../extensions/contract.ts'
 import { networkOption } from '../../network/contract.ts'

@@ -1,5 +1,5 @@
 // Rules that follow from the declared options when a session is created, changed and shown. This file names no single option.
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Fit } from '../../../../agent/session/contract.ts'
 import {
   createShape,

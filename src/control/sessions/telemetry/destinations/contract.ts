@@ -1,5 +1,5 @@
 // The contract of telemetry destinations: collectors that take OTLP over HTTP, for all projects.
-import { z } from 'zod'
+import * as z from 'zod'
 import { isId } from '../../../../base/ids.ts'
 import { json, nameQuery, none, page, pagingQuery, route } from '../../../../http/route.ts'
 import { Time } from '../../../apps/apps/contract.ts'

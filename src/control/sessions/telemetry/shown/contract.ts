@@ -1,5 +1,5 @@
 // Events as pages show them to people: a line of the list, and its details.
-import { z } from 'zod'
+import * as z from 'zod'
 import { Category, EventType } from '../../../../agent/telemetry/contract.ts'
 
 /**

@@ -1,6 +1,6 @@
 // The declaration of one option of browsers. From it follow the bodies of create and update, the session's answer, the stored form and the settings of the
 // browser. The options themselves are in ../contract.ts.
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Fit, Viewport } from '../../../../../agent/session/contract.ts'
 
 /** The regions that the API knows. A service is in one of them (COB_REGION). */
