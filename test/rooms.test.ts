@@ -95,6 +95,7 @@ const RULES: Rule[] = [
       'agent/**/contract.ts',
       'agent/capabilities.ts',
       'agent/spec.ts',
+      'agent/bundle-names.ts',
       'runner/contract.ts',
       'runner/command.ts',
     ],

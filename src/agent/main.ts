@@ -1,7 +1,6 @@
 // The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends. It listens on standard input:
 // the driver opened that socket outside the sandbox, so no program in here can replace it. In a container it listens at a port.
 import '../base/own-program.ts'
-import { flushCompileCache } from 'node:module'
 import { setImmediate } from 'node:timers/promises'
 import { takeKeys } from '../base/access.ts'
 import { openWatchdog } from '../base/watchdog.ts'
@@ -16,84 +15,95 @@ import { DISPLAY_LOG, type AgentSpec } from './spec.ts'
 import type { OnCrash } from './telemetry/crashes.ts'
 import type { Tools } from './workplace.ts'
 
-const spec = JSON.parse(process.env.COB_AGENT ?? '{}') as AgentSpec
-delete process.env.COB_AGENT
-const keys = takeKeys()
-const said = { chromium: new LogRing(), agent: new LogRing(), display: DISPLAY_LOG }
-const log = makeLog('agent', spec.logLevel, (line) => said.agent.add(line.trimEnd()))
-const stop = new AbortController()
-
-const display = await openDisplay()
-let onCrash: OnCrash = () => {}
-const speakers = openSpeakers('/run/cob', log, (crash) => onCrash(crash))
-const keeper: Keeper = new Keeper(
-  spec.chromium,
-  spec.lean,
-  display.screen,
-  { ...process.env, ...display.env, PULSE_COOKIE: '/run/cob/pulse/cookie' },
-  log,
-  stop.signal,
-  (line) => said.chromium.add(line),
-)
-const up = keeper.run()
-
-// The code of the tools is loaded while Chromium starts.
-const { openTools } = await import('./workplace.ts')
-let tools: Tools | undefined
-// A trial ends when its browser has answered.
-const watchdog = openWatchdog(spec.isTrial ? Infinity : spec.graceSeconds * 1000, () => void end('no service has come back', 0))
-tools = await openTools({ spec, keys, display, speakers, keeper, up, watchdog, said, log, signal: stop.signal })
-onCrash = tools.onCrash
-if (!spec.isTrial) tools.server.listen(listenAt())
-tools.listenInside()
-
-/** Loads the code of the display that this instance has. */
-async function openDisplay(): Promise<Display> {
-  if (spec.lean) return (await import('./display/cdp/display.ts')).openCdpDisplay({ run: () => keeper.run() }, spec.viewport, log)
-  // The X server starts beside this process, as its child: the shell of the sandbox became this process.
-  return (await import('./display/x/display.ts')).openXDisplay(spec.viewport, log, stop.signal)
-}
-
-/** Without keys anybody who reaches the port could use it. */
-function listenAt(): { fd: number } | { port: number } {
-  if (spec.port === undefined) return { fd: 0 }
-  if (!keys) throw new Error('the agent got no keys, and listens to nobody')
-  return { port: spec.port }
-}
-
 /** For those who follow its telemetry or watch it to read why it ends. */
 const LAST_WORDS_MS = 100
 
-async function end(why: string, code: number): Promise<never> {
-  log.info({ why }, 'the agent ends')
-  stop.abort(new Error(why))
-  tools?.eventBuffer.close()
-  // Readers of its streams get the last events.
-  await (code !== 0 ? sleep(LAST_WORDS_MS) : setImmediate())
-  tools?.server.closeAllConnections()
-  await keeper.close().catch((err: unknown) => log.warn({ err }, 'Chromium did not close'))
-  await Promise.resolve(tools?.files[Symbol.asyncDispose]()).catch((err: unknown) => log.warn({ err }, 'a watch did not end'))
-  display.close()
-  process.exit(code)
-}
-// From here on the agent survives exceptions. Before this line an exception means that it cannot start.
-guard(log, (why) => void end(why, 1))
-process.on('SIGTERM', () => void end('asked to', 0))
-process.on('SIGINT', () => void end('asked to', 0))
-keeper.on('given_up', (detail) => void end(detail, 1))
-void display.ended.then(() => {
-  if (!stop.signal.aborted) {
-    log.error({ said: display.said() }, 'the X server ended')
-    onCrash({ service: 'xvfb', phase: 'running' })
+/** Starts the agent. Resolves with whether this was a trial, which has then used it (compiled.ts). */
+export const isTried = run()
+
+async function run(): Promise<boolean> {
+  const spec = JSON.parse(process.env.COB_AGENT ?? '{}') as AgentSpec
+  delete process.env.COB_AGENT
+  const keys = takeKeys()
+  const said = { chromium: new LogRing(), agent: new LogRing(), display: DISPLAY_LOG }
+  const log = makeLog('agent', spec.logLevel, (line) => said.agent.add(line.trimEnd()))
+  const stop = new AbortController()
+
+  const display = await openDisplay()
+  let onCrash: OnCrash = () => {}
+  const speakers = openSpeakers('/run/cob', log, (crash) => onCrash(crash))
+  const keeper: Keeper = new Keeper(
+    spec.chromium,
+    spec.lean,
+    display.screen,
+    { ...process.env, ...display.env, PULSE_COOKIE: '/run/cob/pulse/cookie' },
+    log,
+    stop.signal,
+    (line) => said.chromium.add(line),
+  )
+  const up = keeper.run()
+
+  // The code of the tools is loaded while Chromium starts.
+  const { openTools } = await import('./workplace.ts')
+  let tools: Tools | undefined
+  // A trial ends after its rehearsal.
+  const watchdog = openWatchdog(spec.isTrial ? Infinity : spec.graceSeconds * 1000, () => void end('no service has come back', 0))
+  tools = await openTools({ spec, keys, display, speakers, keeper, up, watchdog, said, log, signal: stop.signal })
+  onCrash = tools.onCrash
+  if (!spec.isTrial) tools.server.listen(listenAt())
+  tools.listenInside()
+
+  /** Loads the code of the display that this instance has. */
+  async function openDisplay(): Promise<Display> {
+    if (spec.lean) return (await import('./display/cdp/display.ts')).openCdpDisplay({ run: () => keeper.run() }, spec.viewport, log)
+    // The X server starts beside this process, as its child: the shell of the sandbox became this process.
+    return (await import('./display/x/display.ts')).openXDisplay(spec.viewport, log, stop.signal)
   }
-  return end('the X server ended', 1)
-})
-up.catch((err: unknown) => {
-  log.error({ err }, 'Chromium did not start')
-  void end('Chromium did not start', 1)
-})
-if (spec.isTrial) {
-  await up
-  flushCompileCache()
-  await end('its code is compiled', 0)
+
+  /** Without keys anybody who reaches the port could use it. */
+  function listenAt(): { fd: number } | { port: number } {
+    if (spec.port === undefined) return { fd: 0 }
+    if (!keys) throw new Error('the agent got no keys, and listens to nobody')
+    return { port: spec.port }
+  }
+
+  async function end(why: string, code: number): Promise<never> {
+    log.info({ why }, 'the agent ends')
+    stop.abort(new Error(why))
+    tools?.eventBuffer.close()
+    // Readers of its streams get the last events.
+    await (code !== 0 ? sleep(LAST_WORDS_MS) : setImmediate())
+    tools?.server.closeAllConnections()
+    await keeper.close().catch((err: unknown) => log.warn({ err }, 'Chromium did not close'))
+    await Promise.resolve(tools?.files[Symbol.asyncDispose]()).catch((err: unknown) => log.warn({ err }, 'a watch did not end'))
+    display.close()
+    process.exit(code)
+  }
+  // From here on the agent survives exceptions. Before this line an exception means that it cannot start.
+  guard(log, (why) => void end(why, 1))
+  process.on('SIGTERM', () => void end('asked to', 0))
+  process.on('SIGINT', () => void end('asked to', 0))
+  keeper.on('given_up', (detail) => void end(detail, 1))
+  void display.ended.then(() => {
+    if (!stop.signal.aborted) {
+      log.error({ said: display.said() }, 'the X server ended')
+      onCrash({ service: 'xvfb', phase: 'running' })
+    }
+    return end('the X server ended', 1)
+  })
+  up.catch((err: unknown) => {
+    log.error({ err }, 'Chromium did not start')
+    void end('Chromium did not start', 1)
+  })
+  if (spec.isTrial) {
+    const { rehearse } = await import('./rehearsal.ts')
+    try {
+      await up
+      await rehearse(tools.server, stop.signal)
+    } catch (err) {
+      log.error({ err }, 'the trial failed')
+      await end('the trial failed', 1)
+    }
+  }
+  return spec.isTrial === true
 }

@@ -25,7 +25,7 @@ const LEFT_MS = 10 * 60_000
 /** The run executes only our own code, so it needs few limits. */
 const COMPILING = diskQuota(1024)
 
-/** Programs that load the code of what an agent starts, and of a runner; and the agent itself, which ends when its browser has answered. */
+/** Programs that load the code of what an agent starts, and of a runner; and the agent itself, which ends after its rehearsal (agent/rehearsal.ts). */
 const PREPARE_ENTRIES = ['agent/prepare.ts', 'runner/prepare.ts', AGENT_ENTRY]
 
 /**

@@ -3,6 +3,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Plugin } from 'esbuild'
+import { BUNDLE, X_CLIENT } from '../../agent/bundle-names.ts'
 import { bundling, OWN_PLACE, ownPlace } from '../../base/bundler.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { within } from '../../base/wait.ts'
@@ -13,12 +14,8 @@ const BUNDLE_MS = 60_000
 /** Where sandboxes see the package. */
 const INSIDE = '/opt/cob'
 
-/**
- * The files in the folder of {@link bundleAgent}: the agent's entry, and the X client, whose path in a stack trace shows that the error is the reader's
- * (agent/guard.ts).
- */
+/** The file in the folder of {@link bundleAgent} that starts the agent. */
 export const AGENT_FILE = 'agent.mjs'
-const X_CLIENT = 'node_modules/x11/index.mjs'
 
 /** A package with machine code. It stays where it is. */
 const NATIVE = '@lydell/node-pty'
@@ -28,22 +25,27 @@ export async function bundleAgent(folder: string, signal: AbortSignal): Promise<
   const common = {
     bundle: true,
     platform: 'node',
-    format: 'esm',
+    format: 'cjs',
     target: 'node24',
     preserveSymlinks: true,
     logLevel: 'silent',
+    // Without comments: Node reads the whole file at every start, and one character beyond Latin-1 would double it in memory.
+    minifyWhitespace: true,
+    legalComments: 'none',
+    lineLimit: 160,
     define: OWN_PLACE,
     // An aborted build must not continue writing: its folder is being removed.
     write: false,
-    outExtension: { '.js': '.mjs' },
-    banner: { js: `import { createRequire as __cob_require } from 'node:module'; const require = __cob_require(import.meta.url);` },
   } as const
-  const agent = { agent: join(PACKAGE_DIR, 'src/agent/main.ts') }
-  const x11 = { index: join(PACKAGE_DIR, 'node_modules/x11/lib/index.js') }
+  const agent = join(PACKAGE_DIR, 'src/agent/main.ts')
+  const start = join(PACKAGE_DIR, 'src/agent/compiled.ts')
+  const x11 = join(PACKAGE_DIR, 'node_modules/x11/lib/index.js')
   const built = await bundling((esbuild) => {
     const builds = [
-      esbuild.build({ ...common, entryPoints: agent, outdir: folder, plugins: [elsewhere, ownFiles] }),
-      esbuild.build({ ...common, entryPoints: x11, outdir: join(folder, dirname(X_CLIENT)), plugins: [ownFiles] }),
+      esbuild.build({ ...common, entryPoints: [agent], outfile: join(folder, BUNDLE), plugins: [elsewhere, ownFiles] }),
+      esbuild.build({ ...common, entryPoints: [x11], outfile: join(folder, X_CLIENT), plugins: [ownFiles] }),
+      // It finds the others beside itself.
+      esbuild.build({ ...common, entryPoints: [start], outfile: join(folder, AGENT_FILE), format: 'esm', define: {} }),
     ]
     return within("the agent's code to be bundled", BUNDLE_MS, Promise.all(builds), signal)
   })
