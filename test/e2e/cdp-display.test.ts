@@ -259,6 +259,17 @@ test('another size is that of every page, also of one that is opened later', asy
   await expect.poll(() => size(page)).toEqual([1000, 700])
 })
 
+test('a page that was just closed disturbs neither a change of the size nor a picture', async () => {
+  for (let round = 0; round < 10; round++) {
+    const [first, last] = [await page.context().newPage(), await page.context().newPage()]
+    const height = 600 + round
+    await Promise.all([first.close(), last.close()])
+    await Promise.all([screen.resize({ ...VIEWPORT, height }), screen.capture({ x: 0, y: 0, width: 10, height: 10 })])
+    await expect.poll(() => page.evaluate('innerHeight')).toBe(height)
+  }
+  await screen.resize(VIEWPORT)
+})
+
 test('a page that takes no input does not hold up its caller, and what was pressed is not down afterwards', async () => {
   await page.evaluate(`setTimeout(() => { const end = Date.now() + 5_000; while (Date.now() < end); globalThis.freeAt = Date.now() })`)
   await perform(click({ x: 500, y: 500, button: 'left', click_type: 'click', num_clicks: 1 }))

@@ -7,6 +7,9 @@ export interface Browser {
   run(): Promise<{ pipe: Cdp; firstPage: string }>
 }
 
+/** How many pages may close one after the other while one is used. */
+const MOST_CLOSED = 10
+
 /** What is kept of one run. */
 interface Pages {
   pipe: Cdp
@@ -39,6 +42,30 @@ export class FrontPage {
       pages.session = await pages.pipe.session(front)
       return pages.session
     })
+  }
+
+  /**
+   * Runs `work` with the page in front, and again with the next one if that page is closed meanwhile: a client's close has ended before its event is here.
+   * @throws as {@link FrontPage.session} and as `work` for a page that is open
+   */
+  async use<T>(work: (page: CdpSession) => Promise<T>): Promise<T> {
+    for (let closed = 0; ; closed++) {
+      const { order } = await this.#current()
+      try {
+        return await work(await this.session())
+      } catch (error) {
+        if (closed === MOST_CLOSED || order.length === 0 || (await this.isOpen(order.at(-1)!))) throw error
+      }
+    }
+  }
+
+  /** Whether the browser still has this page. If not, it is none of {@link FrontPage.all} any more. */
+  async isOpen(target: string): Promise<boolean> {
+    const pages = await this.#current()
+    const { targetInfos } = await pages.pipe.send('Target.getTargets', {})
+    const isOpen = targetInfos.some(({ targetId }) => targetId === target)
+    if (!isOpen) pages.order = pages.order.filter((each) => each !== target)
+    return isOpen
   }
 
   /** The connection to the present run, and its pages. */

@@ -1,8 +1,10 @@
 // The picture of a browser without a display: the page in front, and the mouse cursor.
 import { crc32 } from 'node:zlib'
 import type { Log } from '../../../base/log.ts'
+import { Mutex } from '../../../base/mutex.ts'
 import { WaitTimeout } from '../../../base/wait.ts'
 import { fault } from '../../../http/fault.ts'
+import type { CdpSession } from '../../chromium/cdp.ts'
 import type { Viewport } from '../../session/contract.ts'
 import type { Captured, Region, Screen } from '../display.ts'
 import { drawArrow } from './arrow.ts'
@@ -23,6 +25,8 @@ export function openScreen(front: FrontPage, input: Pick<CdpInput, 'at'>, first:
   const listeners: (() => Promise<void>)[] = []
   const watchers = new Set<() => void>()
   const fitted = new Set<string>()
+  /** After a picture, Chromium gives the page back the size that it had before: a new one would be lost. */
+  const turns = new Mutex()
   let viewport = first
   let hidden = false
   let version = 0
@@ -40,21 +44,24 @@ export function openScreen(front: FrontPage, input: Pick<CdpInput, 'at'>, first:
     const { pipe, targets } = await front.all()
     for (const targetId of targets.filter((each) => !fitted.has(each))) {
       fitted.add(targetId)
-      const { windowId } = await pipe.send('Browser.getWindowForTarget', { targetId })
-      await pipe.send('Browser.setWindowBounds', { windowId, bounds: { windowState: 'normal' } })
-      await pipe.send('Browser.setWindowBounds', { windowId, bounds: { width: viewport.width, height: viewport.height } })
+      try {
+        const { windowId } = await pipe.send('Browser.getWindowForTarget', { targetId })
+        await pipe.send('Browser.setWindowBounds', { windowId, bounds: { windowState: 'normal' } })
+        await pipe.send('Browser.setWindowBounds', { windowId, bounds: { width: viewport.width, height: viewport.height } })
+      } catch (error) {
+        if (await front.isOpen(targetId)) throw error
+      }
     }
     for (const targetId of fitted) if (!targets.includes(targetId)) fitted.delete(targetId)
   }
-  // The page may be closed meanwhile.
   const fitSoon = () => void fit().catch((err: unknown) => log.debug({ err }, 'a window could not be given its size'))
 
   async function capture(region: Region): Promise<Captured> {
     const before = version
-    const page = await front.session()
     const clip = { ...region, scale: 1 }
-    const { data } = await page
-      .send('Page.captureScreenshot', { format: 'png', optimizeForSpeed: true, clip }, { limitMs: PICTURE_MS })
+    const take = (page: CdpSession) => page.send('Page.captureScreenshot', { format: 'png', optimizeForSpeed: true, clip }, { limitMs: PICTURE_MS })
+    const { data } = await turns
+      .run(() => front.use(take))
       .catch((error: unknown) => {
         throw error instanceof WaitTimeout ? fault.unavailable('the page is busy or shows a dialog, so there is no picture of it', error) : error
       })
@@ -78,10 +85,13 @@ export function openScreen(front: FrontPage, input: Pick<CdpInput, 'at'>, first:
     async resize(wanted) {
       viewport = wanted
       fitted.clear()
-      const page = await front.session()
-      const { screenInfos } = await page.send('Emulation.getScreenInfos', {})
-      await page.send('Emulation.updateScreen', { screenId: screenInfos[0]!.id, width: wanted.width, height: wanted.height })
-      await fit()
+      await turns.run(async () => {
+        await front.use(async (page) => {
+          const { screenInfos } = await page.send('Emulation.getScreenInfos', {})
+          await page.send('Emulation.updateScreen', { screenId: screenInfos[0]!.id, width: wanted.width, height: wanted.height })
+        })
+        await fit()
+      })
       touch()
       for (const listener of listeners) await listener()
     },
