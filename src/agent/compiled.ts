@@ -11,6 +11,7 @@ type Program = (require: (name: string) => unknown, module: { exports: unknown }
 const require = createRequire(import.meta.filename)
 /** Beside what Node itself keeps. */
 const folder = process.env.NODE_COMPILE_CACHE ?? import.meta.dirname
+/** Each writes the compiled code of a file that has none yet. */
 const fresh: (() => void)[] = []
 
 function run(name: string): unknown {
@@ -28,7 +29,7 @@ function run(name: string): unknown {
 
 const { isTried } = run(BUNDLE) as typeof import('./main.ts')
 if (await isTried) {
-  for (const keep of fresh) keep()
+  for (const write of fresh) write()
   flushCompileCache()
   process.kill(process.pid, 'SIGTERM')
 }
