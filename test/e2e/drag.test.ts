@@ -95,7 +95,10 @@ describe('a smooth drag', () => {
     expect(up.inputAt - down.inputAt).toBeGreaterThan(1150)
     expect(up.inputAt - down.inputAt).toBeLessThan(3_000)
     // Some curves begin along the straight line, so the whole way to the waypoint is looked at.
-    const first = moves.slice(0, moves.findIndex(({ x, y }) => x === 900 && y === 700))
+    const first = moves.slice(
+      0,
+      moves.findIndex(({ x, y }) => x === 900 && y === 700),
+    )
     const offLine = first.map(({ x, y }) => Math.abs((700 - 300) * (x - 200) - (900 - 200) * (y - 300)) / Math.hypot(700, 400))
     expect(Math.max(...offLine)).toBeGreaterThan(1)
     expect(moves.every(({ trusted }) => trusted)).toBe(true)
