@@ -23,7 +23,8 @@ export async function measureCold(bench: Bench, service: Service): Promise<Row[]
   ]
 }
 
-async function rawStart({ display, signal }: Bench): Promise<number> {
+/** A bare Chromium on the running display, until it answers. */
+export async function rawStart({ display, signal }: Bench): Promise<number> {
   await using scope = new AsyncDisposableStack()
   const { ms } = await timed(async () => {
     const chromium = scope.use(await startChromium(display, [], signal))
@@ -32,10 +33,10 @@ async function rawStart({ display, signal }: Bench): Promise<number> {
   return ms
 }
 
-async function coldLife({ signal }: Bench, service: Service): Promise<{ ms: number; deleteMs: number }> {
+export async function coldLife({ signal }: Bench, service: Service, options: object = {}): Promise<{ ms: number; deleteMs: number }> {
   await using scope = new AsyncDisposableStack()
   const { ms, result: session } = await timed(async () => {
-    const created = scope.use(await service.create())
+    const created = scope.use(await service.create(options))
     using _ = await firstAnswer(created.cdpUrl, signal)
     return created
   })

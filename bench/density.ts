@@ -13,6 +13,7 @@ import { openCdp, pageOf } from './cdp.ts'
 import { openPage } from './drive.ts'
 import { row, timed, type Row } from './figures.ts'
 import { say } from './say.ts'
+import { LEAN } from './lean.ts'
 import { startService, type Service, type Session } from './sessions.ts'
 import { STANDBY } from './standby.ts'
 import { cpuSeconds, memoryMb, tree } from './usage.ts'
@@ -50,7 +51,7 @@ export async function measureDensity(bench: Bench): Promise<Row[]> {
   const swap = hasSwap() ? 'with swap' : 'without swap, so they keep their memory'
   const forms: Form[] = [
     { id: 'full', what: 'full', options: {} },
-    { id: 'headless', what: 'headless', options: { headless: true } },
+    { id: 'lean', what: 'lean', options: { headless: true }, env: LEAN },
     { id: 'asleep', what: `asleep (full, ${swap})`, options: {}, env: STANDBY, sleeps: true },
   ]
   const rows: Row[] = []

@@ -13,11 +13,11 @@ const TOGETHER = 5
 export type Lived = Record<'create' | 'whole', number>
 type Life = Lived & Record<'connect' | 'goto' | 'delete', number>
 
-export async function life({ pages, signal }: Bench, service: Service): Promise<Life> {
+export async function life({ pages, signal }: Bench, service: Service, options: object = {}): Promise<Life> {
   signal.throwIfAborted()
   await using scope = new AsyncDisposableStack()
   const began = performance.now()
-  const create = await timed(async () => scope.use(await service.create()))
+  const create = await timed(async () => scope.use(await service.create(options)))
   const connect = await timed(async () => scope.use(await drive(create.result.cdpUrl)))
   const { ms: goto } = await timed(() => connect.result.page.goto(pages.inside('small')))
   const { ms: del } = await timed(() => create.result.delete())

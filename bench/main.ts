@@ -16,6 +16,7 @@ import { measureDensity } from './density.ts'
 import type { Row } from './figures.ts'
 import { measureInput } from './input.ts'
 import { measureInside } from './inside.ts'
+import { LEAN, measureLean, measureLeanLives } from './lean.ts'
 import { measureLink, measureRemoteLink } from './link.ts'
 import { measureLive } from './live.ts'
 import { measureLives, measureLivesTogether } from './lives.ts'
@@ -43,6 +44,7 @@ const PATIENCE_SECONDS = 60
 const SECTIONS = [
   'start',
   'costs',
+  'lean',
   'link',
   'computer',
   'inside',
@@ -136,6 +138,12 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
     await step('watch', 'live view', () => measureLive(bench, service))
     await step('apps', 'deploys and calls of apps', () => measureApps(bench, service))
   }
+  if (wanted('lean')) {
+    await using meter = openMeter('lean')
+    await using service = await meter.started(() => startService(0, signal, LEAN))
+    await step('lean', 'lean sessions', () => measureLean(bench, service, meter))
+  }
+  await step('lean', 'lean lives without a service that has learned', () => measureLeanLives(bench))
   if (wanted('warm'))
     await withService(1, signal, async (service) => {
       await step('warm', 'warm creates', () => measureWarm(bench, service))

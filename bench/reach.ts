@@ -66,6 +66,12 @@ export function reachOf(rows: readonly Row[]): Reach[] {
   upTo('invocation_warm', 'warm invocation p50 <= 20 ms', 20, p50, ms)
   upTo('invocation_row', 'warm invocations without a pause p50 <= 20 ms', 20, p50, ms)
   upTo('invocation_cold', 'cold invocation p50 <= 1.5 x importing the app', 1.5, ratio, times)
+  upTo('lean_cold', "cold create of a lean session p50 <= 0.45 x a bare headful Chromium's", 0.45, ratio, times)
+  upTo('lean_cpu', "CPU of a lean life <= 0.35 x a full one's", 0.35, ratio, times)
+  upTo('lean_memory', 'memory of a lean session with a page <= 190 MB', 190, p50, (value) => `${value.toFixed(0)} MB`)
+  upTo('lean_row', "lean lives without pause p95 <= 0.8 x Playwright's own headless launch", 0.8, ({ cob, beside }) => cob.p95 / beside!.p95, times)
+  upTo('lean_five', 'five lean lives at once p50 <= 900 ms', 900, p50, ms)
+  upTo('lean_five', 'five lean lives at once p95 <= 1200 ms', 1200, p95, ms)
   upTo('burst_row', "lives without pause p50 <= 0.8 x Playwright's own launch", 0.8, ratio, times)
   upTo('burst_row', "lives without pause p95 <= 0.8 x Playwright's own launch", 0.8, ({ cob, beside }) => cob.p95 / beside!.p95, times)
   upTo('burst_paced_create', 'create after a pause of a boot p50 <= 10 ms', 10, p50, ms)
@@ -89,7 +95,7 @@ export function reachOf(rows: readonly Row[]): Reach[] {
   for (const { id, what } of rows.filter((one) => one.beside && /^many_(get|list|click|cdp)_cpu_/.test(one.id)))
     upTo(id, `${what} <= 1.2 x that of 10`, 1.2, ratio, times)
   upTo('round_trip_tls', 'CDP p50 through an agent reached by TLS <= direct + 0.3 ms', 0.3, added, (value) => `${value < 0 ? '' : '+'}${value.toFixed(3)} ms`)
-  for (const form of ['full', 'headless', 'asleep']) {
+  for (const form of ['full', 'lean', 'asleep']) {
     upTo(`density_${form}_create`, `create beside as many sessions as fit (${form}) p95 <= 2000 ms`, 2000, p95, ms)
     upTo(`density_${form}_lost`, `sessions lost of as many as fit (${form}): 0`, 0, p50, (value) => String(value))
   }
