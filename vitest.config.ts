@@ -6,7 +6,7 @@ const HANDS = e2e(['drag', 'drops', 'keyboard', 'pointer', 'replays'])
 // and at the speed of the page: it waits for what becomes visible.
 const DESK = e2e(['applications*', 'batch', 'clipboard', 'live-view', 'recordings', 'screen', 'screenshots'])
 // The tests that also run at the display of a lean session.
-const LEAN = e2e(['batch', 'clipboard', 'drag', 'keyboard', 'pointer', 'screen', 'screenshots', 'thumbnails'])
+const LEAN = e2e(['batch', 'clipboard', 'drag', 'keyboard', 'live-view', 'pointer', 'screen', 'screenshots', 'thumbnails'])
 // One group after the other. fast: the real routes over a pretended browser, beside the code; three files at a time, because they often wait. real:
 // Chromium, X11, Postgres, the published clients; two files at a time. desk: the same, with a mouse and a keyboard. hands: one file at a time, because
 // two cores carry only so many frames a second.

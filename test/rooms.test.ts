@@ -48,7 +48,7 @@ const RULES: Rule[] = [
     why: 'the way of a session to the internet: it knows proxies, connections and where an agent answers, not who owns them',
   },
   { files: 'store/**', may: ['store/**', 'base/**'], why: 'the store keeps rows; it knows neither who asks nor what they mean' },
-  { files: 'agent/{main,display/{x,cdp}/*}.ts', may: ['agent/**', 'base/**', 'http/**'], why: 'the start of the agent knows which display there is' },
+  { files: 'agent/{main,lean,display/{x,cdp}/*}.ts', may: ['agent/**', 'base/**', 'http/**'], why: 'the start of the agent knows which display there is' },
   {
     files: 'agent/**',
     may: ['agent/*.ts', 'agent/!(display)/**', 'agent/display/display.ts', 'base/**', 'http/**'],

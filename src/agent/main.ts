@@ -29,14 +29,16 @@ async function run(): Promise<boolean> {
   const log = makeLog('agent', spec.logLevel, (line) => said.agent.add(line.trimEnd()))
   const stop = new AbortController()
 
-  const display = await openDisplay()
+  const { display, becomeFull } = await openDisplay()
   let onCrash: OnCrash = () => {}
   const speakers = openSpeakers('/run/cob', log, (crash) => onCrash(crash))
   const keeper: Keeper = new Keeper(
-    spec.chromium,
-    spec.lean,
+    {
+      program: spec.lean?.program ?? spec.chromium,
+      env: environment(display),
+      ...(spec.lean && { lean: { userAgent: spec.lean.userAgent, full: spec.chromium } }),
+    },
     display.screen,
-    { ...process.env, ...display.env, PULSE_COOKIE: '/run/cob/pulse/cookie' },
     log,
     stop.signal,
     (line) => said.chromium.add(line),
@@ -48,16 +50,22 @@ async function run(): Promise<boolean> {
   let tools: Tools | undefined
   // A trial ends after its rehearsal.
   const watchdog = openWatchdog(spec.isTrial ? Infinity : spec.graceSeconds * 1000, () => void end('no service has come back', 0))
-  tools = await openTools({ spec, keys, display, speakers, keeper, up, watchdog, said, log, signal: stop.signal })
+  tools = await openTools({ spec, keys, display, becomeFull, speakers, keeper, up, watchdog, said, log, signal: stop.signal })
   onCrash = tools.onCrash
   if (!spec.isTrial) tools.server.listen(listenAt())
   tools.listenInside()
 
   /** Loads the code of the display that this instance has. */
-  async function openDisplay(): Promise<Display> {
-    if (spec.lean) return (await import('./display/cdp/display.ts')).openCdpDisplay({ run: () => keeper.run() }, spec.viewport, log)
+  async function openDisplay(): Promise<{ display: Display; becomeFull: () => Promise<void> }> {
+    if (spec.lean) return (await import('./lean.ts')).openLean({ spec, keeper: () => keeper, environment, log, signal: stop.signal })
+    const { openXDisplay } = await import('./display/x/display.ts')
     // The X server starts beside this process, as its child: the shell of the sandbox became this process.
-    return (await import('./display/x/display.ts')).openXDisplay(spec.viewport, log, stop.signal)
+    return { display: await openXDisplay(spec.viewport, log, stop.signal), becomeFull: async () => {} }
+  }
+
+  /** The environment of a browser. */
+  function environment({ env }: Pick<Display, 'env'>): NodeJS.ProcessEnv {
+    return { ...process.env, ...env, PULSE_COOKIE: '/run/cob/pulse/cookie' }
   }
 
   /** Without keys anybody who reaches the port could use it. */
@@ -99,7 +107,12 @@ async function run(): Promise<boolean> {
     const { rehearse } = await import('./rehearsal.ts')
     try {
       await up
-      await rehearse(tools.server, stop.signal)
+      await rehearse(tools.server, spec.lean !== undefined, stop.signal)
+      // What the full browser uses is compiled, too.
+      if (spec.lean) {
+        await becomeFull()
+        await rehearse(tools.server, spec.lean !== undefined, stop.signal)
+      }
     } catch (err) {
       log.error({ err }, 'the trial failed')
       await end('the trial failed', 1)

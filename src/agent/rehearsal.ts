@@ -13,14 +13,14 @@ import { DEFAULT_CATEGORIES, telemetryFeed } from './telemetry/contract.ts'
 const REHEARSAL_MS = 30_000
 const PAGE = 'data:text/html,<title>a page</title><input>'
 
-/** @throws when the agent refuses something */
-export function rehearse(server: Server, signal: AbortSignal): Promise<void> {
+/** `fullscreen`: the page fills the screen, as in every lean session. May be called again. @throws when the agent refuses something */
+export function rehearse(server: Server, fullscreen: boolean, signal: AbortSignal): Promise<void> {
   const ended = new AbortController()
-  return within('the rehearsal', REHEARSAL_MS, play(server, ended.signal), signal).finally(() => ended.abort())
+  return within('the rehearsal', REHEARSAL_MS, play(server, fullscreen, ended.signal), signal).finally(() => ended.abort())
 }
 
-async function play(server: Server, signal: AbortSignal): Promise<void> {
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+async function play(server: Server, fullscreen: boolean, signal: AbortSignal): Promise<void> {
+  if (!server.listening) await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as AddressInfo
   const ask = async ({ method, path }: Route, body?: object) => {
     const json = body && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
@@ -31,7 +31,8 @@ async function play(server: Server, signal: AbortSignal): Promise<void> {
   // These two answer as long as the agent lives.
   await ask(session.watchSession)
   await ask(telemetryFeed.feedTelemetry)
-  await ask(session.fitSession, { timeout_seconds: 60, telemetry: { categories: DEFAULT_CATEGORIES }, start_url: PAGE })
+  const telemetry = { categories: DEFAULT_CATEGORIES }
+  await ask(session.fitSession, { timeout_seconds: 60, telemetry, ...(fullscreen && { fullscreen }), start_url: PAGE })
 
   const client = await connectCdp(port, SOCKETS.cdp)
   try {

@@ -56,6 +56,8 @@ export interface Workplace {
   keeper: SessionBrowser
   pages: Pages
   window: PageWindow
+  /** Replaces a lean browser by the full one. Resolves at once where it is that already. @throws 503; then the lean one goes on */
+  becomeFull: () => Promise<void>
   /** Writes the session's own managed policies. */
   writePolicy: (policy: Record<string, unknown>) => void
   /** Writes the policy of sessions with stealth. */
@@ -132,7 +134,7 @@ export async function serveAgent(workplace: Workplace, keys: ServerKeys | undefi
 
 function handlersOf(workplace: Workplace, inputQueue: InputQueue, clients: Clients, log: Log): ToolHandlers {
   const { keeper, desk, extensions, processes, recordings, files, eventBuffer } = workplace
-  const fitting = makeFitting(fitSteps({ ...workplace, browser: keeper, screen: desk.screen, inputQueue, log }), log)
+  const fitting = makeFitting(fitSteps({ ...workplace, browser: keeper, screen: desk.screen, inputQueue, log }), workplace.becomeFull, log)
   keeper.onRestart(() => fitting.afterRestart())
   const activities = {
     process: () => processes.isRunning,

@@ -7,9 +7,13 @@ export const AgentSpec = z.object({
   viewport: Viewport,
   /** The largest viewport this display can be resized to. */
   maxScreen: z.object({ width: z.number(), height: z.number() }),
-  /** Its browser is the headless shell, without a display. `userAgent`: that of the full browser of the same version, which pages are told. */
-  lean: z.object({ userAgent: z.string() }).optional(),
+  /** The program of the full browser. */
   chromium: z.string(),
+  /**
+   * It starts with the headless shell, without a display. `program`: that shell. `userAgent`: that of the full browser of the same version, which pages are
+   * told.
+   */
+  lean: z.object({ program: z.string(), userAgent: z.string() }).optional(),
   logLevel: z.string(),
   /** Ports of the API on the host's addresses; the agent serves the session's own URLs there, inside. */
   apiPorts: z.array(z.number()),

@@ -17,12 +17,11 @@ import { makeBrowserProxy } from './egress/proxy.ts'
 import { EXTENSIONS_DIR } from './extensions/contract.ts'
 import { openExtensionFolder } from './extensions/folder.ts'
 import { extensionInstaller } from './extensions/installer.ts'
-import { extensionLoader, noExtensions } from './extensions/loader.ts'
+import { extensionLoader } from './extensions/loader.ts'
 import { makeDownloads, openFiles } from './fs/files.ts'
 import { openLive } from './live/view.ts'
 import { makeLogin } from './login/login.ts'
 import { openLogs } from './logs/handlers.ts'
-import { keepSmall } from './logs/small.ts'
 import { makePlaywright } from './playwright/playwright.ts'
 import { openProcesses } from './process/processes.ts'
 import { openProfile } from './profile/profile.ts'
@@ -31,7 +30,7 @@ import type { Speakers } from './recording/speakers.ts'
 import { serveAgent, type Workplace } from './serve.ts'
 import { listenInside } from './session/inside.ts'
 import { sockets } from './session/sockets.ts'
-import { DISPLAY_LOG, PIPE_DIR, type AgentSpec } from './spec.ts'
+import { PIPE_DIR, type AgentSpec } from './spec.ts'
 import { makeCollectors } from './telemetry/capture/collectors.ts'
 import { openCapture } from './telemetry/capture/targets.ts'
 import { crashTeller, type OnCrash } from './telemetry/crashes.ts'
@@ -42,6 +41,8 @@ interface Started {
   spec: AgentSpec
   keys: ServerKeys | undefined
   display: Display
+  /** Replaces a lean browser by the full one. Resolves at once where it is that already. @throws 503; then the lean one goes on */
+  becomeFull: () => Promise<void>
   speakers: Speakers
   keeper: Keeper
   /** Settles when Chromium has started for the first time. */
@@ -81,10 +82,9 @@ export async function openTools(started: Started): Promise<Tools> {
 }
 
 async function openWorkplace(started: Started): Promise<Workplace & { files: OpenFiles }> {
-  const { spec, display, speakers, keeper, up, watchdog, said, log, signal } = started
+  const { spec, display, becomeFull, speakers, keeper, up, watchdog, said, log, signal } = started
   const { screen, windows } = display
   const desk = await openDesk(started)
-  keepSmall(DISPLAY_LOG, log)
   makeDownloads()
   const eventBuffer = new EventBuffer()
   const secrets = makeSecrets()
@@ -104,13 +104,12 @@ async function openWorkplace(started: Started): Promise<Workplace & { files: Ope
     playwright: makePlaywright(keeper, log),
     files: openFiles('/home/kernel', log),
     extensions: folder,
-    loader: spec.lean
-      ? noExtensions
-      : extensionLoader({ browser: keeper, dir: EXTENSIONS_DIR, folder, installer: extensionInstaller(keeper, writeExtensionPolicy), log }),
+    becomeFull,
+    loader: extensionLoader({ browser: keeper, dir: EXTENSIONS_DIR, folder, installer: extensionInstaller(keeper, writeExtensionPolicy), log }),
     processes: openProcesses(PIPE_DIR, log),
     login: makeLogin({ browser: keeper, secrets, eventBuffer, passwords, log }),
     logs: openLogs(said),
-    live: (inputQueue) => openLive(desk, inputQueue, eventBuffer, log),
+    live: (inputQueue) => openLive(desk, display.openPicture(crashTeller(eventBuffer)), inputQueue, eventBuffer, log),
     recordings: openRecordings(screen, speakers, '/home/kernel', log, { onCrash: crashTeller(eventBuffer), clock: () => eventBuffer.now() }),
     profile: openProfile(keeper, passwords),
     eventBuffer,

@@ -24,6 +24,17 @@ test('the most warm browsers are not fewer than the least, and none are kept wit
   expect(() => readConfig({ COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '2' })).toThrow(/^COB_WARM_BROWSERS_MAX: must be 0 or not set/)
 })
 
+test('headless sessions are lean by themselves where the driver can start such browsers; another value names the three that exist', () => {
+  expect([{}, { COB_HEADLESS: 'full' }, { COB_HEADLESS: 'lean' }, { COB_DRIVER: 'docker' }].map((env) => readConfig(env).headless)).toEqual([
+    'auto',
+    'full',
+    'lean',
+    'full',
+  ])
+  expect(() => readConfig({ COB_HEADLESS: 'new' })).toThrow(/^COB_HEADLESS: must be .*full.*auto.*lean/)
+  for (const value of ['auto', 'lean']) expect(() => readConfig({ COB_DRIVER: 'docker', COB_HEADLESS: value })).toThrow(/^COB_HEADLESS: must be full/)
+})
+
 const S3 = {
   COB_S3_BUCKET: 'films',
   COB_S3_ENDPOINT: 'https://s3.example.org',

@@ -58,7 +58,8 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     docker: dockerSettings(env),
     kubernetes: kubernetesSettings(env),
     containers: containerSettings(env),
-    // full: every browser has a display. auto: a headless one does without if its session needs nothing that only the full browser has.
+    // full: every browser has a display. auto: a headless one does without if its session needs nothing that only the full browser has. lean: one that does is
+    // refused.
     headless: headless(env),
     warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, MOST_WARM),
     // When undefined, derived from the memory.
@@ -189,17 +190,17 @@ function replicas(env: NodeJS.ProcessEnv): boolean {
 /** The highest number of warm browsers that can be set. */
 const MOST_WARM = 100
 
-// With less than the minimum, one of the two would have no effect.
 /** The drivers that start lean browsers. */
 const LEAN_DRIVERS = ['local', 'local-tls', 'fake']
 
-function headless(env: NodeJS.ProcessEnv): 'full' | 'auto' {
-  const value = oneOf(env, 'COB_HEADLESS', 'full', ['full', 'auto'])
-  if (value === 'auto' && !LEAN_DRIVERS.includes(env.COB_DRIVER || 'local'))
-    throw new ConfigError('COB_HEADLESS', 'must be full with this driver; lean browsers in containers are not built yet')
+function headless(env: NodeJS.ProcessEnv): 'full' | 'auto' | 'lean' {
+  const mayBeLean = LEAN_DRIVERS.includes(env.COB_DRIVER || 'local')
+  const value = oneOf(env, 'COB_HEADLESS', mayBeLean ? 'auto' : 'full', ['full', 'auto', 'lean'])
+  if (value !== 'full' && !mayBeLean) throw new ConfigError('COB_HEADLESS', 'must be full with this driver; lean browsers in containers are not built yet')
   return value
 }
 
+// With less than the minimum, one of the two would have no effect.
 function warmBrowsersMax(env: NodeJS.ProcessEnv): number | undefined {
   const least = integer(env, 'COB_WARM_BROWSERS', 1, 0, MOST_WARM)
   const name = 'COB_WARM_BROWSERS_MAX'

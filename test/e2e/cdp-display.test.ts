@@ -1,12 +1,9 @@
 // The display of a browser that has none, with the real headless shell: what a page records of mouse and keys, and what pictures show. The same tools
 // act on the display of an X server in the tests of sessions.
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { pagesHandled } from '../../src/agent/chromium/handled.ts'
-import { startChromium, type ChromiumRun } from '../../src/agent/chromium/process.ts'
+import type { ChromiumRun } from '../../src/agent/chromium/process.ts'
 import { makeInputQueue, type Planned } from '../../src/agent/computer/input-queue.ts'
 import { keyPlans } from '../../src/agent/computer/keys.ts'
 import { pointerPlans } from '../../src/agent/computer/pointer.ts'
@@ -14,34 +11,16 @@ import { openCdpDisplay } from '../../src/agent/display/cdp/display.ts'
 import type { Keeper } from '../../src/agent/chromium/keeper.ts'
 import { makeLog } from '../../src/base/log.ts'
 import { sleep, until } from '../../src/base/wait.ts'
-import { asUser } from '../../src/base/unprivileged.ts'
-import { instanceUser } from '../../src/base/user.ts'
 import { of, TAKE_MS } from '../support/desk.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { boxOf, clearRecord, recorded, where, type Recorded } from '../support/session.ts'
+import { openShell } from '../support/shell.ts'
 
-const SHELL = '/usr/bin/chromium-headless-shell'
 const VIEWPORT = { width: 1000, height: 700, refresh_rate: 60 }
 const log = makeLog('test', 'silent')
 const stop = new AbortController()
 const { signal } = stop
-const folder = mkdtempSync(join(tmpdir(), 'cob-shell-'))
-chmodSync(folder, 0o777)
-
-let runs = 0
-/** The shell, with its sandbox on: not as root. */
-async function start(): Promise<ChromiumRun> {
-  const { file, args } = asUser(instanceUser('shell'), { folder }, (seen) => [
-    SHELL,
-    '--remote-debugging-pipe',
-    '--remote-debugging-port=0',
-    `--user-data-dir=${seen.folder}/${runs++}`,
-    '--disable-gpu',
-    `--window-size=${VIEWPORT.width},${VIEWPORT.height}`,
-    'about:blank',
-  ])
-  return startChromium(file, args, { PATH: process.env.PATH, HOME: '/nonexistent' }, log, signal, () => {})
-}
+const shell = openShell(VIEWPORT, log, signal)
 
 let run: ChromiumRun
 const browser = { run: async () => run }
@@ -69,7 +48,7 @@ let pages: Pages
 let page: Page
 let client: Awaited<ReturnType<typeof chromium.connectOverCDP>>
 async function begin(): Promise<void> {
-  run = await start()
+  run = await shell.start()
   client = await chromium.connectOverCDP(`http://127.0.0.1:${run.port}`)
   page = client.contexts()[0]!.pages()[0]!
 }
@@ -86,7 +65,7 @@ afterAll(async () => {
   display.close()
   stop.abort()
   await pages[Symbol.asyncDispose]()
-  rmSync(folder, { recursive: true, force: true })
+  shell[Symbol.dispose]()
 })
 beforeEach(async () => {
   await page.goto(pages.local('recorder.html'))

@@ -12,7 +12,7 @@ import { HOST_ALIAS } from '../../src/base/own-addresses.ts'
 import { sleep } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { extensionZip } from '../support/extensions.ts'
-import { runInside } from '../support/inside.ts'
+import { processesOf, runInside } from '../support/inside.ts'
 import { watchPackets } from '../support/packets.ts'
 import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shared-cloud.ts'
@@ -28,6 +28,7 @@ const ARRIVED_MS = 20_000
 const LATE_MS = 500
 
 let cloud: Cloud
+let lean: Cloud
 let plain: { port: number }
 let secure: { port: number }
 let stun: number
@@ -82,15 +83,18 @@ beforeAll(async () => {
     stun = (socket.address() as AddressInfo).port
   }
   cloud = await shareCloud()
+  lean = await shareCloud({ COB_HEADLESS: 'auto' })
 })
 afterAll(async () => {
-  for await (const { id } of cloud.client.proxies.list()) await cloud.client.proxies.delete(id!)
-  await cloud[Symbol.asyncDispose]()
+  for (const each of [cloud, lean]) {
+    for await (const { id } of each.client.proxies.list()) await each.client.proxies.delete(id!)
+    await each[Symbol.asyncDispose]()
+  }
   await ended.disposeAsync()
 })
 
-const proxyOf = async ({ port }: TestProxy): Promise<string> =>
-  (await cloud.client.proxies.create({ type: 'custom', protocol: 'http', config: { host: DIRECT, port } })).id!
+const proxyOf = async ({ port }: TestProxy, at = cloud): Promise<string> =>
+  (await at.client.proxies.create({ type: 'custom', protocol: 'http', config: { host: DIRECT, port } })).id!
 
 /** An extension whose service worker fetches the addresses that a page sends it. */
 const FETCHER = extensionZip(
@@ -113,6 +117,10 @@ async function openPages(): Promise<Session & { byTls: Page }> {
   const session = await openSession(cloud, { timeout_seconds: 300 })
   gateway = (await runInside(cloud, session.id, `getent ahostsv4 ${HOST_ALIAS}`)).output.split(' ')[0]!
   await cloud.client.browsers.loadExtensions(session.id, { extensions: [{ name: 'fetcher', zip_file: new File([new Uint8Array(FETCHER)], 'extension.zip') }] })
+  return withPages(session)
+}
+
+async function withPages(session: Session): Promise<Session & { byTls: Page }> {
   const byTls = await session.browser.contexts()[0]!.newPage()
   const cdp = await session.page.context().newCDPSession(byTls)
   await cdp.send('Security.setIgnoreCertificateErrors', { ignore: true })
@@ -158,7 +166,7 @@ async function tryEverything({ page, byTls, browser }: Awaited<ReturnType<typeof
 
 /** The paths that are requested over TCP. (Chromium requests the favicon once per page.) */
 const TRIED = ['page', 'page/icon', 'page/prefetch', 'fetch', 'beacon', 'socket', 'events', 'extension', 'download', 'fetch-tls', 'socket-tls']
-const all = (name: string) => expect.arrayContaining(TRIED.map((path) => `/${name}/${path}`))
+const all = (name: string, tried = TRIED) => expect.arrayContaining(tried.map((path) => `/${name}/${path}`))
 
 test('without a proxy everything that is tried arrives directly, by TCP, UDP and DNS; with one nothing does, and no packet leaves the session; nor with a dead one', async () => {
   await using proxy = await httpProxy({ names: names('127.0.0.2') })
@@ -187,6 +195,27 @@ test('without a proxy everything that is tried arrives directly, by TCP, UDP and
     await using packets = await watchPackets(cloud, session.id)
     await tryEverything(session, 'dead', () => sleep(LATE_MS))
     expect([packets.seen, came.direct, came.proxied]).toEqual([[], [], []])
+  }
+})
+
+test('of a lean session, too: without a proxy it arrives directly, with one nothing leaves', async () => {
+  await using proxy = await httpProxy({ names: names('127.0.0.2') })
+  const tried = TRIED.filter((path) => path !== 'extension' && !path.endsWith('/icon'))
+  for (const [name, proxy_id] of [
+    ['lean', ''],
+    ['lean-through', await proxyOf(proxy, lean)],
+  ] as const) {
+    await using opened = await openSession(lean, { headless: true, timeout_seconds: 300, proxy_id })
+    gateway = (await runInside(lean, opened.id, `getent ahostsv4 ${HOST_ALIAS}`)).output.split(' ')[0]!
+    expect(processesOf(lean, opened.id).some(({ command }) => command.startsWith('/usr/lib/chromium/chromium-headless-shell'))).toBe(true)
+    const session = await withPages(opened)
+    came.direct.length = came.proxied.length = 0
+    await using packets = await watchPackets(lean, session.id)
+    const [expected, other] = proxy_id === '' ? [came.direct, came.proxied] : [came.proxied, came.direct]
+    await tryEverything(session, name, () => expect.poll(() => expected, { timeout: ARRIVED_MS }).toEqual(all(name, tried)))
+    if (proxy_id === '') await expect.poll(() => came.direct, { timeout: ARRIVED_MS }).toContain('udp')
+    else expect(packets.seen).toEqual([])
+    expect(other).toEqual([])
   }
 })
 

@@ -84,6 +84,8 @@ export async function startCloud(env: Record<string, string> = {}, { files, isFi
         // Tests count warm browsers, so the number is fixed. Tests of the demand set a higher maximum.
         COB_WARM_BROWSERS_MAX: env.COB_WARM_BROWSERS ?? '1',
         COB_ALLOW_HOST_LOOPBACK: '1',
+        // Most tests are about the full browser. The project "lean" (vitest.config.ts) and the files about lean sessions set another value.
+        COB_HEADLESS: 'full',
         ...env,
       },
       stdio: ['ignore', 'pipe', 'pipe'],

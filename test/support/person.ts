@@ -47,16 +47,23 @@ export async function invitePerson(): Promise<Person> {
 /** Resolves when a live view shows a picture. */
 export async function live(page: Page): Promise<void> {
   await page.waitForSelector('[data-state=live]', { timeout: BACK_MS })
-  await until('a picture', SEEN_MS, async () => (await pixel(page, 5, 5)).some((value) => value > 0), { everyMs: 50 })
+  await until('a picture', SEEN_MS, async () => (await pixel(page, 20, 20)).some((value) => value > 0), { everyMs: 50 })
 }
 
 /** The colour of a session's pixel in the live view; empty while the view has no picture yet. */
 const pixel = (page: Page, x: number, y: number): Promise<number[]> =>
   page.evaluate(`[...(document.querySelector('#screen canvas')?.getContext('2d').getImageData(${x}, ${y}, 1, 1).data ?? [])].slice(0, 3)`)
 
+/** JPEG changes a colour by no more than this. */
+const NEAR = 4
+
 /** Resolves when the live view shows the session's pixel at `x`, `y` in this colour. */
 export async function sees(page: Page, colour: number[], x = 900, y = 600): Promise<void> {
-  await until(`the colour ${String(colour)}`, SEEN_MS, async () => String(await pixel(page, x, y)) === String(colour), { everyMs: 20 })
+  const isSeen = async () => {
+    const seen = await pixel(page, x, y)
+    return seen.length === 3 && seen.every((value, index) => Math.abs(value - colour[index]!) <= NEAR)
+  }
+  await until(`the colour ${String(colour)}`, SEEN_MS, isSeen, { everyMs: 20 })
 }
 
 /** The position of a session's pixel in the live view. */

@@ -30,7 +30,7 @@ export default async function make(): Promise<() => void> {
     }
     await using trash = new Trash(paths.trash, silentLog)
     // Without a working sandbox the fast tests still pass. Other tests then report the problem.
-    await agentCache(paths.root, readConfig(process.env).chromium, trash, signal).catch(() => {})
+    await agentCache(paths.root, readConfig(process.env), trash, signal).catch(() => {})
   } catch (error) {
     remove()
     throw error

@@ -8,7 +8,7 @@ import type { Cdp } from './cdp.ts'
 import type { Protocol } from './cdp-protocol.ts'
 import { LAST_SESSION } from './flags.ts'
 
-type Cookie = Protocol.Network.Cookie
+export type Cookie = Protocol.Network.Cookie
 
 /** Timeout for some thousand cookies of 4 kB. */
 const ANSWER_MS = 10_000
@@ -47,6 +47,15 @@ interface Row {
   encrypted_value: Uint8Array
   expires_utc: bigint
   last_update_utc: bigint
+  is_persistent: bigint
+  is_secure: bigint
+  is_httponly: bigint
+  samesite: bigint
+  priority: bigint
+  source_scheme: bigint
+  source_port: bigint
+  top_frame_site_key: string
+  has_cross_site_ancestor: bigint
 }
 
 /** The cookies that the database of the profile in `folder` lacks or has with other values. A change that is newer than `known` counts as written. */
@@ -65,6 +74,44 @@ export function unwritten(folder: string, { at, cookies }: KnownCookies): Cookie
   })
 }
 
+/** What the database has for the fields of the protocol that are words there. */
+const SAME_SITE = ['None', 'Lax', 'Strict'] as const
+const PRIORITY = ['Low', 'Medium', 'High'] as const
+const SOURCE_SCHEME = ['Unset', 'NonSecure', 'Secure'] as const
+
+/** The cookies of the browser's session in the database of the profile in `folder`. A lean browser forgets them at its start. */
+export function sessionCookies(folder: string, log: Log): Cookie[] {
+  try {
+    const rows = readRows(join(folder, DATABASE)).filter((row) => row.is_persistent === 0n)
+    return rows.flatMap((row) => {
+      const value = valueOf(row)
+      if (value === undefined) return []
+      const sameSite = SAME_SITE[Number(row.samesite)]
+      const partitionKey =
+        row.top_frame_site_key === '' ? undefined : { topLevelSite: row.top_frame_site_key, hasCrossSiteAncestor: row.has_cross_site_ancestor === 1n }
+      return {
+        name: row.name,
+        value,
+        domain: row.host_key,
+        path: row.path,
+        expires: -1,
+        size: row.name.length + value.length,
+        session: true,
+        httpOnly: row.is_httponly === 1n,
+        secure: row.is_secure === 1n,
+        priority: PRIORITY[Number(row.priority)] ?? 'Medium',
+        sourceScheme: SOURCE_SCHEME[Number(row.source_scheme)] ?? 'Unset',
+        sourcePort: Number(row.source_port),
+        ...(sameSite && { sameSite }),
+        ...(partitionKey && { partitionKey }),
+      }
+    })
+  } catch (err) {
+    log.warn({ err }, "the profile's cookies cannot be read")
+    return []
+  }
+}
+
 const isFile = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isFile() ?? false
 
 const keyOf = (...parts: string[]): string => parts.join('\0')
@@ -75,9 +122,7 @@ function readRows(path: string): Row[] {
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
   // Not read-only: this rolls an interrupted write back, as the next Chromium would.
   using database = new DatabaseSync(path)
-  const rows = database.prepare(
-    `select host_key, path, name, value, encrypted_value, expires_utc, last_update_utc from cookies where length(encrypted_value) <= ${MAX_VALUE} and length(value) <= ${MAX_VALUE} limit ${MAX_ROWS}`,
-  )
+  const rows = database.prepare(`select * from cookies where length(encrypted_value) <= ${MAX_VALUE} and length(value) <= ${MAX_VALUE} limit ${MAX_ROWS}`)
   rows.setReadBigInts(true)
   return rows.all() as unknown as Row[]
 }
@@ -123,8 +168,7 @@ export async function writeMissing(
       const database = join(folder, DATABASE)
       if (isFile(database)) copyFileSync(database, join(aside, DATABASE))
       await runAside(scratch, async (cdp) => {
-        for (const cookie of missing)
-          await cdp.send('Storage.setCookies', { cookies: [settable(cookie)] }).catch((err: unknown) => log.warn({ err }, 'a cookie could not be set again'))
+        await setAgain(cdp, missing, log)
       })
       // It may have failed like the first one.
       if (missingFrom(aside, known, log).length < missing.length) {
@@ -147,6 +191,12 @@ function missingFrom(folder: string, known: KnownCookies, log: Log): Cookie[] {
     log.warn({ err }, "the profile's cookies cannot be read")
     return known.cookies
   }
+}
+
+/** Gives a browser cookies that another one had. One that it refuses is logged. */
+export async function setAgain(cdp: Pick<Cdp, 'send'>, cookies: readonly Cookie[], log: Log): Promise<void> {
+  for (const cookie of cookies)
+    await cdp.send('Storage.setCookies', { cookies: [settable(cookie)] }).catch((err: unknown) => log.warn({ err }, 'a cookie could not be set again'))
 }
 
 const settable = ({ name, value, domain, path, secure, httpOnly, sameSite, expires, priority, sourceScheme, sourcePort, partitionKey }: Cookie) => ({

@@ -133,8 +133,21 @@ export function chromiumFlags(size: { width: number; height: number }, asPerson:
 /** Flags that the shell does not know, or that would ask for what it does not have. */
 const NOT_OF_SHELL = new Set(['--start-maximized', '--no-first-run', '--no-default-browser-check', '--hide-crash-restore-bubble'])
 
+/**
+ * The flags that give a lean browser the proxy of policies.ts, which it does not read: an HTTP proxy on a port of this instance, and what it connects to directly.
+ * Without a port: none.
+ */
+export const proxyFlags = (port: number | undefined, direct: readonly string[]): string[] =>
+  port === undefined
+    ? []
+    : [
+        `--proxy-server=http://127.0.0.1:${port}`,
+        `--proxy-bypass-list=${[...direct, SAFE_BROWSING_HOST].join(';')}`,
+        '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
+      ]
+
 /** The command line for a lean browser, the headless shell. */
-export const shellFlags = (size: { width: number; height: number }, userAgent: string): string[] => [
+export const shellFlags = (size: { width: number; height: number }, userAgent: string, proxy: readonly string[]): string[] => [
   `--user-agent=${userAgent}`,
-  ...chromiumFlags(size, false, []).filter((each) => !NOT_OF_SHELL.has(each)),
+  ...chromiumFlags(size, false, proxy).filter((each) => !NOT_OF_SHELL.has(each)),
 ]

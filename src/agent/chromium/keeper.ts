@@ -1,6 +1,7 @@
 // Keeps one Chromium running in its session: starts it, restarts it after a crash, and restarts it when a setting needs that. The settings are in session/fit.
 import { EventEmitter } from 'node:events'
-import { mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, renameSync, rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { Log } from '../../base/log.ts'
@@ -8,17 +9,16 @@ import { Mutex } from '../../base/mutex.ts'
 import { resultWithin } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/display.ts'
-import type { AgentSpec } from '../spec.ts'
 import type { Cdp, CdpSession } from './cdp.ts'
 import { CurrentDownloads, mirrorDownloads } from './downloads.ts'
 import { wasClosed } from './crashed.ts'
-import { knownCookies, writeMissing, type KnownCookies } from './cookies.ts'
+import { knownCookies, sessionCookies, setAgain, unwritten, writeMissing, type Cookie, type KnownCookies } from './cookies.ts'
 import { moveToProfile } from './hand-over.ts'
 import { chromiumFlags, DOWNLOADS_DIR, RESTORE, shellFlags, STORED_AFTER_MS, USER_DATA_DIR } from './flags.ts'
 import { drawn, watchPaints } from './painted.ts'
 import { writeBasePolicy } from './policies.ts'
 import { startChromium, type ChromiumRun, type Running } from './process.ts'
-import { Tabs } from './tabs.ts'
+import { openTabs, Tabs } from './tabs.ts'
 import { read } from './unseen.ts'
 
 /** After more crashes than this within CRASH_WINDOW_MS the session fails: further restarts would only waste CPU. */
@@ -56,6 +56,19 @@ export interface KeeperEvents {
   given_up: [detail: string]
 }
 
+/** A browser's program, and what it is started with. */
+export interface Launch {
+  program: string
+  env: NodeJS.ProcessEnv
+  /** It is the headless shell. Absent: it is the full browser. */
+  lean?: {
+    /** What pages are told. */
+    userAgent: string
+    /** The program of the full browser. */
+    full: string
+  }
+}
+
 /** The part of the keeper for the session and its sockets. The fake driver has its own implementation. */
 export interface SessionBrowser
   extends
@@ -67,11 +80,9 @@ export interface SessionBrowser
 
 /** Owns Chromium. {@link Keeper.run} gives the current run. */
 export class Keeper extends EventEmitter<KeeperEvents> {
-  readonly #program: string
-  readonly #lean: AgentSpec['lean']
+  #launch: Launch
   readonly #screen: Pick<Screen, 'viewport'>
   readonly #log: Log
-  readonly #env: NodeJS.ProcessEnv
   readonly #signal: AbortSignal
   readonly #said: (line: string) => void
   readonly #turns = new Mutex()
@@ -87,6 +98,9 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   #opening: Promise<unknown> = Promise.resolve()
   #closing = false
   #asPerson = false
+  /** Flags of a lean browser that name its proxy: those that it should have, and those of the present run. */
+  #proxy: readonly string[] = []
+  #proxyOfRun: readonly string[] = []
   #finished: Promise<Finished> | undefined
   #profile = FIRST_PROFILE
   #version = ''
@@ -96,20 +110,10 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   #drawn: Promise<void> = Promise.resolve()
   restarts = 0
 
-  constructor(
-    program: string,
-    lean: AgentSpec['lean'],
-    screen: Pick<Screen, 'viewport'>,
-    env: NodeJS.ProcessEnv,
-    log: Log,
-    signal: AbortSignal,
-    said: (line: string) => void = () => {},
-  ) {
+  constructor(launch: Launch, screen: Pick<Screen, 'viewport'>, log: Log, signal: AbortSignal, said: (line: string) => void = () => {}) {
     super()
-    this.#program = program
-    this.#lean = lean
+    this.#launch = launch
     this.#screen = screen
-    this.#env = env
     this.#log = log
     this.#signal = signal
     this.#said = said
@@ -154,6 +158,66 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     await this.#restarted()
   }
 
+  /**
+   * Starts another browser with the same profile in place of a lean one. `between` runs while no browser does, and returns its undo. Resolves after the work of
+   * {@link onRestart}. @throws 503; then the lean one has started again
+   */
+  async replace(launch: Launch, between: () => Promise<() => Promise<void>>): Promise<void> {
+    await this.#turns.run(() => this.#startAgain(launch, between))
+    await this.#restarted()
+  }
+
+  /** The proxy that a lean browser should have, as flags. */
+  useProxy(flags: readonly string[]): void {
+    this.#proxy = flags
+  }
+
+  /** Starts a lean browser again if it has another proxy than it should. The full one reads a policy meanwhile. */
+  async followProxy(): Promise<void> {
+    const isOther = () => this.#launch.lean !== undefined && String(this.#proxyOfRun) !== String(this.#proxy)
+    if (!isOther()) return
+    await this.#turns.run(async () => (isOther() ? this.#startAgain(this.#launch, async () => async () => {}) : undefined))
+    await this.#restarted()
+  }
+
+  /** Starts a browser in place of a lean one. It has the cookies of that one, and opens its tabs again at their addresses. @throws as {@link replace} */
+  async #startAgain(launch: Launch, between: () => Promise<() => Promise<void>>): Promise<void> {
+    this.#assertOpen()
+    const former = this.#launch
+    const tabs = this.#tabs.open
+    const cookies = await this.#closeForNext(tabs.length > 0)
+    let undo: (() => Promise<void>) | undefined
+    try {
+      undo = await between()
+      this.#launch = launch
+      await this.#start([], cookies)
+    } catch (error) {
+      await this.#stop()
+      await undo?.()
+      this.#launch = former
+      await this.#start([RESTORE], cookies)
+      throw fault.unavailable('the browser did not start again', error)
+    }
+    await openTabs(this.#run!, tabs, this.#log)
+  }
+
+  /**
+   * Closes Chromium so that the next one finds what pages have stored; a browser without pages has not stored anything lately. Returns the cookies that are not
+   * in the profile: those of the browser's session.
+   */
+  async #closeForNext(hasPages: boolean): Promise<Cookie[]> {
+    const run = this.#run
+    if (!run) return []
+    this.#run = undefined
+    const { known } = await this.#closeStored(run, hasPages ? STORED_AFTER_MS : 0)
+    try {
+      return known ? unwritten(join(USER_DATA_DIR, this.#profile), known) : []
+    } catch (err) {
+      this.#log.warn({ err }, "the profile's cookies cannot be read")
+      return known?.cookies ?? []
+    }
+  }
+
   /** Whether Chromium is started as a person starts it: the session has stealth. */
   get asPerson(): boolean {
     return this.#asPerson
@@ -173,6 +237,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       this.#assertOpen()
       const before = this.#profile
       try {
+        if (this.#launch.lean) return await this.#startWith(folder)
         const moved = this.#run && (await this.#moved(this.#run, folder, keepTabs ? [] : ['about:blank']))
         this.#profile = folder
         if (moved) return
@@ -184,6 +249,33 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       }
     })
     await this.#restarted()
+  }
+
+  /**
+   * Starts a lean browser with another profile. It knows only one folder, so the profile is moved there. It opens no tabs of a profile, and forgets the cookies of
+   * the earlier browser's session, which it is told. @throws when it does not start; then the earlier profile is back
+   */
+  async #startWith(folder: string): Promise<void> {
+    const [wanted, own, aside] = [folder, FIRST_PROFILE, `${FIRST_PROFILE} before`].map((name) => join(USER_DATA_DIR, name)) as [string, string, string]
+    const cookies = sessionCookies(wanted, this.#log)
+    await this.#stop()
+    renameSync(own, aside)
+    try {
+      renameSync(wanted, own)
+      await this.#start([], cookies)
+    } catch (error) {
+      await this.#stop()
+      rmSync(own, { recursive: true, force: true })
+      renameSync(aside, own)
+      await this.#start([])
+      throw error
+    }
+    await rm(aside, { recursive: true, force: true }).catch((err: unknown) => this.#log.warn({ err }, 'the earlier profile could not be removed'))
+  }
+
+  /** Whether the profile has the tabs of the browser. */
+  get savesTabs(): boolean {
+    return this.#launch.lean === undefined
   }
 
   /** Whether Chromium has opened the profile. */
@@ -261,21 +353,28 @@ export class Keeper extends EventEmitter<KeeperEvents> {
    * localStorage and cookies are written. docs/decisions/0074-profiles.md
    */
   async #closeWhole(run: ChromiumRun): Promise<boolean> {
-    await Promise.race([setTimeout(STORED_AFTER_MS, undefined, { signal: this.#signal }).catch(() => {}), run.exited])
+    const { hasClosed, known } = await this.#closeStored(run)
+    return hasClosed && (known === undefined || (await this.#hasWritten(known)))
+  }
+
+  /** Closes Chromium after it has written what pages have stored. `known`: its cookies, if it told them. */
+  async #closeStored(run: ChromiumRun, afterMs = STORED_AFTER_MS): Promise<{ hasClosed: boolean; known: KnownCookies | undefined }> {
+    await Promise.race([setTimeout(afterMs, undefined, { signal: this.#signal }).catch(() => {}), run.exited])
     const failed = (err: unknown) => {
       this.#log.warn({ err }, 'Chromium did not tell its cookies')
       return undefined
     }
     const known = await knownCookies(run.pipe).catch(failed)
-    const hasClosed = await run.close(FINISH_MS)
-    return hasClosed && (known === undefined || (await this.#hasWritten(known)))
+    return { hasClosed: await run.close(FINISH_MS), known }
   }
 
   /** Whether the profile contains these cookies, if necessary after another Chromium has written them. */
   async #hasWritten(known: KnownCookies): Promise<boolean> {
     const runAside = async (userDataDir: string, work: (cdp: Cdp) => Promise<void>) => {
-      const flags = chromiumFlags(this.#screen.viewport, this.#asPerson, [`--user-data-dir=${userDataDir}`, '--disable-extensions'])
-      const run = await startChromium(this.#program, flags, this.#env, this.#log, this.#signal, this.#said)
+      const { program, env, lean } = this.#launch
+      const extra = [`--user-data-dir=${userDataDir}`, '--disable-extensions', ...(lean ? ['--headless=new'] : [])]
+      const flags = chromiumFlags(this.#screen.viewport, this.#asPerson, extra)
+      const run = await startChromium(lean?.full ?? program, flags, env, this.#log, this.#signal, this.#said)
       try {
         await work(run.pipe)
       } finally {
@@ -310,23 +409,30 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     await run?.close()
   }
 
-  async #start(extra: readonly string[]): Promise<ChromiumRun> {
+  /** `cookies`: those that are not in its profile. */
+  async #start(extra: readonly string[], cookies: readonly Cookie[] = []): Promise<ChromiumRun> {
     this.#assertOpen()
+    const { program, env, lean } = this.#launch
     mkdirSync(USER_DATA_DIR, { recursive: true })
     writeBasePolicy()
     // Remove the lock of a killed Chromium. Nobody else can hold the profile, because it is inside this instance.
     for (const lock of ['SingletonLock', 'SingletonSocket', 'SingletonCookie']) rmSync(join(USER_DATA_DIR, lock), { force: true })
     const more = this.#profile === FIRST_PROFILE ? extra : [`--profile-directory=${this.#profile}`, ...extra]
-    const flags = this.#lean ? shellFlags(this.#screen.viewport, this.#lean.userAgent) : chromiumFlags(this.#screen.viewport, this.#asPerson, more)
-    const run = await startChromium(this.#program, flags, this.#env, this.#log, this.#signal, this.#said)
+    const proxy = this.#proxy
+    const flags = lean ? shellFlags(this.#screen.viewport, lean.userAgent, proxy) : chromiumFlags(this.#screen.viewport, this.#asPerson, more)
+    const run = await startChromium(program, flags, env, this.#log, this.#signal, this.#said)
     this.#run = run
+    this.#proxyOfRun = proxy
     this.#version = run.version
-    if (this.#lean) {
+    await setAgain(run.pipe, cookies, this.#log)
+    if (lean) {
       // The full browser lets a page that was clicked write to the clipboard.
       await run.pipe.send('Browser.setPermission', { permission: { name: 'clipboard-write' }, setting: 'granted' })
-      await this.#tabs.of(run, extra.includes(RESTORE), this.#log)
+      const tabs = this.#tabs.last
+      this.#tabs.follow(run)
+      if (extra.includes(RESTORE)) await openTabs(run, tabs, this.#log)
     }
-    mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#downloads, this.#log, this.#lean !== undefined).catch((err: unknown) =>
+    mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#downloads, this.#log, lean !== undefined).catch((err: unknown) =>
       this.#log.warn({ err }, 'Chromium does not report downloads'),
     )
     this.#painted = watchPaints(run.pipe, this.#log).catch((err: unknown) => {

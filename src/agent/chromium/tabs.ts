@@ -1,4 +1,4 @@
-// The tabs of a lean browser, which does not save them itself: after a crash they are opened again.
+// The tabs of a lean browser, which does not save them itself: after a crash, and in the full browser that replaces it, they are opened again.
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
 import type { ChromiumRun } from './process.ts'
@@ -6,34 +6,63 @@ import type { ChromiumRun } from './process.ts'
 /** Most tabs that are opened again, and their longest address. Pages can open any number. */
 const MAX_TABS = 100
 const MAX_URL = 2_048
+/** When a browser ends by itself, its connection ends within this time after its pages. */
+const ENDS_MS = 100
 /** The longest wait for them. A page whose server does not answer by then goes on loading. */
 const OPEN_MS = 2_000
 
+/** Notes the addresses of a browser's tabs. */
 export class Tabs {
   /** The addresses of the pages of the last run, by target, in the order in which they were opened. */
   #urls = new Map<string, string>()
+  #closed = new Set<string>()
 
-  /** Opens the tabs of the run before, if `restore`, and notes those of this run from now on. */
-  async of(run: ChromiumRun, restore: boolean, log: Log): Promise<void> {
-    const before = restore ? [...this.#urls.values()] : []
+  /** The addresses of the open tabs, in the order in which they were opened. */
+  get open(): string[] {
+    return this.#addresses((target) => !this.#closed.has(target))
+  }
+
+  /** The same of a browser that has ended by itself: its last tabs may have been destroyed with it. */
+  get last(): string[] {
+    return this.#addresses(() => true)
+  }
+
+  #addresses(wanted: (target: string) => boolean): string[] {
+    return [...this.#urls].flatMap(([target, url]) => (url !== '' && url !== 'about:blank' && wanted(target) ? url : []))
+  }
+
+  /** Notes those of this run from now on. */
+  follow(run: ChromiumRun): void {
     const urls = (this.#urls = new Map())
+    const closed = (this.#closed = new Set())
     const note = ({ targetInfo: { targetId, type, url } }: { targetInfo: { targetId: string; type: string; url: string } }) => {
       if (type === 'page' && url.length <= MAX_URL && (urls.has(targetId) || urls.size < MAX_TABS)) urls.set(targetId, url)
     }
     run.pipe.on('Target.targetCreated', note)
     run.pipe.on('Target.targetInfoChanged', note)
-    // When the browser ends, its pages are destroyed with it or not; what was open just before is what counts.
-    run.pipe.on('Target.targetDestroyed', ({ targetId }) => void setTimeout(() => !run.pipe.ended.aborted && urls.delete(targetId), 100).unref())
-    const [first, ...others] = before.filter((url) => url !== '' && url !== 'about:blank')
-    if (first === undefined) return
-    const open = async () => {
-      for (const url of others) await run.pipe.send('Target.createTarget', { url })
-      // The last one: Chromium answers only when the server does.
-      await using page = await run.pipe.session(run.firstPage)
-      await page.send('Page.navigate', { url: first })
-    }
-    await within('the tabs of the browser that ended', OPEN_MS, open()).catch((err: unknown) =>
-      log.info({ err }, 'a tab that was opened again does not load yet'),
-    )
+    run.pipe.on('Target.targetDestroyed', ({ targetId }) => {
+      closed.add(targetId)
+      const forget = () => {
+        if (run.pipe.ended.aborted) return
+        urls.delete(targetId)
+        closed.delete(targetId)
+      }
+      setTimeout(forget, ENDS_MS).unref()
+    })
   }
+}
+
+/** Opens the addresses in tabs of a browser that has just started. Never rejects. */
+export async function openTabs(run: ChromiumRun, urls: readonly string[], log: Log): Promise<void> {
+  const [first, ...others] = urls
+  if (first === undefined) return
+  const open = async () => {
+    for (const url of others) await run.pipe.send('Target.createTarget', { url })
+    // The last one: Chromium answers only when the server does.
+    await using page = await run.pipe.session(run.firstPage)
+    await page.send('Page.navigate', { url: first })
+  }
+  await within('the tabs of the browser that ended', OPEN_MS, open()).catch((err: unknown) =>
+    log.info({ err }, 'a tab that was opened again does not load yet'),
+  )
 }

@@ -1,4 +1,5 @@
 // The seam between a display and the tools that use it: none of them asks what kind of display it is. x/ has the one of an X server. Types only.
+import type { Duplex } from 'node:stream'
 import type { Point } from '../computer/path.ts'
 import type { Viewport } from '../session/contract.ts'
 
@@ -14,6 +15,8 @@ export interface Display {
   said(): string
   /** Opens what input needs. A browser starts without it, so this is done while it starts. */
   openControls(): Promise<Controls>
+  /** The picture for viewers. `onCrash` is called when a program that serves it has ended by itself. */
+  openPicture(onCrash: (crash: PictureCrash) => void): Picture
   close(): void
 }
 
@@ -46,6 +49,22 @@ export interface Captured {
   pixels: Pixels
   /** The value of {@link Screen.version} as long as the screen shows these pixels. */
   version: number
+}
+
+/** The end of a program that serves the picture: whether it was still starting, and its process. */
+export interface PictureCrash {
+  service: 'x0tigervnc'
+  phase: 'startup' | 'running'
+  pid: number | undefined
+}
+
+/** The screen as its viewers see it. It costs nothing while nobody is connected. */
+export interface Picture {
+  /**
+   * A connection to a server of RFB 3.8 without authentication, which takes no input. It closes when there is no picture any more; the viewer may connect again.
+   * @throws when the server does not start, or with the signal's reason
+   */
+  connect(signal: AbortSignal): Promise<Duplex>
 }
 
 /** A part of the screen, in pixels. */

@@ -22,7 +22,7 @@ function pretended() {
     },
   }
   const proxy = makeBrowserProxy({
-    browser: { run: async () => ({ pipe: pipe as unknown as Cdp }) as never },
+    browser: { run: async () => ({ pipe: pipe as unknown as Cdp }) as never, useProxy: () => {}, followProxy: async () => {} },
     writePolicy: () => {},
     apiPorts: [],
     log: silentLog,

@@ -7,6 +7,7 @@ import { PROBE_HOST, PROXY_ERROR_HEADER } from '../../base/proxy-probe.ts'
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { CdpSession } from '../chromium/cdp.ts'
+import { proxyFlags } from '../chromium/flags.ts'
 import { openHidden } from '../chromium/hidden.ts'
 import type { Keeper } from '../chromium/keeper.ts'
 import type { ProxyFit } from '../session/contract.ts'
@@ -43,7 +44,7 @@ async function isProxied(page: CdpSession): Promise<boolean> {
 }
 
 interface ProxySettings {
-  browser: Pick<Keeper, 'run'>
+  browser: Pick<Keeper, 'run' | 'useProxy' | 'followProxy'>
   /** Writes the policy (chromium/policies.ts). */
   writePolicy: (port: number | undefined, direct: readonly string[], authorities: string) => void
   apiPorts: readonly number[]
@@ -65,6 +66,7 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
     const said = JSON.stringify([port, direct, authorities])
     if (said === written && !again) return
     writePolicy(port, direct, authorities)
+    browser.useProxy(proxyFlags(port, direct))
     written = said
   }
 
@@ -110,6 +112,7 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
       if (!isOn && listener.port === undefined) return
       // New links behind the same port do not concern Chromium. So a browser or a client that does not answer cannot delay the change.
       if (followed === written && !isNewRun) return
+      await browser.followProxy()
       const end = performance.now() + FOLLOW_MS
       for (;;) {
         const asked = written

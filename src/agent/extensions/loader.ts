@@ -16,14 +16,6 @@ export interface ExtensionLoader {
   again(): Promise<Check>
 }
 
-/** For a lean browser, which cannot have extensions. */
-export const noExtensions: ExtensionLoader = {
-  load() {
-    throw fault.field('extensions', 'need the full browser, and this session has a lean one (COB_HEADLESS); give them in the create')
-  },
-  again: async () => atOnce,
-}
-
 interface LoaderSettings {
   browser: Pick<Keeper, 'run'>
   /** The folder of the extensions. */

@@ -4,15 +4,13 @@ import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import type { Computer } from '../computer/handlers.ts'
 import type { InputQueue } from '../computer/input-queue.ts'
-import { DISPLAY_SOCKET } from '../spec.ts'
-import { crashTeller } from '../telemetry/crashes.ts'
+import type { Picture } from '../display/display.ts'
 import type { Source } from '../telemetry/contract.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
-import { Picture } from './picture.ts'
 import { joinViewer, MAX_TEXT, PICTURE_ENDED, type Viewer } from './viewer.ts'
 import { ViewerInput } from './viewer-input.ts'
 
-/** Most viewers of a session at the same time; each has its own encoder in the picture server. */
+/** Most viewers of a session at the same time; each costs memory and the sending of pictures. */
 const MAX_VIEWERS = 32
 /** WebSocket close code: try again later. */
 const TOO_MANY = 1013
@@ -26,9 +24,8 @@ export interface Live {
   join(client: WebSocket, control: boolean): Promise<void>
 }
 
-/** The live view of a desk. Viewers share `inputQueue`, and so their turns, with callers' actions. */
-export function openLive(desk: Computer, inputQueue: InputQueue, telemetry: Telemetry, log: Log): Live {
-  const picture = new Picture(DISPLAY_SOCKET, log, crashTeller(telemetry))
+/** The live view of a desk, with the picture of its display. Viewers share `inputQueue`, and so their turns, with callers' actions. */
+export function openLive(desk: Computer, picture: Picture, inputQueue: InputQueue, telemetry: Telemetry, log: Log): Live {
   const viewers = new Set<Viewer>()
   /** Viewers that may control. Only they receive the clipboard. */
   const actors = new Set<Viewer>()

@@ -1,5 +1,5 @@
 // Connects one viewer's WebSocket to the picture. Binary messages are RFB; text messages are JSON, for functions that RFB lacks.
-import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import type { Log } from '../../base/log.ts'
 import { ClientMessages, ProtocolError } from './messages.ts'
@@ -36,7 +36,7 @@ export interface Viewer {
 }
 
 /** Connects a viewer to `picture`. Without `input` it only watches: its input is dropped here. */
-export function joinViewer(client: WebSocket, picture: Socket, input: ViewerInput | undefined, log: Log): Viewer {
+export function joinViewer(client: WebSocket, picture: Duplex, input: ViewerInput | undefined, log: Log): Viewer {
   const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>()
   const messages = new ClientMessages()
   let hidden = false

@@ -18,7 +18,7 @@ const loadArchives = () => import('./archive.ts')
 
 /** Makes the profile of `browser`. `passwords`: values typed by a login, which no list of tabs may contain. */
 export function openProfile(
-  browser: Pick<Keeper, 'run' | 'profile' | 'changeProfile' | 'finish'>,
+  browser: Pick<Keeper, 'run' | 'profile' | 'changeProfile' | 'finish' | 'savesTabs'>,
   passwords: ReadonlySet<string> = new Set(),
   userDataDir = USER_DATA_DIR,
 ): Profile {
@@ -57,7 +57,7 @@ export function openProfile(
       const { whole, version } = await browser.finish()
       const folder = join(userDataDir, browser.profile)
       const manifest = { version: 1, chromium: version.slice(version.indexOf('/') + 1) } as const
-      const { bytes, leftOut, archive } = await packProfile(folder, manifest, { withTabs: !(await tabsHave(folder, passwords)) })
+      const { bytes, leftOut, archive } = await packProfile(folder, manifest, { withTabs: browser.savesTabs && !(await tabsHave(folder, passwords)) })
       return { body: archive, headers: { [WHOLE_HEADER]: String(whole), [BYTES_HEADER]: String(bytes), [LEFT_OUT_HEADER]: String(leftOut) } }
     },
   }

@@ -106,6 +106,7 @@ export async function fakeAgent(
       keeper: cdp,
       pages: pretendPages,
       window: pretendWindow,
+      becomeFull: async () => {},
       writePolicy() {},
       writePopupPolicy() {},
       proxy: pretendProxy(),

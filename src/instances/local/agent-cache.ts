@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Config } from '../../base/config.ts'
 import { runToEnd } from '../../base/processes.ts'
 import { newId } from '../../base/ids.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
@@ -28,13 +29,16 @@ const COMPILING = diskQuota(1024)
 /** Programs that load the code of what an agent starts, and of a runner; and the agent itself, which ends after its rehearsal (agent/rehearsal.ts). */
 const PREPARE_ENTRIES = ['agent/prepare.ts', 'runner/prepare.ts', AGENT_ENTRY]
 
+type Browsers = Pick<Config, 'chromium' | 'headlessShell'>
+
 /**
  * Returns the folder with the compiled code for this Node and this source, and makes it first when it does not exist. V8 checks each entry
  * against its source file. The code is compiled in a sandbox like an instance's (same paths, same uid) that no session has ever used; the browser
- * of the agent's run shows an empty page, without a network.
+ * of the agent's run shows an empty page, without a network. It begins as a lean one, if the machine has that, and becomes a full one.
  */
-export async function agentCache(root: string, chromium: string, trash: Trash, signal: AbortSignal): Promise<string> {
-  const name = `agent-cache-${fingerprint()}`
+export async function agentCache(root: string, { chromium, headlessShell }: Browsers, trash: Trash, signal: AbortSignal): Promise<string> {
+  const lean = existsSync(headlessShell) ? { program: headlessShell, userAgent: 'trial' } : undefined
+  const name = `agent-cache-${fingerprint(lean !== undefined)}`
   const dir = join(root, name)
   if (existsSync(dir)) return dir
   // A separate folder: another service may be compiling for the same data directory. Folders of killed services are old.
@@ -54,6 +58,7 @@ export async function agentCache(root: string, chromium: string, trash: Trash, s
     viewport: { width: 1280, height: 800, refresh_rate: 60 },
     maxScreen: { width: 1280, height: 800 },
     chromium,
+    lean,
     logLevel: 'warn',
     apiPorts: [],
     graceSeconds: 0,
@@ -90,9 +95,9 @@ async function finished({ file, args }: Command, signal: AbortSignal): Promise<v
   if (status !== 0) throw new Error(`the sandbox does not work on this machine (run cob doctor for details): ended with ${status}\n${said}`)
 }
 
-/** The inputs of the compiled code: Node, the packages, our files. */
-function fingerprint(): string {
-  const hash = createHash('sha256').update(process.version + process.arch)
+/** The inputs of the compiled code: Node, the packages, our files, and whether the code of lean sessions is used. */
+function fingerprint(isLean: boolean): string {
+  const hash = createHash('sha256').update(`${process.version}${process.arch} ${isLean}`)
   hash.update(readFileSync(join(PACKAGE_DIR, 'package-lock.json')))
   for (const folder of ['agent', 'base', 'http', 'runner', 'instances/local'])
     for (const file of readdirSync(join(PACKAGE_DIR, 'src', folder), { recursive: true, encoding: 'utf8' })

@@ -38,8 +38,8 @@ export async function localChecks(config: Config): Promise<Check[]> {
       problem:
         config.headless === 'full' || existsSync(config.headlessShell)
           ? undefined
-          : `${config.headlessShell} is not there, so headless sessions get the full browser (apt-get install chromium-headless-shell)`,
-      fatal: false,
+          : `${config.headlessShell} is not there, so ${config.headless === 'lean' ? 'COB_HEADLESS=lean cannot be had' : 'headless sessions get the full browser'} (apt-get install chromium-headless-shell)`,
+      fatal: config.headless === 'lean',
     },
     program('ffmpeg', 'ffmpeg', 'replays'),
     program('pulseaudio', 'pulseaudio', 'sound in replays'),

@@ -68,7 +68,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
   const places = sharedPlaces(paths.root)
   let cache: Promise<string> | undefined
   const compiled = () =>
-    (cache ??= agentCache(paths.root, config.chromium, trash, stop.signal).catch((error: unknown) => {
+    (cache ??= agentCache(paths.root, config, trash, stop.signal).catch((error: unknown) => {
       cache = undefined // the next start tries again
       throw error
     }))
@@ -112,8 +112,8 @@ async function command(config: Config, spec: InstanceSpec, { dir, groups, bounds
     id: spec.id,
     viewport: spec.viewport,
     maxScreen: spec.maxScreen,
-    lean: spec.lean ? { userAgent: await userAgentOf(config.headlessShell) } : undefined,
-    chromium: spec.lean ? config.headlessShell : config.chromium,
+    chromium: config.chromium,
+    lean: spec.lean ? { program: config.headlessShell, userAgent: await userAgentOf(config.headlessShell) } : undefined,
     logLevel: config.logLevel,
     apiPorts: [...spec.apiPorts],
     graceSeconds: config.abandonedGraceSeconds,

@@ -5,11 +5,14 @@ import type { CdpSession } from '../../chromium/cdp.ts'
 import { openHidden } from '../../chromium/hidden.ts'
 import type { Clipboard } from '../display.ts'
 import type { FrontPage } from './front.ts'
+import type { CdpInput } from './input.ts'
 
 /** The most that is read, in UTF-16 code units. */
 const MAX_READ = 64 * 1024 * 1024
-/** How often the clipboard is read while somebody waits for a change. */
+/** How often it is looked whether the clipboard has to be read for somebody who waits for a change. */
 const LOOK_EVERY_MS = 100
+/** How long after a click or a shortcut a page may copy. At other times the clipboard is not read again: that opens a page, which clients see. */
+const COPIED_MS = 1_000
 
 /** The page's answers to the editing commands: its text is copied, and what is pasted becomes its text. */
 const PAGE = `
@@ -17,7 +20,7 @@ const PAGE = `
   document.oncopy = (event) => { event.clipboardData.setData('text/plain', text); event.preventDefault() }
   document.onpaste = (event) => { text = event.clipboardData.getData('text/plain').slice(0, ${MAX_READ}); event.preventDefault() }`
 
-export function openClipboard(front: FrontPage): Clipboard {
+export function openClipboard(front: FrontPage, input: Pick<CdpInput, 'commandAt'>): Clipboard {
   const turns = new Mutex()
   let known = ''
 
@@ -51,11 +54,15 @@ export function openClipboard(front: FrontPage): Clipboard {
         known = text
       }, signal),
     async changed(_since, until) {
-      for (;;) {
+      for (let isFirst = true; ; isFirst = false) {
+        const age = performance.now() - input.commandAt
+        const mayHaveCopied = age < COPIED_MS
         const before = known
-        if ((await turns.run(() => read())) !== before) return true
-        if (performance.now() + LOOK_EVERY_MS >= until) return false
-        await sleep(LOOK_EVERY_MS)
+        // A browser that has just ended is no reason to stop waiting: it starts again.
+        if ((isFirst || mayHaveCopied) && (await turns.run(() => read()).catch(() => before)) !== before) return true
+        const pause = mayHaveCopied ? Math.max(LOOK_EVERY_MS, age) : LOOK_EVERY_MS
+        if (performance.now() + pause >= until) return false
+        await sleep(pause)
       }
     },
   }

@@ -7,13 +7,19 @@ import { openClipboard } from './clipboard.ts'
 import { FrontPage, type Browser } from './front.ts'
 import { CdpInput } from './input.ts'
 import { openKeyboard } from './keyboard.ts'
+import { openPicture } from './picture.ts'
 import { openScreen } from './screen.ts'
 
 /** A display over the browser's own protocol. The browser may start after it, and again later. */
 export function openCdpDisplay(browser: Browser, first: Viewport, log: Log): Display {
   const front = new FrontPage(browser)
-  const input = new CdpInput(front, (err) => log.debug({ err }, 'a page did not take input'))
+  const input = new CdpInput(
+    front,
+    (err) => log.debug({ err }, 'a page did not take input'),
+    () => screen.touch(),
+  )
   const screen = openScreen(front, input, first, log)
+  const picture = openPicture(front, screen, input, log)
   const ended = Promise.withResolvers<void>()
   return {
     screen,
@@ -33,11 +39,13 @@ export function openCdpDisplay(browser: Browser, first: Viewport, log: Log): Dis
     openControls: async () => ({
       input,
       keyboard: openKeyboard(input),
-      clipboard: openClipboard(front),
+      clipboard: openClipboard(front, input),
       // Chromium answers an event of the mouse when the page has answered the drag's event, so nobody has to look whether it goes on.
       drags: { isOn: false, cursors: 0, ended: async () => {} },
     }),
+    openPicture: () => picture,
     close() {
+      picture.close()
       screen.close()
       ended.resolve()
     },

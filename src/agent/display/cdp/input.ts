@@ -30,6 +30,9 @@ const TAKEN_MS = 1_000
 const REPEAT_AFTER_MS = 660
 const REPEAT_EVERY_MS = 40
 
+/** Keys with which a page may copy without a modifier: Enter clicks. */
+const COPYING = ['Enter', 'Copy', 'Cut']
+
 /** `PointerEvent.pressure` of a mouse whose button is down (Pointer Events, 4.1). */
 const FORCE = 0.5
 
@@ -40,6 +43,7 @@ type Send = (page: CdpSession) => Promise<unknown>
 export class CdpInput implements Input {
   readonly #front: FrontPage
   readonly #onError: (err: unknown) => void
+  readonly #onMove: () => void
   /** Sends in the order of the calls. Never rejects. */
   #turn: Promise<unknown> = Promise.resolve()
   /** Answers to what was sent; none of them rejects. */
@@ -50,16 +54,21 @@ export class CdpInput implements Input {
   readonly #held = new Set<number>()
   #last = { number: 0, at: [0, 0] as Point, time: -Infinity, clicks: 0 }
   capsLock = false
+  /** When a button or a key was used with which a page may copy, by `performance.now()`. */
+  commandAt = -Infinity
   /** The key that went down last, and the timer of its next repeat. */
   #repeating: { code: number; timer: NodeJS.Timeout } | undefined
 
-  constructor(front: FrontPage, onError: (err: unknown) => void) {
+  /** `onMove` is called when the pointer has another position. */
+  constructor(front: FrontPage, onError: (err: unknown) => void, onMove: () => void) {
     this.#front = front
     this.#onError = onError
+    this.#onMove = onMove
   }
 
   move(x: number, y: number): void {
     this.#at = [x, y]
+    this.#onMove()
     this.#mouse({ type: 'mouseMoved', x, y, button: BUTTONS[this.#pressed()]?.name ?? 'none' })
   }
 
@@ -72,6 +81,7 @@ export class CdpInput implements Input {
     }
     const button = BUTTONS[number]
     if (!button || this.#held.has(number) === down) return
+    this.commandAt = performance.now()
     if (down) this.#held.add(number)
     else this.#held.delete(number)
     this.#buttons = down ? this.#buttons | button.bit : this.#buttons & ~button.bit
@@ -98,6 +108,7 @@ export class CdpInput implements Input {
     const level = (isLetter && this.capsLock) !== isShifted ? 1 : 0
     // With one of these, a key is a command and types nothing.
     const types = (modifiers & (MODIFIERS.Control! | MODIFIERS.Meta! | MODIFIERS.Alt!)) === 0
+    if (!types || COPYING.includes(key.key[0])) this.commandAt = performance.now()
     const text = types ? key.text?.[level] : undefined
     const event: KeyEvent = {
       type: !down ? 'keyUp' : text === undefined ? 'rawKeyDown' : 'keyDown',

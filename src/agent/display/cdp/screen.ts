@@ -17,6 +17,10 @@ import { decodePng } from './png.ts'
 const PICTURE_MS = 5_000
 
 export interface CdpScreen extends Screen {
+  /** Grows while somebody watches, whenever the page has drawn, or another page has come to the front. Unlike the version, moves of the cursor do not count. */
+  readonly drawn: number
+  /** Reports a change that the page does not draw: the mouse cursor has moved. */
+  touch(): void
   /** Stops watching the page. */
   close(): void
 }
@@ -30,6 +34,7 @@ export function openScreen(front: FrontPage, input: Pick<CdpInput, 'at'>, first:
   let viewport = first
   let hidden = false
   let version = 0
+  let drawn = 0
   /** What the last picture showed. */
   let last = ''
   let watching: AbortController | undefined
@@ -37,6 +42,11 @@ export function openScreen(front: FrontPage, input: Pick<CdpInput, 'at'>, first:
   const touch = () => {
     version++
     for (const watcher of watchers) watcher()
+  }
+
+  const onDrawn = () => {
+    drawn++
+    touch()
   }
 
   /** Gives each window the size of the viewport: those that were opened before it was changed have the earlier one. */
@@ -76,11 +86,14 @@ export function openScreen(front: FrontPage, input: Pick<CdpInput, 'at'>, first:
 
   front.onChange(() => {
     fitSoon()
-    touch()
+    onDrawn()
   })
   return {
     get viewport() {
       return viewport
+    },
+    get drawn() {
+      return drawn
     },
     async resize(wanted) {
       viewport = wanted
@@ -92,7 +105,7 @@ export function openScreen(front: FrontPage, input: Pick<CdpInput, 'at'>, first:
         })
         await fit()
       })
-      touch()
+      onDrawn()
       for (const listener of listeners) await listener()
     },
     cursor: {
@@ -107,6 +120,7 @@ export function openScreen(front: FrontPage, input: Pick<CdpInput, 'at'>, first:
     // Unwatched, nobody knows whether the page has drawn. NaN equals nothing.
     version: async () => (watching ? version : NaN),
     capture,
+    touch,
     async copy(room) {
       const { pixels, version: of } = await capture({ x: 0, y: 0, width: viewport.width, height: viewport.height })
       pixels.data.copy(room({ ...viewport, width: pixels.width, height: pixels.height }))
@@ -116,7 +130,7 @@ export function openScreen(front: FrontPage, input: Pick<CdpInput, 'at'>, first:
       watchers.add(onChange)
       if (!watching) {
         watching = new AbortController()
-        void followFrames(front, touch, log, watching.signal)
+        void followFrames(front, onDrawn, log, watching.signal)
       }
       return () => {
         watchers.delete(onChange)

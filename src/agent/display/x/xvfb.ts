@@ -1,11 +1,25 @@
-// Waiting for the X server of the instance, which the driver starts beside the agent (spec.ts).
-import { readFileSync } from 'node:fs'
+// The X server of the instance. The driver starts it beside the agent (spec.ts), or the agent does, where a lean session becomes a full one.
+import { spawn } from 'node:child_process'
+import { closeSync, openSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { until } from '../../../base/wait.ts'
-import { DISPLAY_LOG, DISPLAY_SOCKET } from '../../spec.ts'
+import { DISPLAY_LOG, DISPLAY_SOCKET, xvfbCommand, type MaxScreen } from '../../spec.ts'
 
 /** Xvfb compiles its keymap first; that took 40-340 ms. */
 const XVFB_READY_MS = 20_000
+
+/** Starts the X server as a child of this process, until it is disposed of. Whether it starts, {@link displayReady} tells. */
+export function startDisplay(largest: MaxScreen): Disposable {
+  const [program, ...args] = xvfbCommand(largest)
+  const output = openSync(DISPLAY_LOG, 'a')
+  try {
+    const server = spawn(program!, args, { stdio: ['ignore', output, output] })
+    server.on('error', () => {}) // then nobody takes connections
+    return { [Symbol.dispose]: () => void server.kill() }
+  } finally {
+    closeSync(output)
+  }
+}
 
 /** Resolves when the X server takes connections. */
 export async function displayReady(signal: AbortSignal): Promise<void> {

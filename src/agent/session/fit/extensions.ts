@@ -4,6 +4,7 @@ import type { Step } from './step.ts'
 
 export const extensions = ({ loader }: Pick<FitParts, 'loader'>): Step => ({
   settings: ['extensions'],
+  needsFull: () => true,
   // If Chromium crashes meanwhile, it is restarted.
   tries: 2,
   apply: ({ extensions: names }) => loader.load(names!),

@@ -12,6 +12,8 @@ import type { FitParts } from './parts.ts'
 import { fitSteps } from './steps.ts'
 import { atOnce, type Step } from './step.ts'
 
+const alreadyFull = async () => {}
+
 /** Parts that record their calls and succeed. */
 function parts() {
   const did: string[] = []
@@ -65,7 +67,7 @@ function parts() {
     secrets: { forget: () => note('forget') },
     log: silentLog,
   } satisfies FitParts
-  return { made, page, did, fitting: makeFitting(fitSteps(made), silentLog) }
+  return { made, page, did, fitting: makeFitting(fitSteps(made), alreadyFull, silentLog) }
 }
 
 const viewport = { width: 800, height: 600, refresh_rate: 60 }
@@ -132,7 +134,7 @@ test('a new session: the proxy, the policy, then extensions, the screen, its win
 
 test('a time zone that pages do not get is named', async () => {
   const { made } = parts()
-  const fitting = makeFitting(fitSteps({ ...made, setTimeZone: async () => Promise.reject(new Error('pages see another one')) }), silentLog)
+  const fitting = makeFitting(fitSteps({ ...made, setTimeZone: async () => Promise.reject(new Error('pages see another one')) }), alreadyFull, silentLog)
   expect(await failure(fitting.fit({ time_zone: 'Asia/Tokyo' }))).toBe('503: the browser did not take its time_zone')
 })
 
@@ -267,7 +269,7 @@ describe('after a restart of Chromium', () => {
 })
 
 describe('steps', () => {
-  const of = (step: Step): Fitting => makeFitting([step], silentLog)
+  const of = (step: Step): Fitting => makeFitting([step], alreadyFull, silentLog)
 
   test('run one call at a time, and do not delay calls that do not need them', async () => {
     let running = 0
@@ -280,7 +282,7 @@ describe('steps', () => {
         return async () => void running--
       },
     }
-    const fitting = makeFitting([slow, { settings: ['fullscreen'], apply: async () => atOnce }], silentLog)
+    const fitting = makeFitting([slow, { settings: ['fullscreen'], apply: async () => atOnce }], alreadyFull, silentLog)
     const both = Promise.all([fitting.fit({ start_url: 'a:' }), fitting.fit({ start_url: 'b:' })])
     await fitting.fit({ fullscreen: true })
     gate.resolve()
@@ -295,11 +297,24 @@ describe('steps', () => {
         { settings: ['viewport'], tries: 3, apply },
         { settings: ['start_url'], apply: after },
       ],
+      alreadyFull,
       silentLog,
     )
     await expect(fitting.fit({ viewport, start_url: 'a:' })).rejects.toMatchObject({ status: 503, cause: new Error('it does not') })
     expect([apply.mock.calls.length, after.mock.calls.length]).toEqual([3, 0])
     await of({ settings: ['start_url'], apply: after }).fit({ viewport })
     expect(after).not.toHaveBeenCalled()
+  })
+
+  test('a lean browser becomes the full one before a step that needs it, and only then; when it does not, the step is not tried', async () => {
+    const did: string[] = []
+    const step: Step = { settings: ['proxy'], needsFull: ({ proxy }) => proxy?.on === true, apply: async () => (did.push('step'), atOnce) }
+    const fitting = makeFitting([step], async () => void did.push('full'), silentLog)
+    await fitting.fit({ proxy: { on: false } })
+    await fitting.fit({ proxy: { on: true } })
+    expect(did).toEqual(['step', 'full', 'step'])
+    const failing = makeFitting([step], async () => Promise.reject(fault.unavailable('the full browser did not start')), silentLog)
+    await expect(failing.fit({ proxy: { on: true } })).rejects.toMatchObject({ status: 503, message: expect.stringContaining('the full browser') })
+    expect(did).toHaveLength(3)
   })
 })

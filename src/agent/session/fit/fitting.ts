@@ -15,8 +15,11 @@ export interface Fitting {
   afterRestart(): Promise<void>
 }
 
-/** Calls of one step run one at a time. A slow step, for example with a page that hangs, does not delay calls that do not need it. */
-export function makeFitting(steps: readonly Step[], log: Log): Fitting {
+/**
+ * Calls of one step run one at a time. A slow step, for example with a page that hangs, does not delay calls that do not need it. `becomeFull` replaces a lean
+ * browser by the full one, for steps that need it.
+ */
+export function makeFitting(steps: readonly Step[], becomeFull: () => Promise<void>, log: Log): Fitting {
   const turns = new Map(steps.map((step) => [step, new Mutex()]))
   const isDone = async ({ tries = 1 }: Step, settings: readonly Setting[], apply: () => Promise<Check>): Promise<void> => {
     for (let left = tries; ;) {
@@ -38,7 +41,11 @@ export function makeFitting(steps: readonly Step[], log: Log): Fitting {
       for (const step of steps) {
         const own = step.settings.filter(given)
         const settings = own.length > 0 ? own : (step.also ?? []).filter(given)
-        if (settings.length > 0) await turns.get(step)!.run(() => isDone(step, settings, () => step.apply(wanted)))
+        if (settings.length === 0) continue
+        await turns.get(step)!.run(async () => {
+          if (step.needsFull?.(wanted)) await becomeFull()
+          await isDone(step, settings, () => step.apply(wanted))
+        })
       }
     },
     async afterRestart() {

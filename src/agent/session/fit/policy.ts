@@ -5,6 +5,7 @@ import type { Step } from './step.ts'
 
 export const policy = ({ browser, writePolicy }: Pick<FitParts, 'browser' | 'writePolicy'>): Step => ({
   settings: ['chrome_policy'],
+  needsFull: () => true,
   async apply({ chrome_policy }) {
     writePolicy(chrome_policy!)
     const writtenAt = performance.now()

@@ -5,6 +5,7 @@ import type { Step } from './step.ts'
 
 export const stealth = ({ browser, writePopupPolicy }: Pick<FitParts, 'browser' | 'writePopupPolicy'>): Step => ({
   settings: ['stealth'],
+  needsFull: () => true,
   async apply() {
     writePopupPolicy()
     const writtenAt = performance.now()

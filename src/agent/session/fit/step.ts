@@ -12,6 +12,8 @@ export interface Step {
   settings: readonly Setting[]
   /** Settings of other steps that it also handles. */
   also?: readonly Setting[]
+  /** Whether these settings need the full browser; a lean one is replaced by it first. Absent: they do not. */
+  needsFull?: (wanted: Fit) => boolean
   /** Number of attempts. Absent: one. */
   tries?: number
   /** Applies the wanted values of its settings, of which at least one is given. The result is called next: the step is done when it resolves. */

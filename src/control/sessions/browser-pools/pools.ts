@@ -6,7 +6,7 @@ import type { Page } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { pageOf, type Asked } from '../../../store/lists.ts'
 import { NoSeat } from '../../../store/seats.ts'
-import { browserRules, storedOptions, type Fitter } from '../browsers/fitter.ts'
+import { refuseCreate, storedOptions, type Fitter } from '../browsers/fitter.ts'
 import type { Browser } from '../browsers/contract.ts'
 import type { Fleet } from '../browsers/fleet.ts'
 import type { PoolSource } from '../browsers/fleet/settings.ts'
@@ -71,7 +71,7 @@ export function makeBrowserPools({ db, scope, place, maxBrowsers, fleet, acquisi
   /** @throws 400 when this service cannot make such browsers, or when a named object does not exist */
   async function resolve(project: string, config: WholeConfig): Promise<Resolved> {
     const wanted = ofBrowser(config)
-    const refusal = browserRules.refuseCreate(wanted, place)
+    const refusal = refuseCreate(wanted, place)
     if (refusal) throw fault.field(refusal.field, refusal.problem)
     const { options, brought } = await lookUp(project, wanted)
     const { profile } = config

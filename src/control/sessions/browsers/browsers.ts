@@ -9,7 +9,7 @@ import type { Db } from '../../../store/db.ts'
 import { pageOf } from '../../../store/lists.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
-import { browserRules as options, FIT_MS, storedOptions, WARM_FIT_MS, type Fitter } from './fitter.ts'
+import { browserRules as options, FIT_MS, refuseCreate, storedOptions, WARM_FIT_MS, type Fitter } from './fitter.ts'
 import type { EndReason } from './end-step.ts'
 import type { Fleet } from './fleet.ts'
 import { BootFailed } from './fleet/boots.ts'
@@ -244,7 +244,7 @@ export function makeBrowsers({
 
   return {
     async create({ project }, given, origin, signal, authFlowId) {
-      check(options.refuseCreate(given, place))
+      check(refuseCreate(given, place))
       await checkUnfinished(project, given.invocation_id)
       const { options: wanted, brought } = await lookUp(project, given)
       const profile = await profiles.choose(project, withSave(wanted.profile, wanted.profile_save_changes), signal)

@@ -10,7 +10,7 @@ import type { Fleet } from './fleet.ts'
 import type { ReadyState } from './fleet/kinds.ts'
 import { OPTIONS } from './options/contract.ts'
 import type { Brought } from './options/look-up.ts'
-import type { Place } from './options/option/contract.ts'
+import type { Place, Refusal } from './options/option/contract.ts'
 import { optionRules } from './options/rules.ts'
 import type { BrowserOptions, BrowserRow } from './rows.ts'
 import type { Chosen, SessionProfiles } from './session-profiles.ts'
@@ -31,12 +31,20 @@ export const browserRules = optionRules(OPTIONS)
  * The options of a new browser as its row stores them. A viewport above the usual size in either direction needs an X server of its own size, because RandR cannot
  * grow a screen.
  */
-export function storedOptions(wanted: Parameters<typeof browserRules.stored>[0], place: Pick<Place, 'mayBeLean'>): BrowserOptions {
+export function storedOptions(wanted: Parameters<typeof browserRules.stored>[0], place: Pick<Place, 'headless'>): BrowserOptions {
   const stored = browserRules.stored(wanted)
   const { width, height } = stored.viewport
   const maxScreen = { width: Math.max(width, USUAL_MAX_SCREEN.width), height: Math.max(height, USUAL_MAX_SCREEN.height) }
-  const lean = place.mayBeLean && stored.headless && !browserRules.needsFull(wanted)
+  const lean = stored.headless && place.headless !== 'full' && browserRules.needsFull(wanted) === undefined
   return { ...stored, maxScreen, ...(lean && { lean }) }
+}
+
+/** Why this service refuses a create; undefined when it does not. */
+export function refuseCreate(wanted: Parameters<typeof browserRules.stored>[0], place: Place): Refusal | undefined {
+  const needsFull = place.headless === 'lean' && wanted.headless ? browserRules.needsFull(wanted) : undefined
+  if (needsFull !== undefined)
+    return { field: needsFull, problem: 'needs the full browser, and headless sessions of this service are lean (COB_HEADLESS=lean)' }
+  return browserRules.refuseCreate(wanted, place)
 }
 
 export interface FitterSettings {

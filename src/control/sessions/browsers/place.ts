@@ -1,4 +1,4 @@
-// Properties that all sessions of a service share: region, memory, and whether they may be lean.
+// Properties that all sessions of a service share: region, memory, and which browser headless ones have.
 import { existsSync } from 'node:fs'
 import type { Config } from '../../../base/config.ts'
 import { holds } from './options/contract.ts'
@@ -19,6 +19,6 @@ export function placeOf({
     memory: KNOWN_TO_ALL.findLast((size) => holds(size, instanceMemoryMb)) ?? '1GiB',
     memoryMb: instanceMemoryMb,
     // Without the program all sessions are full (cob doctor says so).
-    mayBeLean: headless === 'auto' && existsSync(headlessShell),
+    headless: existsSync(headlessShell) ? headless : 'full',
   }
 }

@@ -41,8 +41,7 @@ export function makePresent({ tokens, livePath, profiles, poolNames, place }: Pr
         cdp_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.cdp, { id: row.id })}${proof}`,
         webdriver_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.bidi, { id: row.id })}${proof}`,
         base_url: `${origin}${SESSION_PATH}/${row.id}`,
-        // Of a lean browser there is no live view.
-        ...(!row.options.lean && { browser_live_view_url: origin + livePath(row, access) }),
+        browser_live_view_url: origin + livePath(row, access),
         ...browserRules.shown(row.options, place),
         ...(profile && { profile: { ...profile, ...(row.profile_end && { save: row.profile_end }) }, profile_save_changes: row.profile_save }),
         ...(pool && { pool }),

@@ -128,7 +128,6 @@ export const networkOption = option({
   create: CreateNetwork.optional(),
   update: UpdateNetwork.optional(),
   // Its rules are kept by a proxy.
-  needsFull: (given) => Boolean(given && (given.allowed_hosts ?? ('proxy_routes' in given && given.proxy_routes?.length))),
   store: (given): Network | undefined =>
     given && Object.keys(given).length > 0
       ? {

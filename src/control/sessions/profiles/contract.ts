@@ -75,7 +75,6 @@ export type Selected = NonNullable<z.output<typeof Selected>>
 export const profileOption = option({
   create: Selected,
   update: Selected,
-  needsFull: (given) => given !== undefined,
   reply: { schema: SessionProfile.optional(), show: () => undefined },
 })
 

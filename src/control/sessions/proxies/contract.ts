@@ -261,8 +261,6 @@ export const proxyOptions = {
   proxy_id: option({
     create: z.string().max(255).optional(),
     update: z.string().max(255).optional(),
-    // The shell reads no policies, by which a running browser gets a proxy.
-    needsFull: (id) => id !== undefined && id !== '',
     store: (id) => id || undefined,
     restore: (id) => id || undefined,
     fit: (id) => (id ? { proxy: { on: true } } : {}),

@@ -1,5 +1,5 @@
 // The kinds of instances that the warm pool keeps ready.
-import type { Fit } from '../../../../agent/session/contract.ts'
+import type { Fit, Viewport } from '../../../../agent/session/contract.ts'
 import { USUAL_MAX_SCREEN, type InstanceSpec } from '../../../../instances/driver.ts'
 import { DEFAULT_VIEWPORT } from '../options/contract.ts'
 import type { Booted } from '../options/option/contract.ts'
@@ -21,13 +21,15 @@ export interface Kind {
   serves(wanted: Ownership): boolean
 }
 
+const fits = ({ width, height }: Viewport): boolean => width <= USUAL_MAX_SCREEN.width && height <= USUAL_MAX_SCREEN.height
+
 /** The kind for every session with a full browser whose viewport fits a screen of the usual size. */
 export const usualKind = (target: number, most = target): Kind => ({
   name: 'usual',
   target,
   most,
   spec: { viewport: DEFAULT_VIEWPORT, maxScreen: USUAL_MAX_SCREEN },
-  serves: ({ options: { viewport, lean } }) => !lean && viewport.width <= USUAL_MAX_SCREEN.width && viewport.height <= USUAL_MAX_SCREEN.height,
+  serves: ({ options: { viewport, lean } }) => !lean && fits(viewport),
 })
 
 /**
@@ -46,7 +48,8 @@ export const leanKind = (most: number): Kind => ({
   most,
   spec: { viewport: DEFAULT_VIEWPORT, maxScreen: USUAL_MAX_SCREEN, lean: true },
   fit: { fullscreen: true },
-  serves: ({ options: { lean } }) => lean === true,
+  // The screen of the full browser that it may become has the usual size.
+  serves: ({ options: { viewport, lean } }) => lean === true && fits(viewport),
 })
 
 /**

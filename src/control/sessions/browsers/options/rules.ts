@@ -18,9 +18,6 @@ type Created<T extends Options> = z.output<z.ZodObject<CreateShape<T>>>
 type Updated<T extends Options> = z.output<z.ZodObject<UpdateShape<T>>>
 type Shown<T extends Options> = z.output<z.ZodObject<ReplyShape<T>>>
 
-/** The problem of an update that needs the full browser. */
-const NEEDS_FULL = 'needs the full browser, and this session has a lean one (COB_HEADLESS); give it in the create'
-
 /** One option that an update changes. */
 interface Change<T extends Options> {
   name: string
@@ -49,14 +46,11 @@ export function optionRules<T extends Options>(options: T) {
   return {
     /** Why this service refuses a create; undefined when it does not. */
     refuseCreate: (given: Created<T>, place: Place) => first(({ refuseCreate }, name) => refuseCreate?.(of(given, name) as never, place)),
-    /** Whether a browser with these options has to be the full one. */
-    needsFull: (given: Created<T>) => each.some(([name, { needsFull }]) => needsFull?.(of(given, name) as never)),
+    /** The first of these options for which a browser has to be the full one; undefined: it may be lean. */
+    needsFull: (given: Created<T>) => each.find(([name, { needsFull }]) => needsFull?.(of(given, name) as never))?.[0],
     /** Why an update is refused for a browser with this boot and these options; undefined when it is not. */
-    refuseUpdate: (given: Updated<T>, row: Pick<Booted, 'maxScreen' | 'lean'> & StoredOptions<T>) =>
-      first(({ refuseUpdate, needsFull }, name) => {
-        if (row.lean && needsFull?.(of(given, name) as never)) return { field: name, problem: NEEDS_FULL }
-        return refuseUpdate?.(of(given, name) as never, row, of(row, name) as never)
-      }),
+    refuseUpdate: (given: Updated<T>, row: Pick<Booted, 'maxScreen'> & StoredOptions<T>) =>
+      first(({ refuseUpdate }, name) => refuseUpdate?.(of(given, name) as never, row, of(row, name) as never)),
     /** The options of a new session, as its row has them. */
     stored,
     /** The settings for the browser of a new session. */

@@ -18,8 +18,8 @@ export interface Place {
   memory: Memory
   /** The memory limit of an instance, in MiB. */
   memoryMb: number
-  /** Whether a headless session gets a lean browser if nothing in its create needs the full one. */
-  mayBeLean: boolean
+  /** Which browser a headless session has. `auto`: a lean one, unless its create needs the full one. `lean`: a create that needs the full one is refused. */
+  headless: 'full' | 'auto' | 'lean'
 }
 
 /** How an instance was booted, and fitted before it became a session. */
@@ -53,8 +53,8 @@ type Output<T> = T extends z.ZodType ? z.output<T> : never
 export interface Option<Create extends Schema, Update extends Schema, Stored, Reply extends Schema> {
   create: Create
   update: Update
-  /** Whether this value, in a create or an update, needs the full browser. Absent: none does. */
-  needsFull?: ((given: Output<Create> | Output<Update>) => boolean) | undefined
+  /** Whether this value in a create needs the full browser. Absent: none does. What a lean browser becomes full for later, the agent decides (Step.needsFull). */
+  needsFull?: ((given: Output<Create>) => boolean) | undefined
   /** Why this service refuses a create with this value; undefined when it does not. */
   refuseCreate?: ((given: Output<Create>, place: Place) => Refusal | undefined) | undefined
   /** Why an update to this value is refused, for a browser that was booted like `booted` and has `before` in its row; undefined when it is not. */

@@ -2,9 +2,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import type { Log } from '../../base/log.ts'
-import { until, within } from '../../base/wait.ts'
-import type { OnCrash } from '../telemetry/crashes.ts'
+import type { Log } from '../../../base/log.ts'
+import { until, within } from '../../../base/wait.ts'
+import type { Picture, PictureCrash } from '../display.ts'
 import { servePictureDisplay } from './picture-display.ts'
 
 const PROGRAM = 'X0tigervnc'
@@ -47,16 +47,16 @@ interface Running {
   said: string
 }
 
-export class Picture {
+export class XPicture implements Picture {
   readonly #target: string
   readonly #log: Log
-  readonly #onCrash: OnCrash
+  readonly #onCrash: (crash: PictureCrash) => void
   #running: Running | undefined
   #viewers = 0
   #linger: NodeJS.Timeout | undefined
 
   /** `target`: the display's Unix socket. `onCrash` is called when the server has ended by itself. */
-  constructor(target: string, log: Log, onCrash: OnCrash) {
+  constructor(target: string, log: Log, onCrash: (crash: PictureCrash) => void) {
     this.#target = target
     this.#log = log
     this.#onCrash = onCrash
