@@ -8,7 +8,7 @@ const MAX_TABS = 100
 const MAX_URL = 2_048
 /** When a browser ends by itself, its connection ends within this time after its pages. */
 const ENDS_MS = 100
-/** The longest wait for them. A page whose server does not answer by then goes on loading. */
+/** The longest wait for the tabs that are opened again. A page whose server does not answer by then goes on loading. */
 const OPEN_MS = 2_000
 
 /** Notes the addresses of a browser's tabs. */

@@ -48,7 +48,7 @@ function pretended(name: string, did: string[]) {
   return { display, watchers, end, change: () => watchers.forEach((watcher) => watcher()) }
 }
 
-test('its parts are those of the present display for whoever has them; size, cursor and watchers move, and the former one is left alone', async () => {
+test('tools keep their parts, which belong to the next display then; it gets the size, the cursor and the watchers, and the former one gets nothing more', async () => {
   const did: string[] = []
   const [first, second] = [pretended('first', did), pretended('second', did)]
   const display = exchangeable(first.display)

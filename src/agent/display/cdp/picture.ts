@@ -131,7 +131,7 @@ export function openPicture(
   }
 }
 
-/** The size in the header of a JPEG: that of the frame, which lags behind the viewport while that changes. @throws when it has none */
+/** The size of a picture, read from its header. While the viewport changes, a picture may still have the earlier size. @throws when there is none */
 function sizeOf(jpeg: Buffer): { width: number; height: number } {
   // ITU T.81, B.1 and B.2.2: segments with their lengths follow the marker of the start; SOF0 to SOF2 have the size.
   for (let at = 2; at + 9 <= jpeg.length; at += 2 + jpeg.readUInt16BE(at + 2)) {
