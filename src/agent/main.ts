@@ -31,6 +31,8 @@ async function run(): Promise<boolean> {
 
   const { display, becomeFull } = await openDisplay()
   let onCrash: OnCrash = () => {}
+  const begun = Promise.withResolvers<void>()
+  if (!spec.waits) begun.resolve()
   const speakers = openSpeakers('/run/cob', log, (crash) => onCrash(crash))
   const keeper: Keeper = new Keeper(
     {
@@ -42,15 +44,16 @@ async function run(): Promise<boolean> {
     log,
     stop.signal,
     (line) => said.chromium.add(line),
+    begun.promise,
   )
   const up = keeper.run()
 
-  // The code of the tools is loaded while Chromium starts.
+  // The code of the tools is loaded while Chromium starts, or, in a prepared instance, before.
   const { openTools } = await import('./workplace.ts')
   let tools: Tools | undefined
   // A trial ends after its rehearsal.
   const watchdog = openWatchdog(spec.isTrial ? Infinity : spec.graceSeconds * 1000, () => void end('no service has come back', 0))
-  tools = await openTools({ spec, keys, display, becomeFull, speakers, keeper, up, watchdog, said, log, signal: stop.signal })
+  tools = await openTools({ spec, keys, display, becomeFull, speakers, keeper, up, begin: begun.resolve, watchdog, said, log, signal: stop.signal })
   onCrash = tools.onCrash
   if (!spec.isTrial) tools.server.listen(listenAt())
   tools.listenInside()

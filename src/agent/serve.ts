@@ -87,6 +87,8 @@ export interface Workplace {
   watchdog: Watchdog
   /** Settles when the browser has started for the first time. */
   ready: Promise<void>
+  /** Lets the browser of a prepared instance start. Without effect at others, and when called again. */
+  begin: () => void
 }
 
 type ToolName = keyof typeof TOOLS
@@ -144,7 +146,7 @@ function handlersOf(workplace: Workplace, inputQueue: InputQueue, clients: Clien
     recovery: () => keeper.isRecovering,
   }
   return {
-    session: sessionHandlers(keeper, workplace.pages, desk.screen, fitting, workplace.ready, workplace.watchdog, activities, clients),
+    session: sessionHandlers(keeper, workplace.pages, desk.screen, fitting, workplace.ready, workplace.begin, workplace.watchdog, activities, clients),
     computer: computerHandlers(desk, Math.random, inputQueue),
     curl: curlHandlers(workplace.curl),
     playwright: playwrightHandlers(workplace.playwright),

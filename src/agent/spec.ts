@@ -21,6 +21,8 @@ export const AgentSpec = z.object({
   graceSeconds: z.number(),
   /** The TCP port on which it listens, on all addresses and with keys; absent: it listens on the socket that is its standard input. */
   port: z.number().optional(),
+  /** It starts its browser when the driver calls `beginSession`. */
+  waits: z.boolean().optional(),
   /** The agent ends after its rehearsal: it was started only to have its code compiled. */
   isTrial: z.boolean().optional(),
 })

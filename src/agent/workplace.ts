@@ -47,6 +47,8 @@ interface Started {
   keeper: Keeper
   /** Settles when Chromium has started for the first time. */
   up: Promise<unknown>
+  /** Lets the browser of a prepared instance start. */
+  begin: () => void
   watchdog: Watchdog
   /** What the programs of the instance print. */
   said: Parameters<typeof openLogs>[0]
@@ -82,7 +84,7 @@ export async function openTools(started: Started): Promise<Tools> {
 }
 
 async function openWorkplace(started: Started): Promise<Workplace & { files: OpenFiles }> {
-  const { spec, display, becomeFull, speakers, keeper, up, watchdog, said, log, signal } = started
+  const { spec, display, becomeFull, speakers, keeper, up, begin, watchdog, said, log, signal } = started
   const { screen, windows } = display
   const desk = await openDesk(started)
   makeDownloads()
@@ -116,6 +118,7 @@ async function openWorkplace(started: Started): Promise<Workplace & { files: Ope
     secrets,
     watchdog,
     ready: up.then(() => {}),
+    begin,
   }
 }
 

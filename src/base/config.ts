@@ -64,6 +64,8 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, MOST_WARM),
     // When undefined, derived from the memory.
     warmBrowsersMax: warmBrowsersMax(env),
+    // Of each form (instances/local/prepared.ts).
+    preparedSandboxes: integer(env, 'COB_PREPARED_SANDBOXES', 4, 0, 20),
     maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),
     // Per address; four times that for all addresses together.
     maxAnonymousConnections: integer(env, 'COB_MAX_ANONYMOUS_CONNECTIONS', 1024, 1, 100_000),

@@ -7,9 +7,8 @@ import type { MaxScreen } from '../agent/spec.ts'
 import type { Viewport } from '../agent/session/contract.ts'
 import type { RunnerSpec } from '../runner/contract.ts'
 
-/** The settings of a new instance. */
-export interface InstanceSpec {
-  id: string
+/** The settings of a new instance that many instances share. */
+export interface InstanceForm {
   viewport: Viewport
   /** The largest viewport that it can be given later. */
   maxScreen: MaxScreen
@@ -17,8 +16,19 @@ export interface InstanceSpec {
   lean?: boolean | undefined
   /** The API's ports on this host's addresses. At these ports only the session's own URLs work inside the session, and nothing else of the API. */
   apiPorts: readonly number[]
+}
+
+/** The settings of a new instance. */
+export interface InstanceSpec extends InstanceForm {
+  /** A new id, or that of a {@link Reserved} sandbox. */
+  id: string
   /** Resolves when a caller waits for the instance. Until then its start yields the CPU to callers' work, if the driver supports that. */
   wanted?: Promise<void>
+}
+
+/** A prepared sandbox that is reserved for the start of an instance with its id. Disposing gives it back, unless it was started. */
+export interface Reserved extends Disposable {
+  readonly id: string
 }
 
 /** The reason why an instance has ended. */
@@ -48,6 +58,8 @@ export interface Found {
   id: string
   /** The replica that has started it, if known. Another replica may watch it by now. */
   replica: string | undefined
+  /** It is a prepared sandbox: no row names it, and its replica needs it while that lives. */
+  isPrepared?: boolean
 }
 
 /** An engine has no room for another instance now. The message says why, for callers. */
@@ -127,6 +139,8 @@ export interface AppSandboxes extends AsyncDisposable {
 
 /** Starts and finds instances. */
 export interface Instances {
+  /** Reserves a sandbox that is prepared for such an instance. Undefined, or absent, when there is none: then the whole instance is started. */
+  reserve?(form: InstanceForm): Reserved | undefined
   /** Starts an instance. Resolves when its browser answers. On failure, everything that was started is ended. @throws NoRoom, EngineAway */
   start(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>
   /** Every instance in this scope that exists or has remains, also when another service has started it. */
@@ -135,9 +149,9 @@ export interface Instances {
   adopt(id: string): Promise<Instance | undefined>
 }
 
-/** Adopts everything found that runs, and removes the remains of everything else. */
+/** Adopts everything found that runs, and removes the remains of everything else but prepared sandboxes. */
 export async function adoptAll<T>(from: { found(): Promise<Found[]>; adopt(id: string): Promise<T | undefined> }): Promise<T[]> {
-  const adopted = await Promise.all((await from.found()).map(({ id }) => from.adopt(id)))
+  const adopted = await Promise.all((await from.found()).filter(({ isPrepared }) => !isPrepared).map(({ id }) => from.adopt(id)))
   return adopted.filter((one) => one !== undefined)
 }
 

@@ -27,6 +27,7 @@ export abstract class WatchedInstance implements Instance {
   readonly #signal: AbortSignal
   /** Resolves when its program has said what it can do, or has ended. */
   #known: Promise<void> = Promise.resolve()
+  #answers: Promise<unknown> | undefined
   #isUnwatched = false
 
   constructor(id: string, agent: Endpoint, { log, signal }: Watching) {
@@ -83,9 +84,9 @@ export abstract class WatchedInstance implements Instance {
     }
   }
 
-  /** Begins to watch it. Resolves when its program answers. @throws when it ends before */
-  protected async answers(): Promise<void> {
-    await Promise.race([this.#watch(), this.exited.then(({ reason }) => Promise.reject(new Error(reason)))])
+  /** Begins to watch it, at the first call. Resolves when its program answers, which an agent does when its browser is up. @throws when it ends before */
+  protected answers(): Promise<unknown> {
+    return (this.#answers ??= Promise.race([this.#watch(), this.exited.then(({ reason }) => Promise.reject(new Error(reason)))]))
   }
 
   protected resolveExit(exit: Exit): void {

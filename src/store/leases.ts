@@ -103,6 +103,12 @@ export const alone = (replica: string, lost?: AbortSignal): Leases => ({
 
 const presence = (replica: string): string => PRESENCE + replica
 
+/** Whether a replica is dead, according to the database. */
+export async function isDead(db: Db, leases: Pick<Leases, 'isDead'>, replica: string): Promise<boolean> {
+  const { rows } = await sql<{ dead: boolean }>`select ${leases.isDead(sql`${replica}::text`)} as dead`.execute(db)
+  return rows[0]!.dead
+}
+
 /** The living replicas of a scope, according to its database. */
 export async function livingReplicas(db: Db, scope: string): Promise<string[]> {
   const { rows } = await sql<{ duty: string }>`

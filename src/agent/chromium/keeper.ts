@@ -92,8 +92,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   readonly #tabs = new Tabs()
   #recovering = false
   #run: ChromiumRun | undefined
-  /** Resolves when the earlier profile is completely closed. */
-  #settled: Promise<void> = Promise.resolve()
+  /** Resolves when the earlier profile is completely closed; before the first start, when that may begin. */
+  #settled: Promise<void>
   /** Resolves when the start page has opened, or after OPENING_MS. Never rejects. */
   #opening: Promise<unknown> = Promise.resolve()
   #closing = false
@@ -110,8 +110,17 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   #drawn: Promise<void> = Promise.resolve()
   restarts = 0
 
-  constructor(launch: Launch, screen: Pick<Screen, 'viewport'>, log: Log, signal: AbortSignal, said: (line: string) => void = () => {}) {
+  /** `begun`: no Chromium starts before it resolves. */
+  constructor(
+    launch: Launch,
+    screen: Pick<Screen, 'viewport'>,
+    log: Log,
+    signal: AbortSignal,
+    said: (line: string) => void = () => {},
+    begun: Promise<void> = Promise.resolve(),
+  ) {
     super()
+    this.#settled = begun
     this.#launch = launch
     this.#screen = screen
     this.#log = log

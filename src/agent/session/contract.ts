@@ -133,6 +133,14 @@ export const session = {
     summary: 'Get the status of the browser',
     reply: json(AgentStatus),
   }),
+  beginSession: route({
+    method: 'POST',
+    path: '/session/begin',
+    id: 'beginSession',
+    group: 'Agent',
+    summary: 'Start the browser of a prepared instance',
+    reply: none(),
+  }),
   sessionActivity: route({
     method: 'GET',
     path: '/session/activity',

@@ -16,13 +16,14 @@ const DISMISS_MS = 2_000
 /** Whether work of each kind is in progress. */
 export type Activities = Record<SessionActivity['running'][number], () => boolean>
 
-/** `ready` settles when the browser has started for the first time. */
+/** `ready` settles when the browser has started for the first time; `begin` lets it start. */
 export function sessionHandlers(
   keeper: SessionBrowser,
   pages: Pick<Pages, 'list'>,
   screen: Pick<Screen, 'viewport'>,
   fitting: Fitting,
   ready: Promise<void>,
+  begin: () => void,
   watchdog: Pick<Watchdog, 'watch'>,
   activities: Activities,
   clients: Clients,
@@ -34,6 +35,7 @@ export function sessionHandlers(
     },
     devTools: () => pages.list(),
     cdpDescription: ({ signal }) => cdpDescription(keeper, signal),
+    beginSession: () => begin(),
     sessionActivity: () => ({ running: (Object.keys(activities) as (keyof Activities)[]).filter((kind) => activities[kind]()) }),
     dismissClients: ({ signal }) => clients.dismiss(AbortSignal.any([signal, AbortSignal.timeout(DISMISS_MS)])),
     fitSession: ({ body }) => fitting.fit(body),

@@ -127,6 +127,7 @@ export async function fakeAgent(
       secrets: makeSecrets(),
       watchdog: pretendWatchdog(),
       ready: Promise.resolve(),
+      begin: () => {},
     },
     keys,
     silentLog,

@@ -4,10 +4,12 @@ import { closeSync, existsSync, openSync, readFileSync, readdirSync, statSync } 
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { KEYS_VARIABLE } from '../../base/access.ts'
+import { session } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { isAlive, killAll, nameProcess, processesUsing, signalProcess, type ProcessName } from '../../base/processes.ts'
 import type { Command } from '../../base/unprivileged.ts'
 import { until, within } from '../../base/wait.ts'
+import { call } from '../../http/client.ts'
 import type { Exit, Found, Instance, Standby } from '../driver.ts'
 import { WatchedInstance } from '../watched.ts'
 import type { LaterAddresses } from './close-later.ts'
@@ -94,16 +96,34 @@ export interface SandboxPlan {
 /** Starts a sandbox in a directory of its own and resolves when its program answers. On failure, everything that was started is ended. */
 export async function startSandbox(kind: SandboxKind, plan: SandboxPlan, signal: AbortSignal): Promise<Instance> {
   signal.throwIfAborted()
-  const sandbox = await openSandbox(kind, plan)
+  return bringUp(kind, await openSandbox(kind, plan), plan.wanted, signal)
+}
+
+/** Resolves when the program of a sandbox answers; ends the sandbox when it does not. `wanted`: nobody waits for it until this resolves. */
+async function bringUp(kind: SandboxKind, sandbox: LocalInstance, wanted: Promise<void> | undefined, signal: AbortSignal): Promise<LocalInstance> {
+  const { id } = sandbox
   // It gets only the CPU that callers leave, until a caller waits for it.
-  if (plan.wanted) kind.limits.yield(plan.id, true)
-  const hurry = () => kind.limits.yield(plan.id, false)
-  void plan.wanted?.then(hurry)
-  const timer = plan.wanted && setTimeout(hurry, YIELDS_MS)
+  kind.limits.yield(id, wanted !== undefined)
+  const hurry = () => kind.limits.yield(id, false)
+  void wanted?.then(hurry)
+  const timer = wanted && setTimeout(hurry, YIELDS_MS)
   return await sandbox.up(signal).finally(() => {
     clearTimeout(timer)
     hurry()
   })
+}
+
+/** Starts a sandbox whose agent waits. Resolves when the agent can start its browser. On failure, everything that was started is ended. */
+export async function prepareSandbox(kind: SandboxKind, plan: SandboxPlan, signal: AbortSignal): Promise<LocalInstance> {
+  const sandbox = await openSandbox(kind, plan)
+  kind.limits.yield(plan.id, true)
+  return sandbox.prepared(signal)
+}
+
+/** Starts the browser of a prepared sandbox and resolves when it answers. On failure, the sandbox is ended. */
+export async function beginPrepared(kind: SandboxKind, sandbox: LocalInstance, wanted: Promise<void> | undefined, signal: AbortSignal): Promise<Instance> {
+  sandbox.begin()
+  return bringUp(kind, sandbox, wanted, signal)
 }
 
 /** Starts a sandbox without waiting for its program. The next service does not adopt it before {@link LocalInstance.up} has succeeded. */
@@ -154,7 +174,9 @@ export function foundSandboxes(kind: SandboxKind): Found[] {
     const dir = join(kind.root, id)
     const replica = readIfThere(join(dir, STARTED_BY))
     const made = replica === undefined ? statSync(dir, { throwIfNoEntry: false })?.mtimeMs : undefined
-    return made !== undefined && Date.now() - made < MAKING_MS && !existsSync(join(dir, RECORD)) ? [] : [{ id, replica }]
+    return made !== undefined && Date.now() - made < MAKING_MS && !existsSync(join(dir, RECORD))
+      ? []
+      : [{ id, replica, isPrepared: recall(dir)?.isPrepared === true }]
   })
 }
 
@@ -237,6 +259,22 @@ export class LocalInstance extends WatchedInstance {
     return isOfMemory ? { reason: `${exit.reason}; the kernel has killed programs of it, which had used up its memory`, limit: 'memory' } : exit
   }
 
+  /** Begins to watch it. Resolves when its agent can start the browser; ends the sandbox when that takes too long. */
+  prepared(signal: AbortSignal): Promise<this> {
+    this.answers().catch(() => {}) // `up` and `exited` tell
+    return this.started(async () => {
+      const loaded = call(this.agent, session.sessionActivity, {}, { signal: AbortSignal.any([signal, AbortSignal.timeout(START_MS)]) })
+      await Promise.race([loaded, this.exited.then(({ reason }) => Promise.reject(new Error(reason)))])
+      await this.remember(false, true)
+    }, signal)
+  }
+
+  /** Tells the agent to start its browser. {@link up} waits for that, and fails if the agent did not hear it. */
+  begin(): void {
+    const told = call(this.agent, session.beginSession, {}, { signal: AbortSignal.timeout(START_MS) })
+    told.catch((error: Error) => this.resolveExit({ reason: `its agent could not be told to start the browser: ${error.message}` }))
+  }
+
   /** Resolves when its program answers; ends the sandbox when it does not. */
   up(signal: AbortSignal): Promise<this> {
     this.#kind.kills?.follow(this)
@@ -263,9 +301,9 @@ export class LocalInstance extends WatchedInstance {
   }
 
   /** Records the running sandbox, so that another control plane can adopt it. */
-  async remember(isReady: boolean): Promise<void> {
+  async remember(isReady: boolean, isPrepared = false): Promise<void> {
     this.#processes = this.live()
-    await remember(this.dir, { processes: this.#processes.slice(0, 2), isReady, counted: this.#counted, agent: this.agent })
+    await remember(this.dir, { processes: this.#processes.slice(0, 2), isReady, isPrepared, counted: this.#counted, agent: this.agent })
   }
 
   /**

@@ -9,16 +9,17 @@ import { PACKAGE_DIR, type DataPaths } from '../../base/paths.ts'
 import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser, isRoot } from '../../base/user.ts'
 import { within } from '../../base/wait.ts'
-import type { Driver, InstanceSpec } from '../driver.ts'
+import type { Driver, InstanceForm, InstanceSpec } from '../driver.ts'
 import { agentCache } from './agent-cache.ts'
 import { LocalApps } from './apps.ts'
 import { LaterAddresses } from './close-later.ts'
 import { localDirectWays } from './direct-ways.ts'
 import { writeGuestEtc } from './guest-etc.ts'
-import { adoptSandbox, foundSandboxes, startSandbox, unlisted, type Place, type SandboxKind } from './instance.ts'
+import { adoptSandbox, beginPrepared, foundSandboxes, prepareSandbox, startSandbox, unlisted, type Place, type SandboxKind } from './instance.ts'
 import { findLimits } from './limits.ts'
 import { planNetwork } from './network.ts'
 import { sharedPlaces } from './places.ts'
+import { PreparedSandboxes } from './prepared.ts'
 import { AGENT_ENTRY, sandboxCommand } from './sandbox.ts'
 import { diskOf, diskQuota, findStorage, type Storage } from './storage.ts'
 import { OomKills } from './oom.ts'
@@ -73,17 +74,31 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       throw error
     }))
 
+  const planOf = ({ id, wanted, ...form }: InstanceSpec, signal: AbortSignal, waits = false) => ({
+    id,
+    limits: { memoryBytes: config.instanceMemoryMb * MIB, pids: config.instancePids, cpuPercent: config.instanceCpuPercent },
+    disk: diskQuota(config.instanceDiskMb),
+    content: { folder: places(), user: instanceUser(id) },
+    wanted,
+    prepare: async (place: Place) => command(config, id, form, waits, place, await within('the compiled code', COMPILE_MS, compiled(), signal)),
+  })
+  const prepared = new PreparedSandboxes({
+    most: config.preparedSandboxes,
+    make: (id, form, signal) => prepareSandbox(browsers, planOf({ id, ...form }, signal, true), signal),
+    log,
+  })
+
   return {
     apps,
     loadsPages: true,
     directWays: localDirectWays({ root: paths.instances, members: (id) => limits.members(id), chromium: config.chromium, log }),
     ...(standby && { standby }),
-    async start(spec, signal) {
-      const limited = { memoryBytes: config.instanceMemoryMb * MIB, pids: config.instancePids, cpuPercent: config.instanceCpuPercent }
-      const prepare = async (place: Place) => command(config, spec, place, await within('the compiled code', COMPILE_MS, compiled(), signal))
-      const content = { folder: places(), user: instanceUser(spec.id) }
-      return startSandbox(browsers, { id: spec.id, limits: limited, disk: diskQuota(config.instanceDiskMb), content, wanted: spec.wanted, prepare }, signal)
-    },
+    reserve: (form) => prepared.reserve(form),
+    start: (spec, signal) =>
+      prepared.aside(async () => {
+        const ready = prepared.take(spec.id)
+        return ready ? beginPrepared(browsers, ready, spec.wanted, signal) : startSandbox(browsers, planOf(spec, signal), signal)
+      }),
     found: async () => foundSandboxes(browsers),
     adopt: (id) => adoptSandbox(browsers, id),
     relieve: () => usage.endLargest([browsers, runs].flatMap(unlisted)),
@@ -91,6 +106,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       // First, so that no start waits for code that is being compiled.
       stop.abort(new Error('the service stops'))
       addresses[Symbol.dispose]()
+      await prepared[Symbol.asyncDispose]()
       await limits.freezer?.[Symbol.asyncDispose]()
       await apps[Symbol.asyncDispose]()
       await cache?.catch(() => {})
@@ -101,15 +117,18 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
 
 const MIB = 1024 * 1024
 
-async function command(config: Config, spec: InstanceSpec, { dir, groups, bounds, before }: Place, cache: string): Promise<Command> {
-  const user = instanceUser(spec.id)
+/** The command of an instance. `waits`: it starts its browser when it is told to. */
+async function command(config: Config, id: string, spec: InstanceForm, waits: boolean, place: Place, cache: string): Promise<Command> {
+  const { dir, groups, bounds, before } = place
+  const user = instanceUser(id)
   const home = join(diskOf(dir), 'home')
   await mkdir(home, { mode: 0o700 })
   if (user) await chown(home, user.uid, user.gid)
   const network = planNetwork(config.allowHostLoopback)
   const etcFiles = await writeGuestEtc(join(dir, 'etc'), network)
   const agent = {
-    id: spec.id,
+    id,
+    waits,
     viewport: spec.viewport,
     maxScreen: spec.maxScreen,
     chromium: config.chromium,

@@ -12,6 +12,8 @@ export interface Remembered {
   processes: ProcessName[]
   /** Whether its browser has been ready. An instance that a killed service was still starting is not adopted. */
   isReady: boolean
+  /** Whether it was prepared, and has no ready browser yet. */
+  isPrepared?: boolean | undefined
   /** Its limits, for the module that counts its use (usage.ts). */
   counted?: Counted | undefined
   /** The address of its program, when it is not the Unix socket in the directory. */

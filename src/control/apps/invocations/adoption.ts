@@ -1,9 +1,8 @@
 // Takes over the runs of services that have ended, and removes the sandboxes that they left.
-import { sql } from 'kysely'
 import type { Log } from '../../../base/log.ts'
 import { letGo, type AppSandbox, type Driver, type Found } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
-import type { Leases } from '../../../store/leases.ts'
+import { isDead, type Leases } from '../../../store/leases.ts'
 import { takeOverRuns, type InvocationRow } from './rows.ts'
 
 interface AdoptionSettings {
@@ -53,12 +52,8 @@ export async function removeUnused(
   isUsed: (sandbox: string) => boolean,
   { db, driver, leases, log }: Pick<AdoptionSettings, 'db' | 'driver' | 'leases' | 'log'>,
 ): Promise<void> {
-  const isDead = async (replica: string) => {
-    const { rows } = await sql<{ dead: boolean }>`select ${leases.isDead(sql`${replica}::text`)} as dead`.execute(db)
-    return rows[0]!.dead
-  }
   const look = async ({ id, replica }: Found) => {
-    if (isUsed(id) || (replica !== undefined && !(await isDead(replica)))) return
+    if (isUsed(id) || (replica !== undefined && !(await isDead(db, leases, replica)))) return
     const instance = await driver.apps.adopt(id)
     if (instance) await letGo(instance, log)
   }

@@ -131,12 +131,14 @@ export class Boots {
   /** Resolves with its id; undefined when there is no room for it. */
   async #boot({ spec, insert, hasTurn, prepare, to, isPooled, columns, leaveSeat }: Boot, signal: AbortSignal): Promise<string | undefined> {
     const { db, driver, registry, endings, endpoints, apiPorts } = this.#shared
-    const id = newId()
+    const { viewport, maxScreen, lean, wanted } = spec
+    const form = { viewport, maxScreen, apiPorts: apiPorts(), ...(lean && { lean }) }
+    using reserved = driver.reserve?.(form)
+    const id = reserved?.id ?? newId()
     using _ = registry.booting(id)
     const row = await insert(id)
     if (row === undefined) return undefined
-    const { viewport, maxScreen, lean, wanted } = spec
-    const start = () => driver.start({ id, viewport, maxScreen, apiPorts: apiPorts(), ...(lean && { lean }), ...(wanted && { wanted }) }, signal)
+    const start = () => driver.start({ id, ...form, ...(wanted && { wanted }) }, signal)
     const instance = await (hasTurn ? start() : this.#starts.run(start, signal, true)).catch(async (error: unknown) => {
       await endings.close(id, signal.aborted ? 'abandoned' : 'crashed')
       throw signal.aborted ? error : asBootFailed(error)

@@ -1,9 +1,10 @@
 // A pool: instances that are booted before callers ask for them, and the callers who wait for one. The service's own pools are its kinds; other pools have an owner.
+import { Demand } from '../../../../base/demand.ts'
 import type { Memory } from '../../../../base/memory.ts'
 import { Slots } from '../../../../base/slots.ts'
 import type { PoolCount } from '../pooled-rows.ts'
-import { Demand, fitting } from './demand.ts'
 import { FillRate } from './fill-rate.ts'
+import { fitting } from './fits-memory.ts'
 import type { Kind } from './kinds.ts'
 import { WaitQueue } from './wait-queue.ts'
 

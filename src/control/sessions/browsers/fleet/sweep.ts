@@ -1,7 +1,7 @@
 // Compares instances with rows after a start and every second. Adopts instances that outlived their service. Ends instances without a row, rows without an
 // instance, and sessions whose timeout has passed. Retries ends that have failed.
-import { letGo } from '../../../../instances/driver.ts'
-import type { Deaths } from '../../../../store/leases.ts'
+import { letGo, type Found } from '../../../../instances/driver.ts'
+import { isDead, type Deaths } from '../../../../store/leases.ts'
 import { liveIds, takeOverBrowsers, watchedBrowsers, watcherOf, withoutLinks, type LiveRow } from '../rows.ts'
 import type { Shared } from './shared.ts'
 
@@ -55,17 +55,18 @@ export class Sweep {
     )
   }
 
-  /** Removes instances without a row. */
+  /** Removes instances without a row, but not the prepared sandboxes of living replicas. */
   async removeUnknown(): Promise<void> {
-    const { db, driver, scope, log } = this.#shared
+    const { db, driver, scope, leases, log } = this.#shared
     // Read the instances first: a row is inserted before its instance starts.
     const found = await driver.found()
     const known = new Set(await liveIds(db, scope))
-    const remove = async (id: string) => {
+    const remove = async ({ id, replica, isPrepared }: Found) => {
+      if (isPrepared && replica !== undefined && !(await isDead(db, leases, replica))) return
       const instance = await driver.adopt(id)
       if (instance) await letGo(instance, log)
     }
-    await Promise.all(found.filter(({ id }) => !known.has(id)).map(({ id }) => remove(id)))
+    await Promise.all(found.filter(({ id }) => !known.has(id)).map(remove))
   }
 
   /** Resolves when no takeover is under way. */

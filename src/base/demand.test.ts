@@ -1,9 +1,8 @@
 // How demand is computed from creates, exact to the millisecond. The number of browsers that follows from demand and free memory: warm-pool.test.ts.
 import { expect, test } from 'vitest'
-import { Demand, fitsMemory } from './demand.ts'
+import { Demand } from './demand.ts'
 
 const MINUTE = 60_000
-const GIB = 1024 ** 3
 
 /** A demand whose boots take a second, with creates at these times. */
 function asked(...times: number[]): Demand {
@@ -32,8 +31,4 @@ test('a smaller burst does not prolong the memory of a larger one, and takes its
   expect(demand.level(3.8 * MINUTE)).toBe(3)
   for (const at of [0, 1, 2]) demand.asked(3.8 * MINUTE + at)
   expect([6, 6.9, 7.2].map((minutes) => demand.level(minutes * MINUTE))).toEqual([3, 2, 2])
-})
-
-test('ready browsers may take a quarter of the memory', () => {
-  expect([fitsMemory({ totalBytes: 2 * GIB, freeBytes: 0 }), fitsMemory({ totalBytes: 16 * GIB, freeBytes: 0 })]).toEqual([2, 16])
 })
