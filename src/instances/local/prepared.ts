@@ -3,8 +3,7 @@ import { Demand } from '../../base/demand.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { memoryNow } from '../../base/memory.ts'
-import { letGo, type InstanceForm, type Reserved } from '../driver.ts'
-import type { LocalInstance } from './instance.ts'
+import { letGo, type Instance, type InstanceForm, type Reserved } from '../driver.ts'
 
 /** Forms of which sandboxes are kept: those of the latest starts. Full and lean sessions of a usual size have one each. */
 const MOST_FORMS = 2
@@ -15,33 +14,34 @@ const LOOK_MS = 30_000
 /** No sandbox is prepared unless this share of the memory is free. */
 const LEFT_FREE = 1 / 8
 
-interface PreparedSettings {
+interface PreparedSettings<T> {
   /** Most sandboxes of each form. */
   most: number
   /** Starts a sandbox whose agent waits, and resolves when the agent can start a browser. On failure, nothing is left. */
-  make: (id: string, form: InstanceForm, signal: AbortSignal) => Promise<LocalInstance>
+  make: (id: string, form: InstanceForm, signal: AbortSignal) => Promise<T>
   log: Log
 }
 
-interface Shelf {
+interface Shelf<T> {
   form: InstanceForm
   demand: Demand
-  ready: LocalInstance[]
+  ready: T[]
 }
 
 const nameOf = ({ viewport, maxScreen, lean = false, apiPorts }: InstanceForm): string => JSON.stringify([viewport, maxScreen, lean, apiPorts])
 
-export class PreparedSandboxes implements AsyncDisposable {
-  readonly #settings: PreparedSettings
+export class PreparedSandboxes<T extends Instance> implements AsyncDisposable {
+  readonly #settings: PreparedSettings<T>
   /** By the name of their form; the form of the latest start is the last one. */
-  readonly #shelves = new Map<string, Shelf>()
-  readonly #reserved = new Map<string, LocalInstance>()
+  readonly #shelves = new Map<string, Shelf<T>>()
+  readonly #reserved = new Map<string, T>()
   readonly #stop = new AbortController()
   #starting = 0
-  #filling: Promise<void> | undefined
+  #isFilling = false
+  #filled: Promise<void> = Promise.resolve()
   readonly #timer: NodeJS.Timeout
 
-  constructor(settings: PreparedSettings) {
+  constructor(settings: PreparedSettings<T>) {
     this.#settings = settings
     this.#timer = setInterval(() => this.#look(), LOOK_MS).unref()
   }
@@ -59,14 +59,14 @@ export class PreparedSandboxes implements AsyncDisposable {
   }
 
   /** Takes the sandbox that was reserved with this id; undefined when there was none. The caller owns it. */
-  take(id: string): LocalInstance | undefined {
+  take(id: string): T | undefined {
     const instance = this.#reserved.get(id)
     this.#reserved.delete(id)
     return instance
   }
 
   /** Runs a start. Sandboxes are prepared when no start is under way, so that they take no CPU from it. */
-  async aside<T>(start: () => Promise<T>): Promise<T> {
+  async aside<R>(start: () => Promise<R>): Promise<R> {
     this.#starting++
     try {
       return await start()
@@ -79,35 +79,35 @@ export class PreparedSandboxes implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer)
     this.#stop.abort(new Error('the service stops'))
-    await this.#filling
+    await this.#filled
     await Promise.all([...this.#reserved.keys()].map((id) => this.#end(this.take(id)!)))
     await Promise.all([...this.#shelves.values()].flatMap(({ ready }) => ready.splice(0)).map((instance) => this.#end(instance)))
   }
 
-  #shelfFor(form: InstanceForm): Shelf {
+  #shelfFor(form: InstanceForm): Shelf<T> {
     const name = nameOf(form)
-    const shelf = this.#shelves.get(name) ?? { form, demand: new Demand(), ready: [] }
+    const shelf: Shelf<T> = this.#shelves.get(name) ?? { form, demand: new Demand(), ready: [] }
     this.#shelves.delete(name)
     this.#shelves.set(name, shelf)
     if (this.#shelves.size > MOST_FORMS) {
-      const [[oldest, { ready }]] = this.#shelves as unknown as [[string, Shelf]]
-      this.#shelves.delete(oldest)
-      for (const instance of ready.splice(0)) void this.#end(instance)
+      const [oldest] = this.#shelves.keys()
+      for (const instance of this.#shelves.get(oldest!)!.ready) void this.#end(instance)
+      this.#shelves.delete(oldest!)
     }
     return shelf
   }
 
-  #putBack({ ready }: Shelf, id: string): void {
+  #putBack(shelf: Shelf<T>, id: string): void {
     const instance = this.take(id)
-    if (instance) ready.unshift(instance)
+    if (instance) this.#add(shelf, instance)
   }
 
-  #end(instance: LocalInstance): Promise<void> {
+  #end(instance: T): Promise<void> {
     return letGo(instance, this.#settings.log)
   }
 
   /** One of a form that was asked for, and as many more as its demand says. */
-  #wanted({ demand }: Shelf): number {
+  #wanted({ demand }: Shelf<T>): number {
     return Math.min(this.#settings.most, Math.max(1, demand.level(performance.now())))
   }
 
@@ -121,27 +121,31 @@ export class PreparedSandboxes implements AsyncDisposable {
   }
 
   #fill(): void {
-    this.#filling ??= this.#fillAll()
-      // The next start, or the next look, tries again.
-      .catch((err: unknown) => {
-        if (!this.#stop.signal.aborted) this.#settings.log.warn({ err }, 'a sandbox could not be prepared')
-      })
-      .finally(() => (this.#filling = undefined))
+    if (this.#isFilling) return
+    this.#isFilling = true
+    // After a failure, the next start or the next look tries again.
+    this.#filled = this.#fillAll().catch((err: unknown) => {
+      if (!this.#stop.signal.aborted) this.#settings.log.warn({ err }, 'a sandbox could not be prepared')
+    })
   }
 
   async #fillAll(): Promise<void> {
-    while (this.#starting === 0 && !this.#stop.signal.aborted) {
-      const { freeBytes, totalBytes } = memoryNow()
-      const shelf = [...this.#shelves.values()].findLast((one) => one.ready.length < this.#wanted(one))
-      if (!shelf || freeBytes < totalBytes * LEFT_FREE) return
-      const began = performance.now()
-      const instance = await this.#settings.make(newId(), shelf.form, this.#stop.signal)
-      shelf.demand.booted(performance.now() - began)
-      this.#add(shelf, instance)
+    try {
+      while (this.#starting === 0 && !this.#stop.signal.aborted) {
+        const { freeBytes, totalBytes } = memoryNow()
+        const shelf = [...this.#shelves.values()].findLast((one) => one.ready.length < this.#wanted(one))
+        if (!shelf || freeBytes < totalBytes * LEFT_FREE) return
+        const began = performance.now()
+        const instance = await this.#settings.make(newId(), shelf.form, this.#stop.signal)
+        shelf.demand.booted(performance.now() - began)
+        this.#add(shelf, instance)
+      }
+    } finally {
+      this.#isFilling = false
     }
   }
 
-  #add(shelf: Shelf, instance: LocalInstance): void {
+  #add(shelf: Shelf<T>, instance: T): void {
     const isKept = this.#shelves.get(nameOf(shelf.form)) === shelf
     if (!isKept || this.#stop.signal.aborted) return void this.#end(instance)
     shelf.ready.push(instance)

@@ -93,6 +93,19 @@ describe('a browser', () => {
     expect(await runningIds()).toEqual([id])
   })
 
+  test('that is only prepared is left to its replica while that lives, and removed when that is dead', async () => {
+    const strays = await Promise.all(
+      Array.from({ length: 3 }, () => driver.start({ id: newId(), viewport: DEFAULT_VIEWPORT, maxScreen: DEFAULT_VIEWPORT, apiPorts: [] }, signal)),
+    )
+    const owners = new Map<string, string | undefined>()
+    const found = async () => (await driver.found()).map(({ id }) => ({ id, replica: owners.get(id), isPrepared: true }))
+    const { fleet } = makeFleet(0, { ...driver, found })
+    for (const [at, replica] of [fleet.replica, 'a dead one', undefined].entries()) owners.set(strays[at]!.id, replica)
+    await fleet.adopt()
+    expect(await runningIds()).toEqual([strays[0]!.id])
+    await strays[0]![Symbol.asyncDispose]()
+  })
+
   test('that is unused for its timeout is ended by the sweep, and no other is', async () => {
     const { fleet, received } = makeFleet()
     const [idle, used] = [await fleet.start(owner(), signal), await fleet.start(owner(), signal)]
