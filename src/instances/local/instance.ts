@@ -3,8 +3,8 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { KEYS_VARIABLE } from '../../base/access.ts'
 import { session } from '../../agent/session/contract.ts'
+import { KEYS_VARIABLE } from '../../base/access.ts'
 import type { Log } from '../../base/log.ts'
 import { isAlive, killAll, nameProcess, processesUsing, signalProcess, type ProcessName } from '../../base/processes.ts'
 import type { Command } from '../../base/unprivileged.ts'
@@ -90,6 +90,8 @@ export interface SandboxPlan {
   wanted?: Promise<void> | undefined
   /** It has no network, so no addresses have to be blocked there. */
   isOffline?: boolean
+  /** Its agent waits until it is told to start its browser. */
+  isPrepared?: boolean
   prepare: (place: Place) => Promise<Command>
 }
 
@@ -129,7 +131,7 @@ export async function beginPrepared(kind: SandboxKind, sandbox: LocalInstance, w
 /** Starts a sandbox without waiting for its program. The next service does not adopt it before {@link LocalInstance.up} has succeeded. */
 export async function openSandbox(
   kind: SandboxKind,
-  { id, limits, disk, content, shared = [], sharedBefore, isOffline, prepare }: SandboxPlan,
+  { id, limits, disk, content, shared = [], sharedBefore, isOffline, isPrepared, prepare }: SandboxPlan,
 ): Promise<LocalInstance> {
   const dir = join(kind.root, id)
   const { images } = await kind.storage()
@@ -157,7 +159,7 @@ export async function openSandbox(
   const memoryBytes = kind.limits.boundsMemory ? undefined : limits.memoryBytes
   const counted: Counted = { disk, image: images, shared, ...(sharedBefore && { sharedBefore }), memoryBytes }
   const instance = new LocalInstance(kind, id, { processes: [main], isReady: false, counted, agent: listener.agent }, child)
-  await instance.remember(false)
+  await instance.remember(false, isPrepared)
   if (!isOffline) kind.addresses.follow(instance, closed)
   scope.move() // the instance is now the owner of all this
   return instance
@@ -265,7 +267,6 @@ export class LocalInstance extends WatchedInstance {
     return this.started(async () => {
       const loaded = call(this.agent, session.sessionActivity, {}, { signal: AbortSignal.any([signal, AbortSignal.timeout(START_MS)]) })
       await Promise.race([loaded, this.exited.then(({ reason }) => Promise.reject(new Error(reason)))])
-      await this.remember(false, true)
     }, signal)
   }
 

@@ -74,13 +74,14 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       throw error
     }))
 
-  const planOf = ({ id, wanted, ...form }: InstanceSpec, signal: AbortSignal, waits = false) => ({
+  const planOf = ({ id, wanted, ...form }: InstanceSpec, signal: AbortSignal, isPrepared = false) => ({
     id,
     limits: { memoryBytes: config.instanceMemoryMb * MIB, pids: config.instancePids, cpuPercent: config.instanceCpuPercent },
     disk: diskQuota(config.instanceDiskMb),
     content: { folder: places(), user: instanceUser(id) },
     wanted,
-    prepare: async (place: Place) => command(config, id, form, waits, place, await within('the compiled code', COMPILE_MS, compiled(), signal)),
+    isPrepared,
+    prepare: async (place: Place) => command(config, id, form, isPrepared, place, await within('the compiled code', COMPILE_MS, compiled(), signal)),
   })
   const prepared = new PreparedSandboxes({
     most: config.preparedSandboxes,

@@ -15,11 +15,13 @@ interface Pretended extends Instance {
 let living: Pretended[]
 let steps: string[]
 let gate: Promise<void>
+let freeBytes: number
 
 const shelves = (most = 4) =>
   new PreparedSandboxes<Pretended>({
     most,
     log: silentLog,
+    memory: () => ({ totalBytes: 8, freeBytes }),
     async make(id, form) {
       steps.push('prepare')
       await gate
@@ -56,6 +58,7 @@ beforeEach(() => {
   vi.useFakeTimers()
   living = []
   steps = []
+  freeBytes = 8
   gate = Promise.resolve()
 })
 afterEach(() => void vi.useRealTimers())
@@ -116,6 +119,18 @@ test('a reserved one that was not started goes to the next start; one that ended
   living[0]!.ends()
   await settled()
   expect(other.reserve(FULL)).toBeUndefined()
+})
+
+test('none is kept while less than an eighth of the memory is free', async () => {
+  await using prepared = shelves()
+  await start(prepared, FULL)
+  await settled()
+  freeBytes = 0.9
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(living).toEqual([])
+  freeBytes = 1
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(living).toHaveLength(1)
 })
 
 test('with 0 none is prepared', async () => {

@@ -2,7 +2,7 @@
 import { Demand } from '../../base/demand.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
-import { memoryNow } from '../../base/memory.ts'
+import { memoryNow, type Memory } from '../../base/memory.ts'
 import { letGo, type Instance, type InstanceForm, type Reserved } from '../driver.ts'
 
 /** Forms of which sandboxes are kept: those of the latest starts. Full and lean sessions of a usual size have one each. */
@@ -11,7 +11,7 @@ const MOST_FORMS = 2
 /** How often the number that is kept is compared with the demand while nothing is started. */
 const LOOK_MS = 30_000
 
-/** No sandbox is prepared unless this share of the memory is free. */
+/** None is kept unless this share of the memory is free. */
 const LEFT_FREE = 1 / 8
 
 interface PreparedSettings<T> {
@@ -19,6 +19,8 @@ interface PreparedSettings<T> {
   most: number
   /** Starts a sandbox whose agent waits, and resolves when the agent can start a browser. On failure, nothing is left. */
   make: (id: string, form: InstanceForm, signal: AbortSignal) => Promise<T>
+  /** Replaces the query of the machine's memory. */
+  memory?: () => Memory
   log: Log
 }
 
@@ -106,12 +108,14 @@ export class PreparedSandboxes<T extends Instance> implements AsyncDisposable {
     return letGo(instance, this.#settings.log)
   }
 
-  /** One of a form that was asked for, and as many more as its demand says. */
+  /** One of a form that was asked for, and as many more as its demand says; none while memory is short. */
   #wanted({ demand }: Shelf<T>): number {
+    const { freeBytes, totalBytes } = (this.#settings.memory ?? memoryNow)()
+    if (freeBytes < totalBytes * LEFT_FREE) return 0
     return Math.min(this.#settings.most, Math.max(1, demand.level(performance.now())))
   }
 
-  /** Ends what the demand does not need any more: one of each form at a time. */
+  /** Ends what is not wanted any more: one of each form at a time. */
   #look(): void {
     for (const shelf of this.#shelves.values()) {
       const surplus = shelf.ready.length > this.#wanted(shelf) ? shelf.ready.pop() : undefined
@@ -132,9 +136,8 @@ export class PreparedSandboxes<T extends Instance> implements AsyncDisposable {
   async #fillAll(): Promise<void> {
     try {
       while (this.#starting === 0 && !this.#stop.signal.aborted) {
-        const { freeBytes, totalBytes } = memoryNow()
         const shelf = [...this.#shelves.values()].findLast((one) => one.ready.length < this.#wanted(one))
-        if (!shelf || freeBytes < totalBytes * LEFT_FREE) return
+        if (!shelf) return
         const began = performance.now()
         const instance = await this.#settings.make(newId(), shelf.form, this.#stop.signal)
         shelf.demand.booted(performance.now() - began)
