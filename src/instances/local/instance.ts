@@ -115,11 +115,15 @@ async function bringUp(kind: SandboxKind, sandbox: LocalInstance, wanted: Promis
   })
 }
 
-/** Starts a sandbox whose agent waits. Resolves when the agent can start its browser. On failure, everything that was started is ended. */
-export async function prepareSandbox(kind: SandboxKind, plan: SandboxPlan, signal: AbortSignal): Promise<LocalInstance> {
-  const sandbox = await openSandbox(kind, plan)
+/** Starts a sandbox whose agent waits. `loaded` resolves when the agent has loaded its code. On failure, everything that was started is ended. */
+export async function prepareSandbox(
+  kind: SandboxKind,
+  plan: SandboxPlan,
+  signal: AbortSignal,
+): Promise<{ instance: LocalInstance; loaded: Promise<unknown> }> {
+  const instance = await openSandbox(kind, { ...plan, isPrepared: true })
   kind.limits.yield(plan.id, true)
-  return sandbox.prepared(signal)
+  return { instance, loaded: instance.loaded(signal) }
 }
 
 /** Starts the browser of a prepared sandbox and resolves when it answers. On failure, the sandbox is ended. */
@@ -261,8 +265,8 @@ export class LocalInstance extends WatchedInstance {
     return isOfMemory ? { reason: `${exit.reason}; the kernel has killed programs of it, which had used up its memory`, limit: 'memory' } : exit
   }
 
-  /** Begins to watch it. Resolves when its agent can start the browser; ends the sandbox when that takes too long. */
-  prepared(signal: AbortSignal): Promise<this> {
+  /** Begins to watch a prepared sandbox. Resolves when its agent has loaded its code; ends the sandbox when that takes too long. */
+  loaded(signal: AbortSignal): Promise<this> {
     this.answers().catch(() => {}) // `up` and `exited` tell
     return this.started(async () => {
       const loaded = call(this.agent, session.sessionActivity, {}, { signal: AbortSignal.any([signal, AbortSignal.timeout(START_MS)]) })

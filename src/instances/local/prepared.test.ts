@@ -41,7 +41,7 @@ const shelves = (most = 4) =>
         [Symbol.asyncDispose]: async () => over(),
       }
       living.push(made)
-      return made
+      return { instance: made, loaded: Promise.resolve() }
     },
   })
 

@@ -17,8 +17,11 @@ const LEFT_FREE = 1 / 8
 interface PreparedSettings<T> {
   /** Most sandboxes of each form. */
   most: number
-  /** Starts a sandbox whose agent waits, and resolves when the agent can start a browser. On failure, nothing is left. */
-  make: (id: string, form: InstanceForm, signal: AbortSignal) => Promise<T>
+  /**
+   * Starts a sandbox whose agent waits. It may be started at once; `loaded` resolves when its agent has nothing more to do before that. On failure, nothing is
+   * left.
+   */
+  make: (id: string, form: InstanceForm, signal: AbortSignal) => Promise<{ instance: T; loaded: Promise<unknown> }>
   /** Replaces the query of the machine's memory. */
   memory?: () => Memory
   log: Log
@@ -139,9 +142,10 @@ export class PreparedSandboxes<T extends Instance> implements AsyncDisposable {
         const shelf = [...this.#shelves.values()].findLast((one) => one.ready.length < this.#wanted(one))
         if (!shelf) return
         const began = performance.now()
-        const instance = await this.#settings.make(newId(), shelf.form, this.#stop.signal)
-        shelf.demand.booted(performance.now() - began)
+        const { instance, loaded } = await this.#settings.make(newId(), shelf.form, this.#stop.signal)
         this.#add(shelf, instance)
+        await loaded
+        shelf.demand.booted(performance.now() - began)
       }
     } finally {
       this.#isFilling = false
