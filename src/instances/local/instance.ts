@@ -121,7 +121,7 @@ export async function prepareSandbox(
   plan: SandboxPlan,
   signal: AbortSignal,
 ): Promise<{ instance: LocalInstance; loaded: Promise<unknown> }> {
-  const instance = await openSandbox(kind, { ...plan, isPrepared: true })
+  const instance = await openSandbox(kind, plan)
   kind.limits.yield(plan.id, true)
   return { instance, loaded: instance.loaded(signal) }
 }
