@@ -7,6 +7,8 @@ import { row, type Row } from './figures.ts'
 import type { Service } from './sessions.ts'
 import { cpuSeconds, memoryMb, openMeter, tree, type Meter } from './usage.ts'
 
+/** After a cold create, the service prepares the next sandbox: a part of what a life costs. */
+export const PREPARED_MS = 2_000
 /** After its first answer, a browser continues to start for a while. */
 const SETTLE_MS = 5_000
 const BARE = 'Xvfb + Chromium'
@@ -58,6 +60,7 @@ export async function measureCpuLife({ counts, pages, signal, rest }: Bench, ser
       if (!meter.countsEnded) ours.push(meter.seconds(tree(service.cloud.pid())) - before)
       await session.delete()
     }
+    await sleep(PREPARED_MS, signal)
     if (meter.countsEnded) ours.push(meter.seconds([]) - before)
 
     await rest()

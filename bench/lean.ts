@@ -2,6 +2,7 @@
 import { launchable } from './bare.ts'
 import type { Bench } from './bench.ts'
 import { coldLife, rawStart } from './cold.ts'
+import { PREPARED_MS } from './costs.ts'
 import { openPage } from './drive.ts'
 import { row, type Row } from './figures.ts'
 import { life, ownLaunch } from './lives.ts'
@@ -44,6 +45,7 @@ export async function measureLean(bench: Bench, service: Service, meter: Meter):
       // Without a meter that counts ended processes, the end of the session is not counted.
       const open = used()
       await session.delete()
+      await sleep(PREPARED_MS, signal)
       cpu[kind].push((meter.countsEnded ? used() : open) - before)
     }
 

@@ -6,6 +6,7 @@ import { silentLog } from '../../src/base/log.ts'
 import { dataPaths } from '../../src/base/paths.ts'
 import { nameProcess, processesUsing, signalProcess, startTicks } from '../../src/base/processes.ts'
 import { sleep } from '../../src/base/wait.ts'
+import { recall } from '../../src/instances/local/remembered.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 import type { Cloud } from './cloud.ts'
 
@@ -75,7 +76,7 @@ export async function leftovers(dataDir: string, before: ReadonlySet<string>): P
 
 /**
  * What remains in a running service of app sandboxes and of the sessions that ended after `endedBefore`. Empty when nothing remains; then all starts have ended too,
- * and all its browsers are warm.
+ * and all its browsers are warm, or sandboxes that are only prepared.
  */
 export async function remainders(service: Pick<Cloud, 'dataDir' | 'query'>, endedBefore: ReadonlySet<string>): Promise<string[]> {
   const { dataDir, query } = service
@@ -89,7 +90,7 @@ export async function remainders(service: Pick<Cloud, 'dataDir' | 'query'>, ende
     const sockets = readFileSync('/proc/net/unix', 'utf8').split('\n')
     const left = [
       ...rows.map(({ id, state }) => `row ${id} is ${state}`),
-      ...readdirSync(paths.instances).flatMap((id) => (warm.has(id) ? [] : [`directory instances/${id}`])),
+      ...readdirSync(paths.instances).flatMap((id) => (warm.has(id) || recall(join(paths.instances, id))?.isPrepared ? [] : [`directory instances/${id}`])),
       ...readdirSync(paths.appSandboxes).map((id) => `directory runs/${id}`),
       ...ended.flatMap((id) => [
         ...sockets.filter((line) => line.includes(id)).map((line) => `socket ${line}`),
