@@ -18,7 +18,7 @@ import { chromiumFlags, DOWNLOADS_DIR, RESTORE, shellFlags, STORED_AFTER_MS, USE
 import { drawn, watchPaints } from './painted.ts'
 import { writeBasePolicy } from './policies.ts'
 import { startChromium, type ChromiumRun, type Running } from './process.ts'
-import { openTabs, Tabs } from './tabs.ts'
+import { Tabs } from './tabs.ts'
 import { read } from './unseen.ts'
 
 /** After more crashes than this within CRASH_WINDOW_MS the session fails: further restarts would only waste CPU. */
@@ -207,7 +207,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       await this.#start([RESTORE], cookies)
       throw fault.unavailable('the browser did not start again', error)
     }
-    await openTabs(this.#run!, tabs, this.#log)
+    await this.#tabs.reopen(this.#run!, tabs, this.#log)
   }
 
   /**
@@ -439,7 +439,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       await run.pipe.send('Browser.setPermission', { permission: { name: 'clipboard-write' }, setting: 'granted' })
       const tabs = this.#tabs.last
       this.#tabs.follow(run)
-      if (extra.includes(RESTORE)) await openTabs(run, tabs, this.#log)
+      if (extra.includes(RESTORE)) await this.#tabs.reopen(run, tabs, this.#log)
     }
     mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#downloads, this.#log, lean !== undefined).catch((err: unknown) =>
       this.#log.warn({ err }, 'Chromium does not report downloads'),
