@@ -5,16 +5,10 @@ import { resultWithin } from '../base/wait.ts'
 import type { Endpoint } from '../http/endpoint.ts'
 import type { Exit, Instance } from './driver.ts'
 import { watchAgent } from './lifeline.ts'
-import { RetriedEnd } from './retried-end.ts'
+import { RetriedEnd, type Retrying } from './retried-end.ts'
 
 /** How long an adoption waits for the program to report its capabilities: they are its first message. */
 const KNOWN_MS = 2_000
-
-interface Watching {
-  log: Log
-  /** Aborts when the service stops. Failed ends are then left to the next start. */
-  signal: AbortSignal
-}
 
 export abstract class WatchedInstance implements Instance {
   readonly id: string
@@ -30,13 +24,13 @@ export abstract class WatchedInstance implements Instance {
   #answers: Promise<unknown> | undefined
   #isUnwatched = false
 
-  constructor(id: string, agent: Endpoint, { log, signal }: Watching) {
+  constructor(id: string, agent: Endpoint, { log, ...retrying }: Retrying) {
     this.id = id
     this.agent = agent
     this.exited = this.#exit.promise
     this.log = log.child({ instance: id })
-    this.#signal = signal
-    this.ending = new RetriedEnd(() => this.end(), this.log, signal)
+    this.#signal = retrying.signal
+    this.ending = new RetriedEnd(() => this.end(), { ...retrying, log: this.log })
   }
 
   abstract kill(): void

@@ -1,8 +1,10 @@
 // Removes the files of ended sessions. Separate processes remove them, and continue until no file remains.
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 import { expect, test } from 'vitest'
+import { newId } from '../../src/base/ids.ts'
 import { dataPaths } from '../../src/base/paths.ts'
 import { isAlive, processesUsing, signalProcess } from '../../src/base/processes.ts'
 import { until, within } from '../../src/base/wait.ts'
@@ -126,4 +128,21 @@ test('an end that a crash interrupted, and that fails again at the next start, i
   // The row may end before or after the folder, because the service found the session as lost.
   const rows = () => cloud.query(`select 1 from browsers where id = $1 and state = 'deleted'`, [id])
   await until('the end', REMOVED_MS, async () => !existsSync(instance(id)) && (await rows()).length === 1)
+})
+
+test('remains that could not be removed at the start are removed when the service stops', async () => {
+  const { trash, instance } = dataPaths(cloud.dataDir)
+  await cloud.stop()
+  const remains = instance(newId())
+  mkdirSync(remains)
+  writeFileSync(join(remains, 'replica'), newId())
+  await emptied()
+  if (existsSync(trash)) rmSync(trash, { recursive: true })
+  writeFileSync(trash, 'in the way')
+  await cloud.start()
+  expect(existsSync(remains)).toBe(true)
+  rmSync(trash)
+  expect((await cloud.stop()).code).toBe(0)
+  expect(existsSync(remains)).toBe(false)
+  await cloud.start()
 })

@@ -11,7 +11,12 @@ async function ended(noticesMs: number, ...answers: (Exit | undefined)[]): Promi
   const stop = new AbortController()
   onTestFinished(() => stop.abort())
   const engine = { noticesMs, whyEnded: async () => (answers.length > 1 ? answers.shift() : answers[0]) } as Partial<Engine> as Engine
-  const instance = new ContainerInstance('browser', 'one', { host: '127.0.0.1', port: await freePort() }, { engine, log: silentLog, signal: stop.signal })
+  const instance = new ContainerInstance(
+    'browser',
+    'one',
+    { host: '127.0.0.1', port: await freePort() },
+    { engine, log: silentLog, signal: stop.signal, failedEnds: new Set() },
+  )
   await instance.adopted()
   return await instance.exited
 }

@@ -1,9 +1,9 @@
 // One container of the driver: the wait for its program, the reason of its end, and its removal.
 import { connect } from 'node:tls'
-import type { Log } from '../../base/log.ts'
 import { until, WaitTimeout, within } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { Exit } from '../driver.ts'
+import type { Retrying } from '../retried-end.ts'
 import { WatchedInstance } from '../watched.ts'
 import type { Address, ContainerKind, Engine } from './engine.ts'
 
@@ -15,11 +15,8 @@ const RUNS_EVERY_MS = 500
 /** A connection on one machine is made or refused within milliseconds. */
 const CONNECT_MS = 2_000
 
-export interface ContainerSettings {
+export interface ContainerSettings extends Retrying {
   engine: Engine
-  log: Log
-  /** Aborts when the service stops. Failed ends are then left to the next start. */
-  signal: AbortSignal
   /** `LATE_MS` (guest.ts), unless given. */
   lateMs?: readonly number[]
 }

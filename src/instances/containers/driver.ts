@@ -4,6 +4,7 @@ import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
 import type { Endpoints } from '../../http/stored-endpoint.ts'
 import type { Driver, InstanceSpec } from '../driver.ts'
+import { lastAttempts, type FailedEnds } from '../retried-end.ts'
 import { containerApps } from './apps.ts'
 import { type Engine, type Folder, PROGRAM_PORT } from './engine.ts'
 import { adopting, CHROMIUM, ENVIRONMENT, MIB, sealedNotes, startContainer } from './guest.ts'
@@ -22,7 +23,8 @@ interface ContainerDriverSettings {
  */
 export function containerDriver({ config, engine, endpoints, log }: ContainerDriverSettings): Driver {
   const stop = new AbortController()
-  const settings = { engine, log, signal: stop.signal }
+  const failedEnds: FailedEnds = new Set()
+  const settings = { engine, log, signal: stop.signal, failedEnds }
   const sealed = sealedNotes(endpoints, log)
   return {
     apps: containerApps(config, settings, sealed),
@@ -47,6 +49,7 @@ export function containerDriver({ config, engine, endpoints, log }: ContainerDri
     relieve: async () => undefined, // an instance has nothing on a disk
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
+      await lastAttempts(failedEnds)
       await engine[Symbol.asyncDispose]()
     },
   }

@@ -44,7 +44,7 @@ function slowEngine() {
 test('a container that an engine makes after its start was given up is removed, also when the engine is away at that time', async () => {
   using stop = stopping()
   const { engine, state } = slowEngine()
-  const settings = { engine, log: silentLog, signal: stop.signal, lateMs: [100, 100] }
+  const settings = { engine, log: silentLog, signal: stop.signal, failedEnds: new Set<never>(), lateMs: [100, 100] }
   await expect(startContainer(wanted, settings, sealed, stop.signal)).rejects.toThrow('did not answer')
   expect(state.removals).toBe(1)
   state.isAway = true
@@ -58,7 +58,9 @@ test('a container that an engine makes after its start was given up is removed, 
 test('a service that stops does not look for them any more', async () => {
   const { engine, state } = slowEngine()
   const stop = new AbortController()
-  await expect(startContainer(wanted, { engine, log: silentLog, signal: stop.signal, lateMs: [20] }, sealed, stop.signal)).rejects.toThrow('did not answer')
+  await expect(
+    startContainer(wanted, { engine, log: silentLog, signal: stop.signal, failedEnds: new Set<never>(), lateMs: [20] }, sealed, stop.signal),
+  ).rejects.toThrow('did not answer')
   stop.abort(new Error('the service stops'))
   await sleep(100)
   expect(state.removals).toBe(1)
@@ -85,7 +87,12 @@ test.each(['docker', 'kubernetes'] as const)('%s that cannot be reached is an en
   const settings = { config: readConfig({ COB_DATA_DIR: dir, COB_DRIVER: driver }), scope: 'here', replica: 'one', log: silentLog }
   await using engine = driver === 'docker' ? dockerEngine(settings) : kubernetesEngine(settings)
   using stop = stopping()
-  const start = startContainer({ ...wanted, kind: 'browser' }, { engine, log: silentLog, signal: stop.signal, lateMs: [] }, sealed, stop.signal)
+  const start = startContainer(
+    { ...wanted, kind: 'browser' },
+    { engine, log: silentLog, signal: stop.signal, failedEnds: new Set<never>(), lateMs: [] },
+    sealed,
+    stop.signal,
+  )
   await expect(start).rejects.toBeInstanceOf(EngineAway)
 })
 

@@ -5,12 +5,12 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { session } from '../../agent/session/contract.ts'
 import { KEYS_VARIABLE } from '../../base/access.ts'
-import type { Log } from '../../base/log.ts'
 import { isAlive, killAll, nameProcess, processesUsing, signalProcess, type ProcessName } from '../../base/processes.ts'
 import type { Command } from '../../base/unprivileged.ts'
 import { until, within } from '../../base/wait.ts'
 import { call } from '../../http/client.ts'
 import type { Exit, Found, Instance, Standby } from '../driver.ts'
+import type { Retrying } from '../retried-end.ts'
 import { WatchedInstance } from '../watched.ts'
 import type { LaterAddresses } from './close-later.ts'
 import { groupKiller } from './group-kill.ts'
@@ -42,7 +42,7 @@ const KEEPER_MS = 10_000
 const NICE = 5
 
 /** The settings of a kind of sandbox: their directories and limits. */
-export interface SandboxKind {
+export interface SandboxKind extends Retrying {
   /** The folder that holds their directories. */
   root: string
   limits: Limits
@@ -60,9 +60,6 @@ export interface SandboxKind {
   replica: string
   /** Whether their programs are reached by TCP on loopback, over TLS, as if they were on another machine. */
   overTls: boolean
-  log: Log
-  /** Aborts when the service stops. Failed ends are then left to the next start. */
-  signal: AbortSignal
 }
 
 /** The parts of a sandbox that exist before its program is started. */

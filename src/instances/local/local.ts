@@ -10,6 +10,7 @@ import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser, isRoot } from '../../base/user.ts'
 import { within } from '../../base/wait.ts'
 import type { Driver, InstanceForm, InstanceSpec } from '../driver.ts'
+import { lastAttempts } from '../retried-end.ts'
 import { agentCache } from './agent-cache.ts'
 import { LocalApps } from './apps.ts'
 import { LaterAddresses } from './close-later.ts'
@@ -62,6 +63,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     overTls: config.driver === 'local-tls',
     log,
     signal: stop.signal,
+    failedEnds: new Set(),
   }
   const runs: SandboxKind = { ...browsers, root: paths.appSandboxes, standby: undefined, kills: undefined, limits: findLimits(`${scope}-apps`) }
   const apps = new LocalApps(config, paths, runs, () => compiled())
@@ -108,8 +110,9 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       stop.abort(new Error('the service stops'))
       addresses[Symbol.dispose]()
       await prepared[Symbol.asyncDispose]()
-      await limits.freezer?.[Symbol.asyncDispose]()
       await apps[Symbol.asyncDispose]()
+      await lastAttempts(browsers.failedEnds)
+      await limits.freezer?.[Symbol.asyncDispose]()
       await cache?.catch(() => {})
       await trash[Symbol.asyncDispose]()
     },
