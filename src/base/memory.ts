@@ -8,6 +8,9 @@ export interface Memory {
   freeBytes: number
 }
 
+/** This share of memory stays free for sessions: what is kept ready for later may not use it. */
+export const FOR_SESSIONS = 1 / 8
+
 export function memoryNow(): Memory {
   // Without a limit of its own, a container reports 0, or the largest number that a limit can have.
   const limit = process.constrainedMemory()

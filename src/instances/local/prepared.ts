@@ -2,7 +2,7 @@
 import { Demand } from '../../base/demand.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
-import { memoryNow, type Memory } from '../../base/memory.ts'
+import { FOR_SESSIONS, memoryNow, type Memory } from '../../base/memory.ts'
 import { letGo, type Instance, type InstanceForm, type Reserved } from '../driver.ts'
 
 /** Forms of which sandboxes are kept: those of the latest starts. Full and lean sessions of a usual size have one each. */
@@ -10,9 +10,6 @@ const MOST_FORMS = 2
 
 /** How often the number that is kept is compared with the demand while nothing is started. */
 const LOOK_MS = 30_000
-
-/** None is kept unless this share of the memory is free. */
-const LEFT_FREE = 1 / 8
 
 interface PreparedSettings<T> {
   /** Most sandboxes of each form. */
@@ -114,7 +111,7 @@ export class PreparedSandboxes<T extends Instance> implements AsyncDisposable {
   /** One of a form that was asked for, and as many more as its demand says; none while memory is short. */
   #wanted({ demand }: Shelf<T>): number {
     const { freeBytes, totalBytes } = (this.#settings.memory ?? memoryNow)()
-    if (freeBytes < totalBytes * LEFT_FREE) return 0
+    if (freeBytes < totalBytes * FOR_SESSIONS) return 0
     return Math.min(this.#settings.most, Math.max(1, demand.level(performance.now())))
   }
 
