@@ -34,18 +34,16 @@ async function run(): Promise<boolean> {
   const begun = Promise.withResolvers<void>()
   if (!spec.waits) begun.resolve()
   const speakers = openSpeakers('/run/cob', log, (crash) => onCrash(crash))
-  const keeper: Keeper = new Keeper(
-    {
-      program: spec.lean?.program ?? spec.chromium,
-      env: environment(display),
-      ...(spec.lean && { lean: { userAgent: spec.lean.userAgent, full: spec.chromium } }),
-    },
-    display.screen,
+  const isLean = spec.lean !== undefined
+  const keeper: Keeper = new Keeper({
+    launch: { program: spec.lean?.program ?? spec.chromium, env: environment(display), ...(spec.lean && { lean: spec.lean }) },
+    full: spec.chromium,
+    screen: display.screen,
     log,
-    stop.signal,
-    (line) => said.chromium.add(line),
-    begun.promise,
-  )
+    signal: stop.signal,
+    said: (line) => said.chromium.add(line),
+    begun: begun.promise,
+  })
   const up = keeper.run()
 
   // The code of the tools is loaded while Chromium starts, or, in a prepared instance, before.
@@ -110,11 +108,11 @@ async function run(): Promise<boolean> {
     const { rehearse } = await import('./rehearsal.ts')
     try {
       await up
-      await rehearse(tools.server, spec.lean !== undefined, stop.signal)
+      await rehearse(tools.server, isLean, stop.signal)
       // What the full browser uses is compiled, too.
-      if (spec.lean) {
+      if (isLean) {
         await becomeFull()
-        await rehearse(tools.server, spec.lean !== undefined, stop.signal)
+        await rehearse(tools.server, isLean, stop.signal)
       }
     } catch (err) {
       log.error({ err }, 'the trial failed')

@@ -2,6 +2,9 @@
 import { addAbortListener } from 'node:events'
 import { setTimeout as sleepFor } from 'node:timers/promises'
 
+/** The longest delay of a timer, for waits that only their caller bounds. */
+export const NO_LIMIT_MS = 2_147_483_647
+
 /** A wait that timed out. `what` names it, `ms` is its limit. */
 export class WaitTimeout extends Error {
   readonly what: string

@@ -1,12 +1,9 @@
 // The agent's CDP client: commands with limits, sessions of targets, typed events. The transports: cdp-pipe.ts and cdp-socket.ts.
-import { within } from '../../base/wait.ts'
+import { NO_LIMIT_MS, within } from '../../base/wait.ts'
 import type { EventName, EventParams, Method, Params, Result } from './cdp-protocol.ts'
 
 /** Chromium answers in microseconds when idle; with five starting at once on two cores it took 3 s. */
 const ANSWER_MS = 30_000
-
-/** For commands that wait for a server on the internet, the caller's timeout is the limit. This is the longest delay of a timer. */
-export const NO_LIMIT_MS = 2_147_483_647
 
 /** Most commands without an answer. In a browser that hangs, each action leaves some; usually there are far fewer. Above this, commands fail at once. */
 const MAX_PENDING = 10_000

@@ -3,16 +3,16 @@ import { EventEmitter } from 'node:events'
 import { mkdirSync, renameSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
 import { resultWithin } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/display.ts'
-import type { Cdp, CdpSession } from './cdp.ts'
+import type { CdpSession } from './cdp.ts'
+import { closeStored, closeWhole } from './closing.ts'
 import { CurrentDownloads, mirrorDownloads } from './downloads.ts'
 import { wasClosed } from './crashed.ts'
-import { knownCookies, sessionCookies, setAgain, unwritten, writeMissing, type Cookie, type KnownCookies } from './cookies.ts'
+import { sessionCookies, setAgain, unwritten, type Cookie } from './cookies.ts'
 import { moveToProfile } from './hand-over.ts'
 import { chromiumFlags, DOWNLOADS_DIR, RESTORE, shellFlags, STORED_AFTER_MS, USER_DATA_DIR } from './flags.ts'
 import { drawn, watchPaints } from './painted.ts'
@@ -31,14 +31,8 @@ const DRAWN_MS = 10_000
 /** The profile folder of a new Chromium, below the user data directory. */
 const FIRST_PROFILE = 'Default'
 
-/** The user data directory of a Chromium that writes cookies for another one. It is on the same disk. */
-const COOKIES_DIR = `${USER_DATA_DIR}-cookies`
-
 /** A service worker that a page needs starts within this time, or the page does without it. */
 const OPENING_MS = 2_000
-
-/** Limit on the last close, which should leave a complete profile: a gigabyte on a busy machine. */
-const FINISH_MS = 30_000
 
 /** The result of Chromium's final close. */
 export interface Finished {
@@ -60,13 +54,21 @@ export interface KeeperEvents {
 export interface Launch {
   program: string
   env: NodeJS.ProcessEnv
-  /** It is the headless shell. Absent: it is the full browser. */
-  lean?: {
-    /** What pages are told. */
-    userAgent: string
-    /** The program of the full browser. */
-    full: string
-  }
+  /** It is the headless shell, and tells pages this. Absent: it is the full browser. */
+  lean?: { userAgent: string }
+}
+
+interface KeeperSettings {
+  launch: Launch
+  /** The program of the full browser, which the profile of a lean one may need. */
+  full: string
+  screen: Pick<Screen, 'viewport'>
+  log: Log
+  signal: AbortSignal
+  /** Gets what Chromium writes. */
+  said: (line: string) => void
+  /** No Chromium starts before it resolves. */
+  begun: Promise<void>
 }
 
 /** The part of the keeper for the session and its sockets. The fake driver has its own implementation. */
@@ -80,11 +82,10 @@ export interface SessionBrowser
 
 /** Owns Chromium. {@link Keeper.run} gives the current run. */
 export class Keeper extends EventEmitter<KeeperEvents> {
+  readonly #settings: KeeperSettings
   #launch: Launch
-  readonly #screen: Pick<Screen, 'viewport'>
   readonly #log: Log
   readonly #signal: AbortSignal
-  readonly #said: (line: string) => void
   readonly #turns = new Mutex()
   readonly #onRestart: (() => Promise<void>)[] = []
   readonly #downloads = new CurrentDownloads()
@@ -110,22 +111,13 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   #drawn: Promise<void> = Promise.resolve()
   restarts = 0
 
-  /** `begun`: no Chromium starts before it resolves. */
-  constructor(
-    launch: Launch,
-    screen: Pick<Screen, 'viewport'>,
-    log: Log,
-    signal: AbortSignal,
-    said: (line: string) => void = () => {},
-    begun: Promise<void> = Promise.resolve(),
-  ) {
+  constructor(settings: KeeperSettings) {
     super()
-    this.#settled = begun
-    this.#launch = launch
-    this.#screen = screen
-    this.#log = log
-    this.#signal = signal
-    this.#said = said
+    this.#settings = settings
+    this.#settled = settings.begun
+    this.#launch = settings.launch
+    this.#log = settings.log
+    this.#signal = settings.signal
   }
 
   /** The running browser. Waits for a start or restart in progress, and for pages of an earlier profile to close. */
@@ -218,7 +210,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     const run = this.#run
     if (!run) return []
     this.#run = undefined
-    const { known } = await this.#closeStored(run, hasPages ? STORED_AFTER_MS : 0)
+    const { known } = await closeStored(run, hasPages ? STORED_AFTER_MS : 0, this.#settings)
     try {
       return known ? unwritten(join(USER_DATA_DIR, this.#profile), known) : []
     } catch (err) {
@@ -351,50 +343,18 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       this.#run = undefined
       // A browser that restarts after a crash is not complete yet.
       const isWhole = run !== undefined && !this.#recovering
-      const hasClosed = run !== undefined && (await this.#closeWhole(run))
+      const hasClosed =
+        run !== undefined && (await closeWhole(run, join(USER_DATA_DIR, this.#profile), this.#settings, (userDataDir) => this.#startAside(userDataDir)))
       return { whole: hasClosed && isWhole, version: this.#version }
     })
     return this.#finished
   }
 
-  /**
-   * Closes Chromium so that its profile contains everything that pages have stored. Resolves with whether it does. Chromium's own end does not wait until
-   * localStorage and cookies are written. docs/decisions/0074-profiles.md
-   */
-  async #closeWhole(run: ChromiumRun): Promise<boolean> {
-    const { hasClosed, known } = await this.#closeStored(run)
-    return hasClosed && (known === undefined || (await this.#hasWritten(known)))
-  }
-
-  /** Closes Chromium after it has written what pages have stored. `known`: its cookies, if it told them. */
-  async #closeStored(run: ChromiumRun, afterMs = STORED_AFTER_MS): Promise<{ hasClosed: boolean; known: KnownCookies | undefined }> {
-    await Promise.race([setTimeout(afterMs, undefined, { signal: this.#signal }).catch(() => {}), run.exited])
-    const failed = (err: unknown) => {
-      this.#log.warn({ err }, 'Chromium did not tell its cookies')
-      return undefined
-    }
-    const known = await knownCookies(run.pipe).catch(failed)
-    return { hasClosed: await run.close(FINISH_MS), known }
-  }
-
-  /** Whether the profile contains these cookies, if necessary after another Chromium has written them. */
-  async #hasWritten(known: KnownCookies): Promise<boolean> {
-    const runAside = async (userDataDir: string, work: (cdp: Cdp) => Promise<void>) => {
-      const { program, env, lean } = this.#launch
-      const extra = [`--user-data-dir=${userDataDir}`, '--disable-extensions', ...(lean ? ['--headless=new'] : [])]
-      const flags = chromiumFlags(this.#screen.viewport, this.#asPerson, extra)
-      const run = await startChromium(lean?.full ?? program, flags, env, this.#log, this.#signal, this.#said)
-      try {
-        await work(run.pipe)
-      } finally {
-        await run.close(FINISH_MS)
-      }
-    }
-    const left = await writeMissing(join(USER_DATA_DIR, this.#profile), known, { scratch: COOKIES_DIR, runAside, log: this.#log }).catch((err: unknown) => {
-      this.#log.warn({ err }, 'cookies could not be written')
-      return Infinity
-    })
-    return left === 0
+  /** Starts the full browser with another user data directory, beside or after that of the session. */
+  #startAside(userDataDir: string): Promise<ChromiumRun> {
+    const { full, screen, log, signal, said } = this.#settings
+    const extra = [`--user-data-dir=${userDataDir}`, '--disable-extensions', ...(this.#launch.lean ? ['--headless=new'] : [])]
+    return startChromium(full, chromiumFlags(screen.viewport, this.#asPerson, extra), this.#launch.env, log, signal, said)
   }
 
   /** Whether Chromium has been, or is being, closed for good. */
@@ -428,8 +388,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     for (const lock of ['SingletonLock', 'SingletonSocket', 'SingletonCookie']) rmSync(join(USER_DATA_DIR, lock), { force: true })
     const more = this.#profile === FIRST_PROFILE ? extra : [`--profile-directory=${this.#profile}`, ...extra]
     const proxy = this.#proxy
-    const flags = lean ? shellFlags(this.#screen.viewport, lean.userAgent, proxy) : chromiumFlags(this.#screen.viewport, this.#asPerson, more)
-    const run = await startChromium(program, flags, env, this.#log, this.#signal, this.#said)
+    const flags = lean ? shellFlags(this.#settings.screen.viewport, lean.userAgent, proxy) : chromiumFlags(this.#settings.screen.viewport, this.#asPerson, more)
+    const run = await startChromium(program, flags, env, this.#log, this.#signal, this.#settings.said)
     this.#run = run
     this.#proxyOfRun = proxy
     this.#version = run.version

@@ -3,7 +3,7 @@
 // instead, as plain text in a sandbox, and Chromium reports each piece in an event.
 import { Readable } from 'node:stream'
 import { fault } from '../../http/fault.ts'
-import { NO_LIMIT_MS } from '../chromium/cdp.ts'
+import { NO_LIMIT_MS } from '../../base/wait.ts'
 import type { Protocol } from '../chromium/cdp-protocol.ts'
 import type { Header } from './headers.ts'
 import type { HiddenPage } from './targets.ts'

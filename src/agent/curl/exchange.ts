@@ -1,8 +1,8 @@
 // One request in a hidden page: a navigation with the caller's method, headers and body, its redirects, and its answer. The page never shows the answer.
 import { Readable } from 'node:stream'
-import { sleep, WaitTimeout, within } from '../../base/wait.ts'
+import { NO_LIMIT_MS, sleep, WaitTimeout, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
-import { CdpGone, CdpRefusal, NO_LIMIT_MS, type CdpSession } from '../chromium/cdp.ts'
+import { CdpGone, CdpRefusal, type CdpSession } from '../chromium/cdp.ts'
 import type { Method, Params, Protocol, Result } from '../chromium/cdp-protocol.ts'
 import { afterRedirect, merge, type Header } from './headers.ts'
 import { AS_TEXT, isLive, LiveBody } from './endless.ts'

@@ -1,9 +1,8 @@
 // Bodies of requests to a target. Chromium takes a body as a whole, so it is held in memory, but only one large body at a time.
 import type { Readable } from 'node:stream'
 import { Mutex } from '../../base/mutex.ts'
-import { within } from '../../base/wait.ts'
+import { NO_LIMIT_MS, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
-import { NO_LIMIT_MS } from '../chromium/cdp.ts'
 
 /** A body up to this size is read immediately. The rest of a larger one is read when no other large body is held. */
 const SMALL_BYTES = 256 * 1024

@@ -57,8 +57,11 @@ export function exchangeable(first: Display): Exchangeable {
     onResize: (listener) => void resized.push(listener),
   }
 
-  /** Its events are passed on as long as it is the present one. */
+  const followed = new WeakSet<Display>()
+  /** Its events are passed on as long as it is the present one, which it may become several times. */
   function follow(display: Display): void {
+    if (followed.has(display)) return
+    followed.add(display)
     void display.ended.then(() => now === display && onEnd())
     display.screen.onResize(async () => {
       if (now === display) for (const listener of resized) await listener()
