@@ -166,9 +166,10 @@ async function createsBeside(
 /** How many sessions no longer have the page that they have shown. */
 async function countLost(live: readonly Session[], form: Form, signal: AbortSignal): Promise<number> {
   let lost = 0
+  let hasWaitedInVain = false
   for (const [mark, session] of live.entries()) {
-    // Each one wakes, and takes memory again until it sleeps.
-    await hasRoom(form, signal)
+    // Each one wakes, and takes memory again until it sleeps. When the swap is full, no wait gives room.
+    hasWaitedInVain ||= !(await hasRoom(form, signal))
     try {
       const marks = await ask<string>(session, 'shop.marks()', signal)
       if (marks !== `${mark} ${mark}`) throw new Error(`its page has the marks "${marks}"`)

@@ -6,13 +6,15 @@ import { PREPARED_MS } from './costs.ts'
 import { openPage } from './drive.ts'
 import { row, type Row } from './figures.ts'
 import { life, ownLaunch } from './lives.ts'
-import { startService, type Service } from './sessions.ts'
+import { startService, type Service, type Session } from './sessions.ts'
 import { sleep } from '../src/base/wait.ts'
 import { memoryMb, tree, type Meter } from './usage.ts'
 
 export const LEAN = { COB_HEADLESS: 'auto' }
 const HEADLESS = { headless: true }
 const AT_ONCE = 5
+/** Sessions of a kind whose memory is measured together: those of a machine share the pages of their programs. */
+const SHARING = 4
 /** After its first page, a browser continues to start for a while. */
 const SETTLE_MS = 5_000
 
@@ -50,20 +52,28 @@ export async function measureLean(bench: Bench, service: Service, meter: Meter):
     }
 
   const memory: Record<'lean' | 'full', number[]> = { lean: [], full: [] }
-  for (let i = 0; i < counts.costs; i++) {
-    await rest()
-    await using lean = await service.create(HEADLESS)
-    await using full = await service.create()
-    for (const { cdpUrl } of [lean, full]) await openPage(cdpUrl, pages.inside('rich'))
-    await sleep(SETTLE_MS, signal)
-    for (const [kind, session] of Object.entries({ lean, full }) as ['lean' | 'full', typeof lean][]) memory[kind].push(memoryMb(tree(service.pidOf(session))))
-  }
+  for (let i = 0; i < counts.costs; i++)
+    for (const [kind, options] of [
+      ['lean', HEADLESS],
+      ['full', {}],
+    ] as const) {
+      await rest()
+      await using scope = new AsyncDisposableStack()
+      const sessions: Session[] = []
+      for (let at = 0; at < SHARING; at++) {
+        const session = scope.use(await service.create(options))
+        await openPage(session.cdpUrl, pages.inside('rich'))
+        sessions.push(session)
+      }
+      await sleep(SETTLE_MS, signal)
+      memory[kind].push(memoryMb(sessions.flatMap((session) => tree(service.pidOf(session)))) / SHARING)
+    }
 
   return [
     row('lean_cold', 'cold create of a lean session, to CDP answer', 'ms', start.lean, { what: 'bare headful Chromium, the same', samples: start.bare }),
     row('lean_cold_full', 'cold create of a full session, to CDP answer', 'ms', start.full),
     row('lean_cpu', 'CPU of a lean life', 's', cpu.lean, { what: 'of a full life', samples: cpu.full }),
-    row('lean_memory', 'memory of a lean session with a page (Pss)', 'MB', memory.lean, { what: 'of a full session', samples: memory.full }),
+    row('lean_memory', 'memory of a lean session with a page, of four (Pss)', 'MB', memory.lean, { what: 'of a full session', samples: memory.full }),
   ]
 }
 
