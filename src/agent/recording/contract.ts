@@ -1,6 +1,5 @@
 // The agent's recordings, for the control plane only: start, status, read while it grows, stop, delete.
 import * as z from 'zod'
-import { NO_LIMIT_MS } from '../../base/wait.ts'
 import { bytes, json, none, route } from '../../http/route.ts'
 
 /** For a higher rate the original requires a GPU; there is none here. */
@@ -66,7 +65,7 @@ export const recording = {
     summary: 'Stream the bytes of a recording from an offset; the agent drops the bytes before it',
     params,
     query: z.strictObject({ from: z.coerce.number().int().min(0) }),
-    deadlineMs: NO_LIMIT_MS,
+    deadlineMs: 2_147_483_647,
     reply: bytes('application/octet-stream'),
     faults: ['not_found', 'conflict'],
   }),

@@ -1,6 +1,5 @@
 // The agent's own calls, for the control plane only: fit the browser to a session, watch it, connect to it.
 import * as z from 'zod'
-import { NO_LIMIT_MS } from '../../base/wait.ts'
 import { json, lines, none, route } from '../../http/route.ts'
 import { ExtensionName, MAX_EXTENSIONS } from '../extensions/contract.ts'
 import { TelemetryFit } from '../telemetry/contract.ts'
@@ -174,7 +173,7 @@ export const session = {
     id: 'watchSession',
     group: 'Agent',
     summary: 'Stream the events of the browser as JSON lines, until the agent exits',
-    deadlineMs: NO_LIMIT_MS,
+    deadlineMs: 2_147_483_647,
     reply: lines(AgentEvent),
   }),
 }

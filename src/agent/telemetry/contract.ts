@@ -1,7 +1,6 @@
 // Telemetry of a session: its categories and types of events, and the calls that read them. Paths are the agent's; the control plane offers the stream below a
 // browser, and uses the other calls itself.
 import * as z from 'zod'
-import { NO_LIMIT_MS } from '../../base/wait.ts'
 import { events, lines, none, route } from '../../http/route.ts'
 
 /** The default categories, captured whenever telemetry is on. */
@@ -193,7 +192,7 @@ export const telemetryFeed = {
     group: 'Agent',
     summary: 'Stream all telemetry after an event as JSON lines, until the agent exits',
     query: z.strictObject({ after: z.coerce.number().int().min(0).default(0) }),
-    deadlineMs: NO_LIMIT_MS,
+    deadlineMs: 2_147_483_647,
     reply: lines(FeedLine),
   }),
   addTelemetry: route({
