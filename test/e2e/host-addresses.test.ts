@@ -57,20 +57,23 @@ with concurrent.futures.ThreadPoolExecutor(8) as pool:
 print(json.dumps(answers))
 `
 
-/** A device for the addresses below, which are from documentation and benchmark networks: no machine has them. */
+/**
+ * A device for the addresses below, which are from documentation and benchmark networks: no machine has them, but those that a killed run has left, and which
+ * are replaced.
+ */
 const device = `cob${process.pid}`
 const BEFORE = {
-  'an address on loopback': { args: ['addr', 'add', '198.18.77.1/32', 'dev', 'lo'], address: '198.18.77.1' },
-  'an IPv6 address on loopback': { args: ['-6', 'addr', 'add', '2001:db8:77::1/128', 'dev', 'lo'], address: '2001:db8:77::1' },
-  'a range that is local': { args: ['route', 'add', 'local', '198.18.78.0/24', 'dev', 'lo'], address: '198.18.78.9' },
-  'an IPv6 range that is local': { args: ['-6', 'route', 'add', 'local', '2001:db8:78::/64', 'dev', 'lo'], address: '2001:db8:78::9' },
-  'an idle bridge': { args: ['addr', 'add', '198.18.79.1/24', 'dev', device], address: '198.18.79.1' },
+  'an address on loopback': { args: ['addr', 'replace', '198.18.77.1/32', 'dev', 'lo'], address: '198.18.77.1' },
+  'an IPv6 address on loopback': { args: ['-6', 'addr', 'replace', '2001:db8:77::1/128', 'dev', 'lo'], address: '2001:db8:77::1' },
+  'a range that is local': { args: ['route', 'replace', 'local', '198.18.78.0/24', 'dev', 'lo'], address: '198.18.78.9' },
+  'an IPv6 range that is local': { args: ['-6', 'route', 'replace', 'local', '2001:db8:78::/64', 'dev', 'lo'], address: '2001:db8:78::9' },
+  'an idle bridge': { args: ['addr', 'replace', '198.18.79.1/24', 'dev', device], address: '198.18.79.1' },
 } as const
 const LATER = {
-  'an address on loopback': { args: ['addr', 'add', '198.18.87.1/32', 'dev', 'lo'], address: '198.18.87.1' },
-  'an IPv6 address on loopback': { args: ['-6', 'addr', 'add', '2001:db8:87::1/128', 'dev', 'lo'], address: '2001:db8:87::1' },
-  'a range that is local': { args: ['route', 'add', 'local', '198.18.88.0/24', 'dev', 'lo'], address: '198.18.88.9' },
-  'an address of an idle bridge': { args: ['addr', 'add', '198.18.89.1/24', 'dev', device], address: '198.18.89.1' },
+  'an address on loopback': { args: ['addr', 'replace', '198.18.87.1/32', 'dev', 'lo'], address: '198.18.87.1' },
+  'an IPv6 address on loopback': { args: ['-6', 'addr', 'replace', '2001:db8:87::1/128', 'dev', 'lo'], address: '2001:db8:87::1' },
+  'a range that is local': { args: ['route', 'replace', 'local', '198.18.88.0/24', 'dev', 'lo'], address: '198.18.88.9' },
+  'an address of an idle bridge': { args: ['addr', 'replace', '198.18.89.1/24', 'dev', device], address: '198.18.89.1' },
 } as const
 type Change = { args: readonly string[]; address: string }
 const addressesOf = (changes: Record<string, Change>) => Object.values(changes).map(({ address }) => address)
@@ -82,7 +85,7 @@ const undo = async (changes: Record<string, Change>): Promise<void> => {
   for (const { args } of Object.values(changes))
     await run(
       'ip',
-      args.map((word) => (word === 'add' ? 'del' : word)),
+      args.map((word) => (word === 'replace' ? 'del' : word)),
     ).catch(() => {}) // it was not created
 }
 
@@ -178,7 +181,7 @@ describe.skipIf(!isRoot())(`addresses that the machine gains later (${ROOT_ONLY}
     await until('they to be closed', CLOSED_MS, () => isClosed(LATER), { everyMs: 50 })
     await tryAll(addressesOf(LATER))
 
-    const missed = { 'one that nobody saw': { args: ['addr', 'add', '198.18.90.1/32', 'dev', 'lo'], address: '198.18.90.1' } }
+    const missed = { 'one that nobody saw': { args: ['addr', 'replace', '198.18.90.1/32', 'dev', 'lo'], address: '198.18.90.1' } }
     await cloud.kill()
     try {
       await make(missed)
