@@ -13,6 +13,10 @@ import { memoryMb, tree, type Meter } from './usage.ts'
 export const LEAN = { COB_HEADLESS: 'auto' }
 const HEADLESS = { headless: true }
 const AT_ONCE = 5
+const KINDS = [
+  ['lean', HEADLESS],
+  ['full', {}],
+] as const
 /** Sessions of a kind whose memory is measured together: those of a machine share the pages of their programs. */
 const SHARING = 4
 /** After its first page, a browser continues to start for a while. */
@@ -35,10 +39,7 @@ export async function measureLean(bench: Bench, service: Service, meter: Meter):
 
   const cpu: Record<'lean' | 'full', number[]> = { lean: [], full: [] }
   for (let i = 0; i < counts.cpuLives; i++)
-    for (const [kind, options] of [
-      ['lean', HEADLESS],
-      ['full', {}],
-    ] as const) {
+    for (const [kind, options] of KINDS) {
       await rest()
       const used = () => meter.seconds(tree(service.cloud.pid()))
       const before = used()
@@ -53,10 +54,7 @@ export async function measureLean(bench: Bench, service: Service, meter: Meter):
 
   const memory: Record<'lean' | 'full', number[]> = { lean: [], full: [] }
   for (let i = 0; i < counts.costs; i++)
-    for (const [kind, options] of [
-      ['lean', HEADLESS],
-      ['full', {}],
-    ] as const) {
+    for (const [kind, options] of KINDS) {
       await rest()
       await using scope = new AsyncDisposableStack()
       const sessions: Session[] = []

@@ -58,8 +58,8 @@ print(json.dumps(answers))
 `
 
 /**
- * A device for the addresses below, which are from documentation and benchmark networks: no machine has them, but those that a killed run has left, and which
- * are replaced.
+ * A device for the addresses below. They are from documentation and benchmark networks, so no machine has them. A killed run may have left some: `replace` does
+ * not fail then.
  */
 const device = `cob${process.pid}`
 const BEFORE = {

@@ -45,15 +45,18 @@ export async function closeWhole(
   const { hasClosed, known } = await closeStored(run, STORED_AFTER_MS, closing)
   if (!hasClosed || known === undefined) return hasClosed
   const { log } = closing
-  const runAside: Parameters<typeof writeMissing>[2]['runAside'] = async (userDataDir, work) => {
-    const aside = await startAside(userDataDir)
-    try {
-      await work(aside.pipe)
-    } finally {
-      await aside.close(FINISH_MS)
-    }
-  }
-  const left = await writeMissing(folder, known, { scratch: COOKIES_DIR, runAside, log }).catch((err: unknown) => {
+  const left = await writeMissing(folder, known, {
+    scratch: COOKIES_DIR,
+    async runAside(userDataDir, work) {
+      const aside = await startAside(userDataDir)
+      try {
+        await work(aside.pipe)
+      } finally {
+        await aside.close(FINISH_MS)
+      }
+    },
+    log,
+  }).catch((err: unknown) => {
     log.warn({ err }, 'cookies could not be written')
     return Infinity
   })

@@ -85,7 +85,6 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   readonly #settings: KeeperSettings
   #launch: Launch
   readonly #log: Log
-  readonly #signal: AbortSignal
   readonly #turns = new Mutex()
   readonly #onRestart: (() => Promise<void>)[] = []
   readonly #downloads = new CurrentDownloads()
@@ -117,7 +116,6 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.#settled = settings.begun
     this.#launch = settings.launch
     this.#log = settings.log
-    this.#signal = settings.signal
   }
 
   /** The running browser. Waits for a start or restart in progress, and for pages of an earlier profile to close. */
@@ -389,7 +387,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     const more = this.#profile === FIRST_PROFILE ? extra : [`--profile-directory=${this.#profile}`, ...extra]
     const proxy = this.#proxy
     const flags = lean ? shellFlags(this.#settings.screen.viewport, lean.userAgent, proxy) : chromiumFlags(this.#settings.screen.viewport, this.#asPerson, more)
-    const run = await startChromium(program, flags, env, this.#log, this.#signal, this.#settings.said)
+    const run = await startChromium(program, flags, env, this.#log, this.#settings.signal, this.#settings.said)
     this.#run = run
     this.#proxyOfRun = proxy
     this.#version = run.version
@@ -419,7 +417,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   }
 
   async #onExit(run: ChromiumRun, exit: { code: number | null; signal: string | null }): Promise<void> {
-    if (this.#run !== run || this.#closing || this.#signal.aborted) return
+    if (this.#run !== run || this.#closing || this.#settings.signal.aborted) return
     this.#run = undefined
     this.#recovering = true
     const detail = wasClosed(exit) ? 'was closed by a client or on its screen' : `ended with ${exit.signal ?? exit.code}`
@@ -440,7 +438,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
         return
       } catch (err) {
         // The agent ends. That is no failure of Chromium.
-        if (this.#closing || this.#signal.aborted) return
+        if (this.#closing || this.#settings.signal.aborted) return
         this.#log.error({ err }, 'Chromium did not start again')
         this.emit('chromium_not_started')
       }
